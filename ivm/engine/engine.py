@@ -23,6 +23,7 @@ import duckdb
 from ivm.catalog.catalog import Catalog, View
 from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import ChangeFeeds
+from ivm.engine.clock import Clock
 from ivm.engine.definitions import Definitions
 from ivm.engine.jobs import Jobs
 from ivm.engine.key_indexes import KeyIndexes
@@ -71,6 +72,7 @@ class Engine:
         self.feeds = ChangeFeeds()
         self.outbox = Outbox(self.tables)
         self.small = SmallTables(self.tables)
+        self.clock = Clock(self.tables, self.small)
         self.jobs = Jobs()
         self.on_pending: Callable[[int], None] = lambda rows: None
         self.spark: Callable[[], SparkSession] = _no_spark
@@ -285,7 +287,7 @@ class Engine:
 
         Yields whether it does. What the block commits becomes durable with the next commit.
         """
-        if not self.writer_lock.acquire_if_free(_Aside()):
+        if not self.writer_lock.acquire_if_free(Aside()):
             yield False
             return
         try:
@@ -296,7 +298,7 @@ class Engine:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Waits for the writer lock and holds it in a block of the database's own work."""
-        self.writer_lock.acquire(_Aside())
+        self.writer_lock.acquire(Aside())
         try:
             yield
         finally:
@@ -355,7 +357,7 @@ def _no_spark() -> SparkSession:
     raise UnavailableError("no Spark session was given to this database")
 
 
-class _Aside:
+class Aside:
     """A holder of the writer lock that is never idle."""
 
     def idle_seconds(self) -> float:

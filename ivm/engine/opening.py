@@ -18,6 +18,7 @@ from ivm.catalog.functions import Function
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
 from ivm.sql.parse.function_list import FunctionList, list_functions
+from ivm.sql.resolve.determinism import check_deterministic
 from ivm.storage.errors import (
     ConstraintError,
     CorruptionError,
@@ -211,7 +212,9 @@ def _owe(engine: Engine, views: Iterable[str]) -> None:
 
 def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
     try:
-        return engine.views.define(cursor, stored.name, stored.query, stored.columns, functions)
+        tellers = check_deterministic(stored.query, cursor, functions)
+        given = stored.name, stored.query, stored.columns
+        return engine.views.define(cursor, *given, functions, tellers, stored.tick)
     except (duckdb.Error, IvmError) as error:
         missing = _MISSING.search(str(error))
         if missing is not None:

@@ -31,6 +31,7 @@ from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.plan.same_plan import same_plan, scans
+from ivm.sql.resolve.clock import CLOCK
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens, unquoted
@@ -267,7 +268,10 @@ def _demand_valid(
     why, way = "", "drop it first"
     try:
         found = describe(session.cursor, view.query)
-        check_deterministic(view.query, session.cursor, functions)
+        tellers = check_deterministic(view.query, session.cursor, functions)
+        if bool(tellers) != bool(view.tellers):
+            raise UnsupportedError("it would begin or cease to read the time")
+        view.tellers = tellers
         if _folded(found) == _folded(view.described):
             view.described = found  # the view's own columns keep their names
             return
@@ -311,4 +315,4 @@ def _update_reads(session: Session, view: View) -> None:
             f"the materialized view {view.name} would then read {', '.join(later)}, which was "
             f"created after it: drop {view.name} first, and create it anew"
         )
-    view.reads = reads
+    view.reads = reads | ({CLOCK} if view.tellers else set())

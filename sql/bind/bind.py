@@ -19,6 +19,7 @@ from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import NotIncremental, Plan, Project, width
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import RelationCatalog
+from ivm.sql.resolve.clock import refuse_tellers
 from ivm.sql.resolve.collated_groups import shown_without_collations
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.functions import Functions
@@ -31,7 +32,11 @@ from ivm.storage.warehouse.duck import Cursor, describe
 
 
 def bind(
-    query: str, catalog: RelationCatalog, cursor: Cursor, functions: FunctionList | None = None
+    query: str,
+    catalog: RelationCatalog,
+    cursor: Cursor,
+    functions: FunctionList | None = None,
+    tick: int | None = None,
 ) -> Plan:
     """The logical plan of a query, as written (not yet rewritten).
 
@@ -40,6 +45,7 @@ def bind(
         catalog: the relations it may read.
         cursor: sees the same relations; used for types and names, never for data.
         functions: those that it sees, listed anew if not given.
+        tick: of the clock, in microseconds, if the query reads it.
 
     Returns:
         A plan whose schema has the query's own column names.
@@ -52,9 +58,9 @@ def bind(
     try:
         known = list_functions(cursor) if functions is None else functions
         refuse_literals(known.hiding)
-        plan = _bound(
-            query, Context(catalog, cursor, Functions(cursor, known), PlainViews(cursor)), wanted
-        )
+        called = Functions(cursor, known)
+        context = Context(catalog, cursor, called, PlainViews(cursor), tick=tick)
+        plan = _bound(query, context, wanted)
         written = render(plan)
         refuse_caught(written, cursor, known)
         found = describe(cursor, written)
@@ -73,6 +79,7 @@ def _bound(query: str, context: Context, wanted: Schema) -> Plan:
     bound = bind_query(tree, context)
     refuse_unnest_calls(bound.plan)
     check_complete(bound.plan)
+    refuse_tellers(bound.plan)
     _check_names(bound.names, names)
     exprs = tuple(column(i) for i in range(width(bound.plan)))
     pairs = zip(wanted, bound.plan.schema, strict=True)

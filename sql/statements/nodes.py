@@ -37,6 +37,7 @@ class CreateView(Statement):
         query_offset: the query's offset in `text`.
         columns: the view's column names, empty if the view has the query's names.
         backfill: who fills it first: "duckdb", "spark" or "auto".
+        tick: of the clock that it reads, in microseconds; None for the usual one.
     """
 
     name: Name
@@ -46,6 +47,7 @@ class CreateView(Statement):
     replace: bool
     if_not_exists: bool
     backfill: str = "auto"
+    tick: int | None = None
 
 
 @dataclass(frozen=True)
