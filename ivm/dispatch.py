@@ -13,7 +13,7 @@ import duckdb
 
 from ivm.cdc import statements as source_statements
 from ivm.cdc.sinks import statements as sink_statements
-from ivm.session import ddl, dml, history, keyed_dml, prepared, query, view_statements
+from ivm.session import ddl, dml, history, keyed_dml, prepared, query, retention, view_statements
 from ivm.session.import_database import import_database, is_import
 from ivm.session.refresh import refresh
 from ivm.session.result import Result
@@ -96,6 +96,7 @@ _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.TransactionControl: _transaction,
     st.CreateHistory: history.create,
     st.SetHistory: history.set_history,
+    st.SetRetention: retention.set_retention,
     st.CreateView: view_statements.create,
     st.DropView: view_statements.drop,
     st.ExplainView: view_statements.explain,

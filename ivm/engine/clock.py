@@ -90,6 +90,10 @@ class Clock:
         self.time: Callable[[], int] = system_time
         self.changed: Callable[[], None] = lambda: None
 
+    def second(self) -> int:
+        """The microseconds since 1970 at the begin of this second."""
+        return self.time() // SECOND * SECOND
+
     def ticks(self) -> list[int]:
         """The widths of the ticks that views read, ascending."""
         views = dict(self._catalog.committed or self._catalog.views)

@@ -31,6 +31,7 @@ from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox import Outbox
 from ivm.engine.recomputed_views import RecomputedViews
+from ivm.engine.retention import Retention
 from ivm.engine.small_tables import SmallTables
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.unfilled import Unfilled
@@ -79,6 +80,7 @@ class Engine:
         self.spark_from: Callable[[], int | None] = lambda: None
         self.unfilled = Unfilled(warehouse, catalog)
         self.indexes = KeyIndexes(self.tables, self._columns_read)
+        self.retention = Retention(self.tables, self.indexes, self._columns_of_views)
         self.definitions = Definitions(warehouse, catalog)
         self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
         self.recomputed = RecomputedViews(
@@ -92,6 +94,9 @@ class Engine:
         return self.pending.epoch
 
     def _columns_read(self, table: str) -> frozenset[int]:
+        return self._columns_of_views(table) | self.retention.columns(table)
+
+    def _columns_of_views(self, table: str) -> frozenset[int]:
         return self.maintenance.columns_read(table) | self.unfilled.columns_read(table)
 
     # -- committing -----------------------------------------------------------------------------
@@ -255,6 +260,7 @@ class Engine:
         self.recomputed.mark_stale(tables)
         self.outbox.follow(changes)
         self.small.follow(changes)
+        self.retention.follow(changes)
         epoch = self.pending.epoch + 1
         if by_duckdb:  # DuckDB has it all
             self.pending.add(epoch, (), {})

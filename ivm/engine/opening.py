@@ -164,6 +164,7 @@ def _load(engine: Engine) -> bool:
     engine.reload_databases(cursor)
     engine.reload_tables(cursor)
     engine.outbox.load(cursor)
+    engine.retention.load(cursor)
     if not stored:
         return False  # to list DuckDB's functions takes a third of an opening
     functions = list_functions(cursor)

@@ -1,64 +1,43 @@
 """The ticking of the clock: a thread that commits what is due, each time as an epoch.
 
-Contract: a tick waits for the writer lock as long as the next tick is away, ends no transaction,
-and is left out where it does not get it; the next one makes up for it. A view that fails on a tick
-is broken, as by a change of a stream: the time is a fact. A tick that fails is tried again, and the
-next caller gets the error.
+Contract: a tick waits for the writer lock as long as the next tick is away, and is left out where
+it does not get it; the next one makes up for it. A tick that fails is tried again, and the next
+caller gets the error.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable
 
-from ivm.engine.engine import Aside, Engine
+from ivm.engine.engine import Engine
+from ivm.engine.expiry import expire
 from ivm.engine.jobs import Job
-from ivm.engine.transaction import Transaction
+from ivm.engine.own_commits import commit_own
 from ivm.storage.errors import UnavailableError
 from ivm.storage.warehouse.duck import Cursor
 
 KIND = "clock"
 _WORK = "the ticking of the clock"
+RETAINED = 1.0
+"""Seconds between two looks at what is older than its table keeps it."""
 _AGAIN = 1.0  # seconds after a failure
 _LONGEST = 60.0  # seconds: the system's clock may have been set meanwhile
 
 
-def _nothing_is_temporary(queries: Iterable[tuple[str, str]]) -> None:
-    """Does nothing: only committed views are recomputed."""
-
-
 def tick(engine: Engine, cursor: Cursor, patience: float) -> bool:
-    """Commits what is due.
+    """Commits what is due: the change of the clock, then the removal of rows that are too old.
 
     Args:
         engine: of the database.
         cursor: of the caller's own.
-        patience: seconds to wait for the writer lock.
+        patience: seconds to wait for the writer lock, each time.
 
     Returns:
         False if another transaction held the lock all that time.
     """
-    if not engine.writer_lock.acquire_within(Aside(), patience):
-        return False
-    try:
-        changes = engine.clock.due(cursor)
-    except BaseException:
-        engine.writer_lock.release()
-        raise
-    if not changes:
-        engine.writer_lock.release()
-        return True
-    transaction = Transaction(engine, cursor, _nothing_is_temporary, owned=True)
-    transaction.break_failing_views()
-    try:
-        for change in changes:
-            transaction.add(change)
-        transaction.commit()
-    except BaseException:
-        transaction.rollback()
-        raise
-    return True
+    ticked = commit_own(engine, cursor, patience, lambda: engine.clock.due(cursor))
+    return ticked and expire(engine, cursor, patience)
 
 
 class ClockJob:
@@ -103,10 +82,10 @@ class ClockJob:
         """Ticks, and returns the seconds until the next time; None if nothing reads the clock."""
         engine = self._engine
         try:
-            pause = engine.clock.pause()
+            pause = self._pause()
             tick(engine, cursor, 0.0 if pause is None else pause)
             engine.warehouse.troubles.remove(_WORK)
-            return engine.clock.pause()
+            return self._pause()
         except UnavailableError as error:
             if engine.log.fault is None and not self._stopped:
                 engine.warehouse.troubles.add(_WORK, error)
@@ -114,6 +93,12 @@ class ClockJob:
             if not self._stopped:
                 engine.warehouse.troubles.add(_WORK, error)
         return _AGAIN
+
+    def _pause(self) -> float | None:
+        pause = self._engine.clock.pause()
+        if not self._engine.retention.rules:
+            return pause
+        return RETAINED if pause is None else min(pause, RETAINED)
 
     def _wait(self, pause: float | None) -> None:
         self._wake.wait(None if pause is None else min(pause, _LONGEST))
@@ -129,7 +114,7 @@ def run_clock(engine: Engine) -> None:
         job = engine.jobs.find(KIND, KIND)
         if isinstance(job, ClockJob):
             job.changed()
-        elif engine.clock.ticks():
+        elif engine.clock.ticks() or engine.retention.rules:
             engine.jobs.changed(KIND, KIND)
 
     engine.jobs.run(KIND, make)

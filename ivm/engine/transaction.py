@@ -258,6 +258,8 @@ class Transaction(Expiring):
                 if self.changes_catalog:
                     self._views.adopt()
                     engine.settle()
+                    with contextlib.closing(engine.warehouse.cursor()) as cursor:
+                        engine.retention.load(cursor)
                     engine.clock.changed()
             except BaseException as error:
                 why = "the change of the catalog is committed, but the memory could not follow"

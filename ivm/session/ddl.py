@@ -28,6 +28,7 @@ from ivm.session.dml import refuse_hidden
 from ivm.session.meaning import refuse_meaning
 from ivm.session.query import query
 from ivm.session.result import Result
+from ivm.session.retention import follow_tables, retain_created
 from ivm.session.session import Params, Session
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.plan.same_plan import same_plan, scans
@@ -81,6 +82,8 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         if statement.target == "trigger":
             refuse_hidden(session, statement.text)
         session.engine.indexes.release_snapshots()  # DuckDB alters no table that one holds
+        with session.engine.retention.reading:  # nor that is being read for its retention
+            pass
         if statement.action in ("drop", "alter") and session.transaction is None:
             transaction.allow_late_flush()
         transaction.show(session.reads(statement))
@@ -157,6 +160,9 @@ def changed(session: Session, transaction: Transaction, statement: st.Ddl) -> No
         transaction.change_tables()
         refuse_types(before, engine.catalog.tables)
     refuse_unfit(session.cursor, engine.catalog.tables, before, typed)
+    follow_tables(session, statement, before)
+    if statement.retention is not None:
+        retain_created(session, statement)
     affected = _affected(session, statement, before, typed)
     session.refuse_temporary([(view.name, view.query) for view in affected])
     functions = list_functions(session.cursor) if affected else None

@@ -7,7 +7,7 @@ wrote it, without the closing semicolon; no statement is rendered back from a tr
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ivm.sql.statements.values_list import LiteralRows
 
@@ -208,6 +208,33 @@ class SetHistory(Statement):
     options: tuple[tuple[str, str], ...]
 
 
+class Retention(NamedTuple):
+    """How long a table keeps its rows.
+
+    Attributes:
+        retain: the length of time, as DuckDB writes an INTERVAL.
+        by: the column that tells a row's time, as written.
+    """
+
+    retain: str
+    by: str
+
+
+@dataclass(frozen=True)
+class SetRetention(Statement):
+    """ALTER TABLE [IF EXISTS] name SET (retain = …[, retain_by = column]) | RESET (retain).
+
+    Attributes:
+        retain: the length of time, as DuckDB writes an INTERVAL; None if all rows are to stay.
+        by: the column that tells a row's time; None for the one that did.
+    """
+
+    name: Name
+    retain: str | None
+    by: str | None
+    if_exists: bool
+
+
 @dataclass(frozen=True)
 class Dml(Statement):
     """A statement that changes rows.
@@ -276,6 +303,7 @@ class Ddl(Statement):
             "database", "variable", "secret", …; "" if the action needs none.
         names: the objects named (several in one DROP), possibly empty.
         on: the table of an index or trigger, else None.
+        retention: of the table created; it is not in the text.
     """
 
     action: str
@@ -286,6 +314,7 @@ class Ddl(Statement):
     replace: bool = False
     if_exists: bool = False
     temporary: bool = False
+    retention: Retention | None = None
 
     @property
     def name(self) -> Name | None:
