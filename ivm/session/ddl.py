@@ -28,7 +28,7 @@ from ivm.session.dml import refuse_hidden
 from ivm.session.meaning import refuse_meaning
 from ivm.session.query import query
 from ivm.session.result import Result
-from ivm.session.retention import follow_tables, retain_created
+from ivm.session.retention import follow_tables, refuse_retention, retain_created
 from ivm.session.session import Params, Session
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.plan.same_plan import same_plan, scans
@@ -72,6 +72,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     """Runs a statement that changes the catalog or the session."""
     refuse_meaning(statement)
     refuse_alias(session, statement)
+    refuse_retention(statement)
     if statement.action == "detach" and session.transaction is None:
         session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
     if statement.action in _SESSION:

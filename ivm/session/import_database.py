@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ivm.engine.retention import COLUMNS, Rule
 from ivm.engine.view_reads import words_of
 from ivm.session import view_statements
 from ivm.session.result import Result
+from ivm.session.retention import restore_rules
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, UnsupportedError
@@ -80,6 +82,8 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
         if path[:1] != ("_ivm",) and path not in left_out:
             run_statement(session, statement, None)
     _import_histories(session, schema, load)
+    columns = COLUMNS.replace(" NOT NULL", "")
+    restore_rules(session, [Rule(*r) for r in _records(session, load, "retention", columns, "%s")])
     reasons = {text: broken for _, text, broken in views}
     for text in _ordered([*plain, *[(path, text) for path, text, _ in views]]):
         for statement in st.parse(text):

@@ -6,7 +6,7 @@ with its table, and follows renames. A table with a rule can lose rows without D
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ivm.engine.retention import COLUMNS, TABLE, TIMED, Rule, stored_rules
 from ivm.session.dml import refuse_own
@@ -46,20 +46,42 @@ def set_retention(session: Session, statement: st.SetRetention, params: Params) 
     return Result("done")
 
 
+def refuse_retention(statement: st.Ddl) -> None:
+    """Refuses a rule for what is no table of the database, or a temporary one.
+
+    Raises:
+        UnsupportedError: it is such.
+    """
+    if statement.retention and (statement.target != "table" or statement.temporary):
+        raise UnsupportedError(
+            "only a table of this database, which is not temporary, can lose rows by their age",
+            statement.offset,
+        )
+
+
 def retain_created(session: Session, statement: st.Ddl) -> None:
     """Notes the rule of a table that has just been created, unless it was there before."""
     retention, catalog = statement.retention, session.engine.catalog
     name = None if statement.name is None else session.names.resolve(statement.name)
     if retention is None:
         return
-    if statement.target != "table" or statement.temporary or name not in catalog.tables:
+    if name is None or name not in catalog.tables:
         raise UnsupportedError(
-            "only a table of this database, which is not temporary, can lose rows by their age",
-            statement.offset,
+            "only a table of this database can lose rows by their age", statement.offset
         )
     known = {rule.table for rule in stored_rules(session.cursor, catalog.database)}
     if name not in known or statement.replace:
         _write(session, name, _rule(catalog.tables[name], retention.by, retention.retain, session))
+
+
+def restore_rules(session: Session, found: Iterable[Rule]) -> None:
+    """Notes the rules of imported tables."""
+    with session.writing() as transaction:
+        for rule in found:
+            transaction.change_catalog()
+            transaction.begin_in_duckdb()
+            info = session.engine.catalog.tables[rule.table]
+            _write(session, rule.table, _rule(info, rule.column, rule.retain, session))
 
 
 def follow_tables(session: Session, statement: st.Ddl, before: Mapping[str, TableInfo]) -> None:
