@@ -342,3 +342,15 @@ def test_explain_tells_the_way() -> None:
             assert "changes of its own" in way
         analyzed = db.execute("EXPLAIN ANALYZE SELECT k FROM v").fetchall()
         assert "read_from" not in [key for key, _ in analyzed]
+
+
+@pytest.mark.parametrize(
+    "call", ["now()", "current_date", "today()", "age(TIMESTAMP '2020-01-01')"]
+)
+def test_a_query_that_asks_for_the_time_goes_to_duckdb(call: str) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER); INSERT INTO t VALUES (1)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT k FROM t")
+        told = db.execute(f"EXPLAIN SELECT {call} AS t FROM v").fetchall()
+        assert any("asks for the time" in text for _, text in told)
+        assert not any("asks for the time" in t for _, t in db.execute("EXPLAIN FROM v").fetchall())
