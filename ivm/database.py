@@ -10,6 +10,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import TypeVar
@@ -27,11 +28,14 @@ from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
 from ivm.connection import Connection, Cursor
 from ivm.dispatch import execute, executemany
+from ivm.engine.clock import micros_of
 from ivm.engine.opening import open_engine
+from ivm.engine.ticking import run_clock
 from ivm.ingest.batches import Many
 from ivm.ingest.rows import Rows
 from ivm.lifetime import Lifetime, close_forgotten
 from ivm.listings import TableListing, ViewInfo, columns_of, listing_of
+from ivm.session.clock import tick_now
 from ivm.session.result import Result
 from ivm.session.row_calls import apply, delete, insert, table_info, upsert
 from ivm.session.session import Params, Session
@@ -61,6 +65,7 @@ class Database(Streams):
         threads: int | None = None,
         functions: Iterable[Function] = (),
         spark: Given = None,
+        clock: Callable[[], datetime] | None = None,
     ) -> None:
         if not isinstance(path, (str, PathLike)):
             raise InputError(
@@ -87,6 +92,10 @@ class Database(Streams):
                 functions=functions,
             )
             run_fills(self._engine, self._spark)
+            if clock is None:
+                run_clock(self._engine)
+            else:
+                self._engine.clock.time = micros_of(clock)
             self._lifetime = Lifetime(self._engine, self)
             try:
                 check()
@@ -364,6 +373,16 @@ class Database(Streams):
         with Deferral(), Translating():
             self._engine.tables.flush()
 
+    def tick(self) -> None:
+        """Brings the views that read the time up to it now, and deletes rows past their retention.
+
+        It is done in the background too, unless the database was opened with a clock of its own.
+
+        Raises:
+            UnavailableError: this thread has an open transaction, or another one does not end.
+        """
+        self._with_session(tick_now)
+
     # -- closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -421,6 +440,7 @@ def connect(
     threads: int | None = None,
     functions: Iterable[Function] = (),
     spark: Given = None,
+    clock: Callable[[], datetime] | None = None,
 ) -> Database:
     """Opens or creates a database.
 
@@ -433,6 +453,8 @@ def connect(
         functions: Python functions for SQL; all that the database's views call.
         spark: for first fills on Spark: a SparkSession, or Spark's settings by name; default those
             of `ivm.toml`, see docs/scaling.md.
+        clock: tells the time (with a time zone) for views that read it, which then changes by
+            `Database.tick` alone; default the system's, which ticks by itself.
 
     Raises:
         UnavailableError: another process has it open.
@@ -445,4 +467,5 @@ def connect(
         threads=threads,
         functions=functions,
         spark=spark,
+        clock=clock,
     )

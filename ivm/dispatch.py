@@ -24,6 +24,7 @@ from ivm.session import (
     many,
     prepared,
     query,
+    retention,
     view_statements,
 )
 from ivm.session.import_database import import_database, is_import
@@ -118,6 +119,7 @@ _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.TransactionControl: _transaction,
     st.CreateHistory: history.create,
     st.SetHistory: history.set_history,
+    st.SetRetention: retention.set_retention,
     st.CreateView: view_statements.create,
     st.DropView: view_statements.drop,
     st.ExplainView: view_statements.explain,

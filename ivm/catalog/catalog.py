@@ -49,6 +49,8 @@ class View:
         bases: base tables it reads, also through other views.
         recomputed_below: recomputed views it reads, also through other views, lowest first.
         broken: why its query cannot follow the changes, if it cannot; see `broken_views`.
+        tick: of the clock that its query reads, in microseconds; None if it reads none.
+        tellers: the functions that tell the time, as its query, and what it uses, call them.
     """
 
     name: str
@@ -64,6 +66,8 @@ class View:
     bases: frozenset[str] = frozenset()
     recomputed_below: tuple[str, ...] = ()
     broken: str | None = None
+    tick: int | None = None
+    tellers: frozenset[str] = frozenset()
 
     @property
     def incremental(self) -> bool:

@@ -23,6 +23,7 @@ import duckdb
 from ivm.catalog.catalog import Catalog, View
 from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import ChangeFeeds
+from ivm.engine.clock import Clock
 from ivm.engine.definitions import Definitions
 from ivm.engine.held_views import HeldViews
 from ivm.engine.jobs import Jobs
@@ -31,6 +32,7 @@ from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox import Outbox
 from ivm.engine.recomputed_views import RecomputedViews
+from ivm.engine.retention import Retention
 from ivm.engine.small_tables import SmallTables
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.unfilled import Unfilled
@@ -73,12 +75,14 @@ class Engine:
         self.feeds = ChangeFeeds()
         self.outbox = Outbox(self.tables)
         self.small = SmallTables(self.tables)
+        self.clock = Clock(self.tables, self.small)
         self.jobs = Jobs()
         self.on_pending: Callable[[int], None] = lambda rows: None
         self.spark: Callable[[], SparkSession] = _no_spark
         self.spark_from: Callable[[], int | None] = lambda: None
         self.unfilled = Unfilled(warehouse, catalog)
         self.indexes = KeyIndexes(self.tables, self._columns_read)
+        self.retention = Retention(self.tables, self.indexes, self._columns_of_views)
         self.definitions = Definitions(warehouse, catalog)
         self.held = HeldViews(self.tables, self.meaning)
         self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
@@ -100,6 +104,9 @@ class Engine:
         return self.definitions.relations.generation, catalog.names
 
     def _columns_read(self, table: str) -> frozenset[int]:
+        return self._columns_of_views(table) | self.retention.columns(table)
+
+    def _columns_of_views(self, table: str) -> frozenset[int]:
         return self.maintenance.columns_read(table) | self.unfilled.columns_read(table)
 
     # -- committing -----------------------------------------------------------------------------
@@ -262,6 +269,7 @@ class Engine:
         self.recomputed.mark_stale(tables)
         self.outbox.follow(changes)
         self.small.follow(changes)
+        self.retention.follow(changes)
         epoch = self.pending.epoch + 1
         with self.held.publishing:
             if by_duckdb:  # DuckDB has it all
@@ -297,7 +305,7 @@ class Engine:
 
         Yields whether it does. What the block commits becomes durable with the next commit.
         """
-        if not self.writer_lock.acquire_if_free(_Aside()):
+        if not self.writer_lock.acquire_if_free(Aside()):
             yield False
             return
         try:
@@ -308,7 +316,7 @@ class Engine:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Waits for the writer lock and holds it in a block of the database's own work."""
-        self.writer_lock.acquire(_Aside())
+        self.writer_lock.acquire(Aside())
         try:
             yield
         finally:
@@ -368,7 +376,7 @@ def _no_spark() -> SparkSession:
     raise UnavailableError("no Spark session was given to this database")
 
 
-class _Aside:
+class Aside:
     """A holder of the writer lock that is never idle."""
 
     def idle_seconds(self) -> float:

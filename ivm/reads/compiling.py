@@ -177,9 +177,11 @@ class ReadCompiler:
 
 def _demand_deterministic(text: str, cursor: Cursor, functions: FunctionList) -> None:
     try:
-        check_deterministic(text, cursor, functions)
+        tellers = check_deterministic(text, cursor, functions)
     except UnsupportedError as reason:
         raise NotFromStateError("its answer depends on more than the rows of its views") from reason
+    if tellers:
+        raise NotFromStateError("it asks for the time")
 
 
 def _parameters(text: str, types: Mapping[str, str | None]) -> Parameters | None:

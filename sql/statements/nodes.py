@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.values_list import LiteralRows
@@ -39,6 +39,7 @@ class CreateView(Statement):
         query_offset: the query's offset in `text`.
         columns: the view's column names, empty if the view has the query's names.
         backfill: who fills it first: "duckdb", "spark" or "auto".
+        tick: of the clock that it reads, in microseconds; None for the usual one.
     """
 
     name: Name
@@ -48,6 +49,7 @@ class CreateView(Statement):
     replace: bool
     if_not_exists: bool
     backfill: str = "auto"
+    tick: int | None = None
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,33 @@ class SetHistory(Statement):
     options: tuple[tuple[str, str], ...]
 
 
+class Retention(NamedTuple):
+    """How long a table keeps its rows.
+
+    Attributes:
+        retain: the length of time, as DuckDB writes an INTERVAL.
+        by: the column that tells a row's time, as written.
+    """
+
+    retain: str
+    by: str
+
+
+@dataclass(frozen=True)
+class SetRetention(Statement):
+    """ALTER TABLE [IF EXISTS] name SET (retain = …[, retain_by = column]) | RESET (retain).
+
+    Attributes:
+        retain: the length of time, as DuckDB writes an INTERVAL; None if all rows are to stay.
+        by: the column that tells a row's time; None for the one that did.
+    """
+
+    name: Name
+    retain: str | None
+    by: str | None
+    if_exists: bool
+
+
 @dataclass(frozen=True)
 class Dml(Statement):
     """A statement that changes rows.
@@ -333,6 +362,7 @@ class Ddl(Statement):
             "database", "variable", "secret", …; "" if the action needs none.
         names: the objects named (several in one DROP), possibly empty.
         on: the table of an index or trigger, else None.
+        retention: of the table created; it is not in the text.
     """
 
     action: str
@@ -343,6 +373,7 @@ class Ddl(Statement):
     replace: bool = False
     if_exists: bool = False
     temporary: bool = False
+    retention: Retention | None = None
 
     @property
     def name(self) -> Name | None:
