@@ -5,8 +5,10 @@ The oracle is DuckDB itself, on the file after a flush, with the user's own text
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,9 @@ from hypothesis import strategies as s
 
 import ivm
 from ivm.engine.plain_arrow import plain
+from ivm.engine.view_contents import WholeContent
 from ivm.session.state_result import StateResult
+from ivm.storage.values.zset import ZSet
 from tests.tiers import examples
 
 TYPES = {
@@ -396,3 +400,45 @@ def test_a_query_that_asks_for_the_time_goes_to_duckdb(call: str) -> None:
         told = db.execute(f"EXPLAIN SELECT {call} AS t FROM v").fetchall()
         assert any("asks for the time" in text for _, text in told)
         assert not any("asks for the time" in t for _, t in db.execute("EXPLAIN FROM v").fetchall())
+
+
+def test_ctrl_c_in_the_middle_of_a_read_loses_no_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal waits until the read has taken the deltas and added them."""
+    add = WholeContent.add
+
+    def interrupted(self: WholeContent, deltas: Sequence[ZSet]) -> None:
+        signal.raise_signal(signal.SIGINT)
+        add(self, deltas)
+
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
+        assert isinstance(from_state(db, "SELECT n FROM v"), StateResult)
+        db.execute("INSERT INTO t VALUES (1)")
+        with monkeypatch.context() as patch:
+            patch.setattr(WholeContent, "add", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                db.execute("SELECT n FROM v")
+        db.execute("INSERT INTO t VALUES (2)")
+        result = db.execute("SELECT n FROM v")
+        assert isinstance(result, StateResult)
+        assert result.fetchall() == [(2,)]
+
+
+def test_a_failure_in_the_middle_of_a_read_loses_no_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows are loaded anew, since some of the deltas may be added and others not."""
+
+    def failing(self: WholeContent, deltas: Sequence[ZSet]) -> None:
+        raise MemoryError
+
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
+        assert isinstance(from_state(db, "SELECT n FROM v"), StateResult)
+        db.execute("INSERT INTO t VALUES (1)")
+        with monkeypatch.context() as patch:
+            patch.setattr(WholeContent, "add", failing)
+            with pytest.raises(MemoryError):
+                db.execute("SELECT n FROM v")
+        db.execute("INSERT INTO t VALUES (2)")
+        assert db.execute("SELECT n FROM v").fetchall() == [(2,)]
