@@ -32,6 +32,8 @@ Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 _WORTHWHILE = 3
 """The time at which a text is compiled (measured: 5 to 10 ms; a read from a file costs 2 to 7)."""
 _MOST_TEXTS = 4096
+_LONGEST = 8192
+"""Characters of a text that is remembered; longer ones seldom come twice."""
 
 
 @dataclass
@@ -82,6 +84,8 @@ class StateReads:
             UnavailableError: the last commit cannot be made durable.
         """
         meaning = self._engine.meaning()
+        if len(text) > _LONGEST:
+            return None
         try:
             return self._answered(text, params, transaction, meaning)
         except (KeyError, InternalError):
@@ -110,8 +114,9 @@ class StateReads:
         return self._answer(entry, entry.compiled, values, meaning, transaction)
 
     def _entry(self, label: str | tuple[str, ...]) -> _Text:
-        if len(self._known) >= _MOST_TEXTS:
-            self._known.clear()
+        if len(self._known) >= _MOST_TEXTS:  # most of them come once, with other literals each
+            kept = {n: e for n, e in list(self._known.items()) if e.compiled is not None}
+            self._known = kept if 2 * len(kept) < _MOST_TEXTS else {}
         return self._known.setdefault(label, _Text())
 
     def _answer(
@@ -249,5 +254,7 @@ def _labelled(
     if not params:
         return text, None, {}
     values = named(params)
+    if values is None:
+        return (text, ""), None, {"": None}
     types = {name: duckdb_type(value) for name, value in values.items()}
     return (text, *types, *map(str, types.values())), values, types
