@@ -25,6 +25,7 @@ from ivm.session import (
     query,
     view_statements,
 )
+from ivm.session.explain_change import explain_change
 from ivm.session.import_database import import_database, is_import
 from ivm.session.refresh import refresh
 from ivm.session.result import Result
@@ -87,6 +88,12 @@ def _execute(session: Session, statement: st.Execute, params: Params) -> Result:
     return prepared.execute(session, statement, params, run_statement)
 
 
+def _query(session: Session, statement: st.Query, params: Params) -> Result:
+    if statement.explained is not None:
+        return explain_change(session, statement, params)
+    return query.query(session, statement, params)
+
+
 def _transaction(session: Session, statement: st.TransactionControl, params: Params) -> Result:
     if statement.action == "begin":
         session.begin(read_only=statement.read_only)
@@ -106,7 +113,7 @@ _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.Insert: inserts.insert,
     st.KeyedChange: keyed_dml.change_by_key,
     st.Dml: dml.change,
-    st.Query: query.query,
+    st.Query: _query,
     st.Ddl: _ddl,
     st.Other: ddl.other,
     st.TransactionControl: _transaction,

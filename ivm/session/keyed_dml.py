@@ -6,6 +6,8 @@ that is not certain to have them runs in DuckDB.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ivm.engine.transaction import Transaction
 from ivm.ingest.keyed_rows import (
     Assignments,
@@ -18,8 +20,9 @@ from ivm.ingest.keyed_rows import (
 )
 from ivm.ingest.literal_columns import are_given, columns_of
 from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
+from ivm.reads.returning import Returning
 from ivm.session import dml
-from ivm.session.inserts import finished, returned
+from ivm.session.inserts import NO_RETURNING, finished, returned
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
@@ -46,12 +49,11 @@ def _change(
     params: Params,
 ) -> Result | None:
     """The change by the fast path; None if DuckDB must run the statement."""
-    path, sets = transaction.fast_path(info.name), assignments_of(statement, info)
-    search, returning = search_of(statement, info, info.primary_key), None
-    if path is None or sets is None or search is None:
+    path = transaction.fast_path(info.name)
+    plan = "" if path is None else plan_of(session, info, statement)
+    if path is None or isinstance(plan, str):
         return None
-    if statement.returning and (returning := returned(session, info, statement)) is None:
-        return None
+    sets, search, returning = plan
     keys = keys_of(search, info.schema, info.primary_key, params or ())
     all_columns = needs_all(info, statement, search, sets)
     index = None if keys is None else transaction.index_of_committed(info.name, all_columns)
@@ -71,6 +73,27 @@ def _change(
     if new is None or next(path.violations(new), None) is not None:
         return None
     return finished(transaction, path.change(new, stored, index), new, returning)
+
+
+class ChangePlan(NamedTuple):
+    """How an UPDATE or DELETE is done."""
+
+    sets: Assignments
+    search: Search
+    returning: Returning | None
+
+
+def plan_of(session: Session, info: TableInfo, statement: st.KeyedChange) -> ChangePlan | str:
+    """The plan of the fast path, or the reason why DuckDB must run the statement."""
+    sets, search = assignments_of(statement, info), search_of(statement, info, info.primary_key)
+    returning = returned(session, info, statement)
+    if search is None:
+        return "its WHERE clause does not compare the whole primary key with values"
+    if sets is None:
+        return "it sets a column of the primary key, an unknown one, or one twice"
+    if statement.returning and returning is None:
+        return NO_RETURNING
+    return ChangePlan(sets, search, returning)
 
 
 def needs_all(

@@ -199,7 +199,7 @@ class _Upserts:
         batch: Batch,
     ) -> None:
         self._given = _rows_of(info, statement, batch, transaction)
-        rule = inserts.rule_of(info, statement, self._given)
+        rule = inserts.rule_of(info, statement)
         if rule is None or not set(path.key) <= self._given.keys():
             raise _NoBatchError
         self._rule = rule

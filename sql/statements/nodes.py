@@ -356,9 +356,11 @@ class Query(Statement):
 
     Attributes:
         kind: its first word, lower case: "select", "from", "with", "explain", "copy" (TO), ….
+        explained: the change that an EXPLAIN is of, which does not run it.
     """
 
     kind: str
+    explained: Dml | None = None
 
 
 @dataclass(frozen=True)
