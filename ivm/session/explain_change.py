@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ivm.ingest.keyed_rows import Search
 from ivm.session import dml, inserts, keyed_dml
 from ivm.session.query import query
 from ivm.session.result import Result
@@ -57,13 +56,11 @@ def _of_keyed(session: Session, info: TableInfo, statement: st.KeyedChange) -> s
     plan = keyed_dml.plan_of(session, info, statement)
     if isinstance(plan, str):
         return f"DuckDB, captured: {plan}"
-    return f"{_FAST}: rows are found in the key index {_searched(info, plan.search)}"
-
-
-def _searched(info: TableInfo, search: Search) -> str:
-    further = len(search.conditions)
+    kind, further = "the key index", len(plan.search.conditions)
+    if plan.key != info.primary_key:
+        kind = "an arrangement of the index"
     checked = f", {further} further conditions checked on them" if further else ""
-    return f"({_names(info, info.primary_key)}){checked}"
+    return f"{_FAST}: rows are found in {kind} ({_names(info, plan.key)}){checked}"
 
 
 def _names(info: TableInfo, positions: tuple[int, ...]) -> str:

@@ -168,6 +168,8 @@ def returned(
 def rule_of(info: TableInfo, statement: st.Insert) -> Rule | None:
     """What is to be done with rows whose primary key is stored; None if DuckDB must find out."""
     conflict, key = statement.conflict, info.primary_key
+    if info.history is not None and conflict is not None and conflict.sets:
+        return None  # refused for every form of it
     if conflict is None or not key or _hides_excluded(statement):
         return None
     if conflict.target is not None:

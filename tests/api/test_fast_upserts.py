@@ -206,7 +206,7 @@ WAYS = {
     "INSERT INTO t (id) SELECT 51": "DuckDB, captured: its rows are not VALUES",
     "INSERT INTO t (id) VALUES (52) RETURNING [id]": "DuckDB, captured: its RETURNING list",
     "INSERT OR REPLACE INTO keys VALUES (1)": "DuckDB, captured: the rule for conflicts",
-    "UPDATE t SET n = 1 WHERE n = 1": "does not compare the whole primary key",
+    "UPDATE t SET n = 1 WHERE n = 1": "compares neither the whole primary key nor an index",
     "UPDATE t SET n = 1": "its WHERE clause does not compare columns",
     "UPDATE t SET id = 9 WHERE id = 1": "it sets a column of the primary key",
     "INSERT INTO u VALUES (1, 2)": "since it has UNIQUE constraints",
