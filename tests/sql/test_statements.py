@@ -170,7 +170,7 @@ def test_kinds_of_insert() -> None:
     clauses = one("INSERT INTO t VALUES (?) ON CONFLICT DO UPDATE SET a = ? RETURNING a, b")
     assert isinstance(clauses, Insert)
     assert clauses.conflict == Conflict(None, (("a", Expression('"?0"', (1,))),))
-    assert (clauses.returned, clauses.parameters) == ("a, b", {0, 1})
+    assert (clauses.returned, clauses.parameters) == ("a, b", frozenset({0, 1}))
     assert type(one("INSERT INTO t VALUES (1) ON CONFLICT (a) WHERE b DO NOTHING")) is Dml
     assert dml("INSERT INTO t VALUES (1) RETURNING *").returning
     assert dml("INSERT OR REPLACE INTO t VALUES (1)").or_action == "replace"
