@@ -10,6 +10,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import TypeVar
@@ -25,16 +26,21 @@ from ivm.block import TransactionBlock
 from ivm.catalog.broken_views import why_broken
 from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
+from ivm.connection import Connection, Cursor
 from ivm.dispatch import execute, executemany
+from ivm.engine.clock import micros_of
 from ivm.engine.opening import open_engine
+from ivm.engine.ticking import run_clock
 from ivm.ingest.batches import Many
 from ivm.ingest.rows import Rows
 from ivm.lifetime import Lifetime, close_forgotten
 from ivm.listings import TableListing, ViewInfo, columns_of, listing_of
+from ivm.session.clock import tick_now
 from ivm.session.result import Result
 from ivm.session.row_calls import apply, delete, insert, table_info, upsert
 from ivm.session.session import Params, Session
 from ivm.storage.errors import InputError
+from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.duckdb_errors import Translating
 from ivm.streams import Streams
@@ -59,6 +65,7 @@ class Database(Streams):
         threads: int | None = None,
         functions: Iterable[Function] = (),
         spark: Given = None,
+        clock: Callable[[], datetime] | None = None,
     ) -> None:
         if not isinstance(path, (str, PathLike)):
             raise InputError(
@@ -85,6 +92,10 @@ class Database(Streams):
                 functions=functions,
             )
             run_fills(self._engine, self._spark)
+            if clock is None:
+                run_clock(self._engine)
+            else:
+                self._engine.clock.time = micros_of(clock)
             self._lifetime = Lifetime(self._engine, self)
             try:
                 check()
@@ -110,6 +121,46 @@ class Database(Streams):
         if not isinstance(sql, str):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
         return self._with_session(lambda session: execute(session, sql, params))
+
+    def sql(self, query: str, params: Params = None) -> Result | None:
+        """Runs statements as `execute` does, for what is shown: None if there are no rows."""
+        result = self.execute(query, params)
+        return result if result.kind == "rows" else None
+
+    def table(self, name: str) -> Result:
+        """The rows of a table or view.
+
+        Args:
+            name: as in `insert`.
+        """
+        return self.execute(f"SELECT * FROM {'.'.join(map(quote, name_parts(name)))}")
+
+    def begin(self) -> Database:
+        """Begins a transaction of this thread, as BEGIN does."""
+        self.execute("BEGIN")
+        return self
+
+    def commit(self) -> Database:
+        """Commits this thread's transaction, as COMMIT does."""
+        self.execute("COMMIT")
+        return self
+
+    def rollback(self) -> Database:
+        """Undoes this thread's transaction, as ROLLBACK does."""
+        self.execute("ROLLBACK")
+        return self
+
+    def connection(self, *, leave: Callable[[], None] | None = None) -> Connection:
+        """A connection as PEP 249 has it, with a session and transactions of its own.
+
+        Args:
+            leave: called when it is closed.
+        """
+        return Connection(self, self._lifetime, leave)
+
+    def cursor(self) -> Cursor:
+        """A cursor with a session and transactions of its own, as in DuckDB."""
+        return Cursor(self.connection(), owns=True)
 
     def executemany(self, sql: str, rows: Many) -> Result:
         """Runs one statement with each of many rows of parameters, all in one transaction.
@@ -322,6 +373,16 @@ class Database(Streams):
         with Deferral(), Translating():
             self._engine.tables.flush()
 
+    def tick(self) -> None:
+        """Brings the views that read the time up to it now, and deletes rows past their retention.
+
+        It is done in the background too, unless the database was opened with a clock of its own.
+
+        Raises:
+            UnavailableError: this thread has an open transaction, or another one does not end.
+        """
+        self._with_session(tick_now)
+
     # -- closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -360,32 +421,8 @@ class Database(Streams):
         self.close()
 
     def _with_session(self, work: Callable[[Session], T], *, looks: bool = False) -> T:
-        """Calls a function with the thread's session; every call that runs something comes here.
-
-        See `Session.fail`, `Translating` and `ivm.storage.interrupts`.
-
-        Args:
-            work: the function.
-            looks: it tells what background threads do, and leaves their troubles to other calls.
-        """
-        with Deferral() as call, Translating():
-            session = self._session()
-            call.cursor = session.cursor
-            try:
-                with session.lock:
-                    self._lifetime.demand_open()  # it may have been closed during the wait
-                    if session.transaction is None and not looks:
-                        self._engine.warehouse.troubles.raise_one()
-                    try:
-                        done = work(session)
-                        check()
-                        return done
-                    except BaseException as error:
-                        session.fail(error)
-                        raise
-            finally:
-                if self._lifetime.unfinished:
-                    self._lifetime.finish()
+        """Calls a function with the thread's session; see `Lifetime.run`."""
+        return self._lifetime.run(self._session, work, looks=looks)
 
     def _session(self) -> Session:
         self._lifetime.demand_open()
@@ -403,6 +440,7 @@ def connect(
     threads: int | None = None,
     functions: Iterable[Function] = (),
     spark: Given = None,
+    clock: Callable[[], datetime] | None = None,
 ) -> Database:
     """Opens or creates a database.
 
@@ -415,6 +453,8 @@ def connect(
         functions: Python functions for SQL; all that the database's views call.
         spark: for first fills on Spark: a SparkSession, or Spark's settings by name; default those
             of `ivm.toml`, see docs/scaling.md.
+        clock: tells the time (with a time zone) for views that read it, which then changes by
+            `Database.tick` alone; default the system's, which ticks by itself.
 
     Raises:
         UnavailableError: another process has it open.
@@ -427,4 +467,5 @@ def connect(
         threads=threads,
         functions=functions,
         spark=spark,
+        clock=clock,
     )

@@ -17,15 +17,17 @@ from ivm.ingest.batches import Many
 from ivm.session import (
     ddl,
     dml,
+    explain_change,
+    explain_read,
     history,
     inserts,
     keyed_dml,
     many,
     prepared,
     query,
+    retention,
     view_statements,
 )
-from ivm.session.explain_change import explain_change
 from ivm.session.import_database import import_database, is_import
 from ivm.session.refresh import refresh
 from ivm.session.result import Result
@@ -89,9 +91,11 @@ def _execute(session: Session, statement: st.Execute, params: Params) -> Result:
 
 
 def _query(session: Session, statement: st.Query, params: Params) -> Result:
-    if statement.explained is not None:
-        return explain_change(session, statement, params)
-    return query.query(session, statement, params)
+    explained = statement.explained
+    if explained is None:
+        return query.query(session, statement, params)
+    told = explain_change.explain if isinstance(explained, st.Dml) else explain_read.explain
+    return told(session, statement, params)
 
 
 def _transaction(session: Session, statement: st.TransactionControl, params: Params) -> Result:
@@ -119,6 +123,7 @@ _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.TransactionControl: _transaction,
     st.CreateHistory: history.create,
     st.SetHistory: history.set_history,
+    st.SetRetention: retention.set_retention,
     st.CreateView: view_statements.create,
     st.DropView: view_statements.drop,
     st.ExplainView: view_statements.explain,

@@ -215,6 +215,7 @@ SAMPLED = {
     "test_windows::test_excluded_peers_are_those_of_the_windows_own_order": 3,
     "test_with_ties::test_the_first_rows_and_their_ties": 4,
     "test_reads_from_state::test_every_type": 4,
+    "test_parameters_from_state::test_rows_under_a_key": 2,
 }
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
 

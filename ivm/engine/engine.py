@@ -23,17 +23,19 @@ import duckdb
 from ivm.catalog.catalog import Catalog, View
 from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import ChangeFeeds
+from ivm.engine.clock import Clock
 from ivm.engine.definitions import Definitions
+from ivm.engine.held_views import HeldViews
 from ivm.engine.jobs import Jobs
 from ivm.engine.key_indexes import KeyIndexes
 from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox import Outbox
 from ivm.engine.recomputed_views import RecomputedViews
+from ivm.engine.retention import Retention
 from ivm.engine.small_tables import SmallTables
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.unfilled import Unfilled
-from ivm.engine.view_contents import HeldViews
 from ivm.engine.views import Views
 from ivm.engine.writer_lock import WriterLock
 from ivm.storage.errors import UnavailableError
@@ -45,6 +47,7 @@ from ivm.storage.warehouse.flush import NetChange
 from ivm.storage.warehouse.pending import PendingDeltas
 from ivm.storage.warehouse.system_tables import BASE
 from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.view_indexes import load_view_indexes
 from ivm.storage.warehouse.warehouse import Warehouse, roll_back
 
 if TYPE_CHECKING:
@@ -72,12 +75,14 @@ class Engine:
         self.feeds = ChangeFeeds()
         self.outbox = Outbox(self.tables)
         self.small = SmallTables(self.tables)
+        self.clock = Clock(self.tables, self.small)
         self.jobs = Jobs()
         self.on_pending: Callable[[int], None] = lambda rows: None
         self.spark: Callable[[], SparkSession] = _no_spark
         self.spark_from: Callable[[], int | None] = lambda: None
         self.unfilled = Unfilled(warehouse, catalog)
         self.indexes = KeyIndexes(self.tables, self._columns_read)
+        self.retention = Retention(self.tables, self.indexes, self._columns_of_views)
         self.definitions = Definitions(warehouse, catalog)
         self.held = HeldViews(self.tables, self.meaning)
         self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
@@ -99,6 +104,9 @@ class Engine:
         return self.definitions.relations.generation, catalog.names
 
     def _columns_read(self, table: str) -> frozenset[int]:
+        return self._columns_of_views(table) | self.retention.columns(table)
+
+    def _columns_of_views(self, table: str) -> frozenset[int]:
         return self.maintenance.columns_read(table) | self.unfilled.columns_read(table)
 
     # -- committing -----------------------------------------------------------------------------
@@ -258,10 +266,10 @@ class Engine:
     ) -> None:
         tables = [change.table for change in changes]
         self.maintenance.commit()
-        self.indexes.commit(tables)
         self.recomputed.mark_stale(tables)
         self.outbox.follow(changes)
         self.small.follow(changes)
+        self.retention.follow(changes)
         epoch = self.pending.epoch + 1
         with self.held.publishing:
             if by_duckdb:  # DuckDB has it all
@@ -269,6 +277,7 @@ class Engine:
             else:
                 self.pending.add(epoch, changes, deltas)
             self.held.follow(epoch, deltas)
+            self.indexes.commit(tables)
         self.feeds.notify(epoch, deltas)
         self.on_pending(self.pending.rows)
 
@@ -296,7 +305,7 @@ class Engine:
 
         Yields whether it does. What the block commits becomes durable with the next commit.
         """
-        if not self.writer_lock.acquire_if_free(_Aside()):
+        if not self.writer_lock.acquire_if_free(Aside()):
             yield False
             return
         try:
@@ -307,7 +316,7 @@ class Engine:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Waits for the writer lock and holds it in a block of the database's own work."""
-        self.writer_lock.acquire(_Aside())
+        self.writer_lock.acquire(Aside())
         try:
             yield
         finally:
@@ -344,6 +353,7 @@ class Engine:
             rewritten: tables that may have other values in the columns that they had.
         """
         before = self.catalog.tables
+        self.catalog.view_indexes = load_view_indexes(cursor)
         self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
         now = self.catalog.tables
         altered = [n for n, t in before.items() if n not in now or _is_other(t, now[n])]
@@ -366,7 +376,7 @@ def _no_spark() -> SparkSession:
     raise UnavailableError("no Spark session was given to this database")
 
 
-class _Aside:
+class Aside:
     """A holder of the writer lock that is never idle."""
 
     def idle_seconds(self) -> float:

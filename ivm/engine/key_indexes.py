@@ -50,6 +50,21 @@ class KeyIndexes:
     def _needed(self, table: str) -> set[int]:
         return {*self._columns_read(table), *self.secondary.columns(table)}
 
+    def committed(self, table: str, columns: Iterable[int]) -> KeyIndex | None:
+        """The index of a table for `find_committed`; needs no writer lock.
+
+        Args:
+            table: canonical name.
+            columns: positions of the columns that are read.
+
+        Returns:
+            None if there is none with these columns, or not yet.
+        """
+        index = self._known.get(table)
+        if index is None or isinstance(index, LateIndex) or table in self._provisional:
+            return None
+        return index if set(columns).issubset(index.columns) else None
+
     def _ready(self, table: str) -> KeyIndex | None:
         index = self._known.get(table)
         if not isinstance(index, LateIndex) or not index.over:

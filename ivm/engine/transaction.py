@@ -39,6 +39,7 @@ class Transaction(Expiring):
         refuse_temporary: raises if a view's text names something that only this session sees.
         begun: whether BEGIN opened it, so that several statements may follow.
         read_only: whether only temporary tables may be changed.
+        owned: whether the caller has the writer lock, which the transaction then takes over.
 
     Attributes:
         held: the seconds for which it held the lock; known when it is over.
@@ -52,6 +53,7 @@ class Transaction(Expiring):
         *,
         begun: bool = False,
         read_only: bool = False,
+        owned: bool = False,
     ) -> None:
         super().__init__(engine.writer_lock)
         self._engine = engine
@@ -66,7 +68,10 @@ class Transaction(Expiring):
         self._breaks = False
         self.in_duckdb = False
         self._afterwards: list[Callable[[], None]] = []
-        engine.writer_lock.acquire(self)
+        if owned:
+            engine.writer_lock.pass_to(self)
+        else:
+            engine.writer_lock.acquire(self)
         self.held, self._since = 0.0, time.perf_counter()
 
     # -- changing -------------------------------------------------------------------------------
@@ -264,6 +269,9 @@ class Transaction(Expiring):
                 if self.changes_catalog:
                     self._views.adopt()
                     engine.settle()
+                    with contextlib.closing(engine.warehouse.cursor()) as cursor:
+                        engine.retention.load(cursor)
+                    engine.clock.changed()
             except BaseException as error:
                 why = "the change of the catalog is committed, but the memory could not follow"
                 raise engine.log.broken(why, error) from error

@@ -1,182 +1,148 @@
-"""The rows of views in memory, by which queries are answered without DuckDB.
+"""The rows of a view in memory: all of them as a Z-set, or arranged by a key.
 
 Law: the content of a view at an epoch = its rows as loaded at an earlier epoch + its deltas since.
-Contract: `HeldViews.at_one_epoch` gives all views that are asked for at the epoch of the last
-commit. A commit only passes on its deltas, and waits for no reader: readers add them up. Rows that
-nobody reads while as many rows change as are held are dropped, and loaded again when asked for.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Iterable, Sequence
 
-from ivm.delta_ops.state.group_table import GroupTable
-from ivm.engine.stored_tables import StoredTables
+import numpy as np
+
+from ivm.engine.replaced_rows import encoded, replaced
+from ivm.storage.arrangement.arrangement import Arrangement
+from ivm.storage.arrangement.layout import Layout
+from ivm.storage.errors import InternalError
+from ivm.storage.values.column import Column
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
-from ivm.storage.values.zset import ZSet, add, all_ones, ones
+from ivm.storage.values.zset import ZSet, add, all_ones, empty, ones
 
-MOST_ROWS = 20_000
-"""Rows of a view that is held whole: of more, DuckDB reads what a query wants in less time."""
-_LEAST_BEHIND = 4096
+_FEW = 16
+"""Changed rows that are each searched among all; the sum of all rows costs more than that."""
+_ENCODED = 1024
+"""Rows whose strings are all dictionary-encoded, so that they are replaced as numbers."""
+_BEHIND = 4096
 """Changed rows that may wait for a reader, however few rows a view has."""
 
 
-class ViewContent:
-    """The rows of one view as a Z-set that takes deltas, in an order of no meaning.
+class Content:
+    """The rows of one view, and the deltas that wait to be added when they are read.
 
-    Args:
-        schema: of the view.
+    Attributes:
+        epoch: of the rows as loaded; -1 until they are.
+        count: rows at the last reading.
     """
 
-    def __init__(self, schema: Schema) -> None:
-        self._table = GroupTable([type for _, type in schema], exact_rows=True)
-        self._rows: ZSet | None = None
+    def __init__(self) -> None:
+        self.epoch = -1
+        self.count = 0
+        self._waiting: list[tuple[int, ZSet]] = []
+        self._behind = 0
 
-    def add(self, delta: ZSet) -> None:
-        """Adds rows with their weights."""
-        touched, groups = self._table.locate(delta.columns, len(delta))
-        self._table.accumulate(0, touched[groups], delta.weights)
-        self._rows = None
+    def load(self, epoch: int, count: int, chunks: Iterable[ZSet]) -> None:
+        """Takes the rows of an epoch; `wait` may be called meanwhile."""
+        self._build(chunks)
+        self.count, self.epoch = count, epoch
 
-    def rows(self) -> ZSet:
-        """All rows, equal ones side by side, each with weight 1."""
-        if self._rows is None:
-            slots = self._table.live()
-            weights = self._table.read(slots)[:, 0]
-            if not all_ones(weights):
-                slots = slots.repeat(weights)
-            self._rows = ZSet(self._table.keys(slots), ones(len(slots)))
-        return self._rows
+    def wait(self, epoch: int, delta: ZSet) -> bool:
+        """Takes the delta of an epoch; False if so many wait that loading anew is cheaper."""
+        self._waiting.append((epoch, delta))
+        self._behind += len(delta)
+        return self.epoch < 0 or self._behind <= max(_BEHIND, self.count)
+
+    def take(self) -> list[ZSet]:
+        """The deltas that wait, for `add`; none wait afterwards."""
+        taken, self._waiting, self._behind = self._waiting, [], 0
+        return [delta for epoch, delta in taken if epoch > self.epoch]
+
+    def add(self, deltas: Sequence[ZSet]) -> None:
+        """Adds deltas to the rows."""
+        raise NotImplementedError
+
+    def _build(self, chunks: Iterable[ZSet]) -> None:
+        raise NotImplementedError
 
     @property
     def nbytes(self) -> int:
         """Bytes of the rows held."""
-        return self._table.nbytes
+        raise NotImplementedError
 
 
-class _Held:
-    """A view's content, and the deltas that it has not taken yet."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.content = ViewContent(schema)
-        self.base = -1  # the epoch of the rows as loaded
-        self.count = 0  # rows at the last reading
-        self.waiting: list[tuple[int, ZSet]] = []
-        self.behind = 0
-
-    def take(self) -> list[ZSet]:
-        """The deltas that are to be added to the content."""
-        taken, self.waiting, self.behind = self.waiting, [], 0
-        return [delta for epoch, delta in taken if epoch > self.base]
-
-    def rows(self, deltas: list[ZSet]) -> ZSet:
-        """The rows after the deltas."""
-        if deltas:
-            self.content.add(add(deltas))
-        rows = self.content.rows()
-        self.count = len(rows)
-        return rows
-
-
-class HeldViews:
-    """The contents of views that are held; for one writer and any number of readers.
+class WholeContent(Content):
+    """All rows in an order of no meaning, equal ones side by side, each with weight 1.
 
     Args:
-        tables: the views as stored, and their pending deltas.
-        meaning: equal as long as names mean the same views with the same columns; None while that
-            changes.
-
-    Attributes:
-        publishing: held by a commit while its deltas become visible, here and for flushes.
+        schema: of the view.
+        key: positions of columns that are unique in the view; None if nothing is known.
     """
 
-    def __init__(self, tables: StoredTables, meaning: Callable[[], Hashable]) -> None:
-        self._tables = tables
-        self._meaning = meaning
-        self.publishing = threading.Lock()
-        self._adding = threading.RLock()  # of readers; acquired before `publishing`
-        self._held: dict[str, _Held] = {}
-        self._valid: Hashable = None
+    def __init__(self, schema: Schema, key: tuple[int, ...] | None) -> None:
+        super().__init__()
+        self._types = tuple([type for _, type in schema])
+        self._key = tuple(range(len(schema))) if key is None else key
+        self.rows = empty(self._types)
 
-    # -- the writer's side ----------------------------------------------------------------------
+    def _build(self, chunks: Iterable[ZSet]) -> None:
+        self.rows = self._sum([self.rows, *chunks])
 
-    def follow(self, epoch: int, deltas: Mapping[str, ZSet]) -> None:
-        """Takes the deltas of one epoch; the caller holds `publishing`."""
-        for name in self._held.keys() & deltas.keys():
-            held = self._held[name]
-            held.waiting.append((epoch, deltas[name]))
-            held.behind += len(deltas[name])
-            if held.behind > max(_LEAST_BEHIND, held.count) and held.base >= 0:
-                del self._held[name]
+    def add(self, deltas: Sequence[ZSet]) -> None:
+        if not deltas:
+            return
+        few = sum([len(delta.weights) for delta in deltas]) <= _FEW
+        rows: ZSet | None = self.rows
+        for delta in deltas if few else ():
+            rows = None if rows is None else replaced(rows, delta, self._key, self._types)
+        if rows is None or not few:
+            rows = self._sum([self.rows, *deltas])
+        self.rows, self.count = rows, len(rows)
 
-    def forget(self, names: Collection[str] | None = None) -> None:
-        """Drops contents, default all: their tables are written otherwise than by deltas."""
-        with self.publishing:
-            for name in list(self._held if names is None else names):
-                self._held.pop(name, None)
+    def _sum(self, batches: Sequence[ZSet]) -> ZSet:
+        net = consolidate(add(batches), self._types)
+        if len(net) and net.weights.min() < 0:
+            raise InternalError("a delta removes rows that its view has not; please report this")
+        rows = once_each(net)
+        return encoded(rows) if len(rows) <= _ENCODED else rows
 
-    # -- the readers' side ----------------------------------------------------------------------
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes
 
-    def at_one_epoch(self, names: Collection[str], meaning: Hashable) -> dict[str, ZSet] | None:
-        """The rows of views at the epoch of the last commit, each row with weight 1.
 
-        Args:
-            names: of incremental views that are not broken.
-            meaning: under which they were found.
+class KeyedContent(Content):
+    """All rows, arranged by a key.
 
-        Returns:
-            None if a view has too many rows, or the names have another meaning by now.
+    Args:
+        schema: of the view.
+        key: positions of the key's columns.
+    """
 
-        Raises:
-            UnavailableError: that commit cannot be made durable, or memory differs from the log.
-        """
-        log = self._tables.log
-        with self._adding:
-            self._keep_only(meaning)
-            if not all(name in self._held or self._load(name) for name in names):
-                return None
-            with self.publishing:
-                log.demand_readable()
-                held = [each for name in names if (each := self._held.get(name)) is not None]
-                if len(held) < len(names) or meaning != self._meaning():
-                    return None
-                taken = [each.take() for each in held]
-                epoch = self._tables.pending.epoch
-            try:
-                rows = [each.rows(deltas) for each, deltas in zip(held, taken, strict=True)]
-            except BaseException:
-                self.forget(names)  # deltas that were taken may not be added
-                raise
-        if any(each.count > 2 * MOST_ROWS for each in held):
-            return None
-        log.sync(epoch)  # nothing is shown that a crash could undo
-        return dict(zip(names, rows, strict=True))
+    def __init__(self, schema: Schema, key: tuple[int, ...]) -> None:
+        super().__init__()
+        self.rows = Arrangement.empty(Layout(tuple([type for _, type in schema]), key))
 
-    def _keep_only(self, meaning: Hashable) -> None:
-        if meaning != self._valid:
-            self.forget()
-            self._valid = meaning
+    def _build(self, chunks: Iterable[ZSet]) -> None:
+        self.rows = Arrangement.build(self.rows.layout, chunks)
 
-    def _load(self, name: str) -> bool:
-        """Loads a view's rows; False if it has too many."""
-        held = _Held(self._tables.catalog.views[name].schema)
-        with self.publishing:
-            self._held[name] = held  # from here on it gets the deltas
-        try:
-            with self._tables.as_of_an_epoch(name) as (epoch, count, chunks):
-                if count > MOST_ROWS:
-                    self.forget([name])
-                    return False
-                for chunk in chunks:
-                    held.content.add(chunk)
-            held.base, held.count = epoch, count
-        except BaseException:
-            self.forget([name])
-            raise
-        return True
+    def add(self, deltas: Sequence[ZSet]) -> None:
+        rows = self.rows
+        for delta in deltas:
+            rows = rows.append(delta)
+        self.rows = rows
 
-    def sizes(self) -> dict[str, tuple[int, int]]:
-        """Rows and bytes of the views that are held, by name."""
-        with self._adding:
-            return {n: (held.count, held.content.nbytes) for n, held in list(self._held.items())}
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes
+
+
+def under(rows: Arrangement, key: Sequence[Column]) -> ZSet:
+    """The rows under one key, equal ones side by side, each with weight 1."""
+    return once_each(rows.lookup_live(key).rows)
+
+
+def once_each(rows: ZSet) -> ZSet:
+    """The rows as often as they weigh, each with weight 1."""
+    if all_ones(rows.weights):
+        return rows
+    taken = rows.take(np.arange(len(rows)).repeat(rows.weights))
+    return ZSet(taken.columns, ones(len(taken)))

@@ -9,33 +9,38 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from sqlglot import exp
 
 from ivm.delta_ops.aggregates.aggregate import Aggregate, CollectingAggregate
 from ivm.delta_ops.aggregates.set_operations import SetOp
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.joins.arrange import Arrange
 from ivm.delta_ops.joins.join import Join
-from ivm.delta_ops.linear.filter import DuckFilter, Filter
+from ivm.delta_ops.linear.filter import DuckFilter
+from ivm.delta_ops.linear.filter import Filter as FilterOperator
 from ivm.delta_ops.linear.map import Map
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.operator import CursorFactory, Source
+from ivm.reads.lookup import Lookup
+from ivm.reads.parameters import Parameters
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan import nodes
-from ivm.sql.plan.expressions import position
+from ivm.sql.plan.expressions import conjuncts, position
 from ivm.sql.plan.fixed_columns import fixed_parts
-from ivm.sql.plan.nodes import NotIncremental, Plan, Project, Scan, TopK, types, width
+from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Project, Scan, TopK, types, width
+from ivm.storage.values.column import Column
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.order import OrderKey, OrderTerm, order_terms, orderable
 from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.types import ColumnType
-from ivm.storage.values.zset import ZSet, add, all_ones, empty
+from ivm.storage.values.zset import ZSet, add, all_ones, empty, ones
 
 _ANSWER = "answer"
-_OPERATORS = (Source, Filter, Map, Join, Arrange, Aggregate, SetOp, UnionAll)
+_OPERATORS = (Source, FilterOperator, Map, Join, Arrange, Aggregate, SetOp, UnionAll)
 _SLOW = (DuckFilter, CollectingAggregate)
 
 
@@ -81,16 +86,28 @@ class StateQuery:
     Args:
         plan: bound with its order, and rewritten.
         cursors: see `CursorFactory`.
+        parameters: whose marks are in the plan.
 
     Attributes:
-        scans: the relations and columns that it reads, by the circuit's name for them.
+        scans: the relations and columns that it reads, by the circuit's name for them; the schema
+            of a scan ends with the columns of parameters, if it is filtered or projected by them.
+        lookups: the equalities by which it chooses rows of the only relation that it reads, by
+            the position of the column there; empty if it reads several.
 
     Raises:
         NotFromStateError: something in it is left to DuckDB.
     """
 
-    def __init__(self, plan: Plan, cursors: CursorFactory) -> None:
-        self._tail = tail = Tail.of(plan)
+    def __init__(
+        self, plan: Plan, cursors: CursorFactory, parameters: Parameters | None = None
+    ) -> None:
+        tail = Tail.of(plan)
+        if parameters is not None:
+            try:
+                tail = replace(tail, input=parameters.widened(tail.input))
+            except LookupError as reason:
+                raise NotFromStateError(str(reason)) from reason
+        self._tail = tail
         self._terms = _terms(types(tail.input), tail.order)
         _demand_fixed(tail.input)
         compiler = CircuitCompiler(Circuit(), cursors)
@@ -103,6 +120,7 @@ class StateQuery:
         self._steps = [self._circuit.node(n).operator for n in self._circuit.nodes_of(_ANSWER)]
         self._demand_kernels()
         self._chain = self._is_chain()
+        self.lookups = _lookups(tail.input) if self._chain else {}
         self._stepping = threading.Lock()
         self._circuit.hydrate(lambda node: iter(()))
         self._initial = self._of_no_rows()
@@ -120,7 +138,7 @@ class StateQuery:
     def _is_chain(self) -> bool:
         """Returns whether each operator reads the one before it alone, and keeps no state."""
         numbers = self._circuit.nodes_of(_ANSWER)
-        linear = all(isinstance(step, Source | Filter | Map) for step in self._steps)
+        linear = all(isinstance(step, Source | FilterOperator | Map) for step in self._steps)
         return linear and all(
             self._circuit.node(above).inputs == (below,) for below, above in pairwise(numbers)
         )
@@ -130,18 +148,19 @@ class StateQuery:
             return empty(self._types)
         return add([empty(self._types), *self._circuit.contents(self._node, _no_rows)])
 
-    def answer(self, rows: Mapping[str, ZSet]) -> ZSet:
+    def answer(self, rows: Mapping[str, ZSet], given: Sequence[Column] = ()) -> ZSet:
         """The rows of the answer, in order, each with weight 1 and the columns that are shown.
 
         Args:
-            rows: of every source, with all columns of the relation.
+            rows: of every source, the columns of its scan.
+            given: the parameters' columns of one row.
 
         Raises:
             EvaluationError: an expression fails.
             duckdb.Error: the same.
         """
-        given = {name: rows[name].project(scan.columns) for name, scan in self.scans.items()}
-        return self._bounded(self._chained(given) if self._chain else self._stepped(given))
+        read = {name: _widened(scan, rows[name], given) for name, scan in self.scans.items()}
+        return self._bounded(self._chained(read) if self._chain else self._stepped(read))
 
     def _chained(self, given: Mapping[str, ZSet]) -> ZSet:
         (batch,) = given.values()
@@ -161,7 +180,8 @@ class StateQuery:
             delta = consolidate(add([self._initial, delta]), self._types)
         if all_ones(delta.weights):
             return delta
-        return delta.take(np.arange(len(delta)).repeat(delta.weights))
+        once = delta.take(np.arange(len(delta)).repeat(delta.weights))
+        return ZSet(once.columns, ones(len(once)))
 
     def _bounded(self, batch: ZSet) -> ZSet:
         tail = self._tail
@@ -174,6 +194,30 @@ class StateQuery:
             end = len(batch) if tail.limit is None else min(start + tail.limit, len(batch))
             batch = batch.slice(start, end)
         return batch.project(tail.columns)
+
+
+def _widened(scan: Scan, rows: ZSet, given: Sequence[Column]) -> ZSet:
+    """The rows with the columns of parameters, if the scan has those."""
+    if len(scan.schema) == len(scan.columns):
+        return rows
+    first = np.zeros(len(rows), np.int64)
+    return ZSet((*rows.columns, *[column.take(first) for column in given]), rows.weights)
+
+
+def _lookups(plan: Plan) -> dict[int, Lookup]:
+    """The equalities of columns with constants or parameters in the filters above a scan."""
+    below, terms = plan, list[exp.Expr]()
+    while isinstance(below, Filter | Project):
+        terms = [*terms, *conjuncts(below.predicate)] if isinstance(below, Filter) else []
+        below = below.input
+    found: dict[int, Lookup] = {}
+    if not isinstance(below, Scan):
+        return found
+    for term in terms:
+        lookup = Lookup.of(term, types(below), len(below.columns))
+        if lookup is not None:
+            found.setdefault(below.columns[lookup.column], lookup)
+    return found
 
 
 def _no_rows(node: int) -> Iterator[ZSet]:

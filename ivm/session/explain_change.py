@@ -6,26 +6,24 @@ value that no rule converts, a result of which a kernel is not certain).
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from ivm.session import dml, inserts, keyed_dml
+from ivm.session.explain_read import with_way
 from ivm.session.query import query
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.warehouse.table_info import TableInfo
 
+KEY = "changed_by"
+"""What stands before the way that the change is made, where DuckDB has `physical_plan`."""
 _FAST = "fast path"
 
 
-def explain_change(session: Session, statement: st.Query, params: Params) -> Result:
-    """Runs EXPLAIN of a change; the row's key is `ivm`."""
-    result = query(session, statement, params)
-    told = result.arrow()
-    assert statement.explained is not None
-    row = dict(zip(told.column_names, ("ivm", way_of(session, statement.explained)), strict=True))
-    added = pa.Table.from_pylist([row], schema=told.schema)
-    return Result.of_table(pa.concat_tables([told, added]), result.types)
+def explain(session: Session, statement: st.Query, params: Params) -> Result:
+    """Runs EXPLAIN of a change; one row more than DuckDB's says how it is made, and why."""
+    result, explained = query(session, statement, params), statement.explained
+    assert isinstance(explained, st.Dml)
+    return with_way(result, KEY, way_of(session, explained))
 
 
 def way_of(session: Session, statement: st.Dml) -> str:

@@ -108,7 +108,9 @@ def _insert(
         index = transaction.index(path.table) if path.key else None
         change = path.insert(given, count, index)
         return finished(transaction, change, change.added, returning)
-    index = transaction.index(path.table, all_columns=bool(rule.updates))
+    index = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
+    if index is None:
+        return None
     expressions = expressions_of(session, info, statement, lookup_in(params or ()))
     resolved = resolve(path, given, count, index, rule, expressions)
     return None if resolved is None else finished(transaction, *resolved, returning)
@@ -168,8 +170,6 @@ def returned(
 def rule_of(info: TableInfo, statement: st.Insert) -> Rule | None:
     """What is to be done with rows whose primary key is stored; None if DuckDB must find out."""
     conflict, key = statement.conflict, info.primary_key
-    if info.history is not None and conflict is not None and conflict.sets:
-        return None  # refused for every form of it
     if conflict is None or not key or _hides_excluded(statement):
         return None
     if conflict.target is not None:

@@ -22,13 +22,14 @@ from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.refused import RefusedError
 from ivm.storage.warehouse.warehouse import roll_back
 
-_SELECTS = frozenset(("select", "from", "with"))
+SELECTS = frozenset(("select", "from", "with"))
+"""The kinds of queries that may be answered from memory."""
 
 
 def query(session: Session, statement: st.Statement, params: Params) -> Result:
     """Runs a statement that changes no table: a query, or one about the session."""
-    if isinstance(statement, st.Query) and statement.kind in _SELECTS and not params:
-        answered = session.from_state(statement.text)
+    if isinstance(statement, st.Query) and statement.kind in SELECTS:
+        answered = session.from_state(statement.text, params)
         if answered is not None:
             return StateResult(answered)
     try:

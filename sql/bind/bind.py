@@ -21,6 +21,7 @@ from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import NotIncremental, Plan, Project, width
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import RelationCatalog
+from ivm.sql.resolve.clock import refuse_tellers
 from ivm.sql.resolve.collated_groups import shown_without_collations
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.functions import Functions
@@ -37,6 +38,7 @@ def bind(
     catalog: RelationCatalog,
     cursor: Cursor,
     functions: FunctionList | None = None,
+    tick: int | None = None,
     *,
     ordered: bool = False,
 ) -> Plan:
@@ -47,6 +49,7 @@ def bind(
         catalog: the relations it may read.
         cursor: sees the same relations; used for types and names, never for data.
         functions: those that it sees, listed anew if not given.
+        tick: of the clock, in microseconds, if the query reads it.
         ordered: whether an ORDER BY without LIMIT is kept, as a `TopK` without bounds.
 
     Returns:
@@ -60,7 +63,8 @@ def bind(
     try:
         known = list_functions(cursor) if functions is None else functions
         refuse_literals(known.hiding)
-        context = Context(catalog, cursor, Functions(cursor, known), PlainViews(cursor))
+        called = Functions(cursor, known)
+        context = Context(catalog, cursor, called, PlainViews(cursor), tick=tick)
         plan = _bound(query, context, wanted, ordered)
         written = render(plan)
         refuse_caught(written, cursor, known)
@@ -82,6 +86,7 @@ def _bound(query: str, context: Context, wanted: Schema, ordered: bool) -> Plan:
     bound = bind_query(tree, context)
     refuse_unnest_calls(bound.plan)
     check_complete(bound.plan)
+    refuse_tellers(bound.plan)
     _check_names(bound.names, names)
     exprs = tuple(column(i) for i in range(width(bound.plan)))
     pairs = zip(wanted, bound.plan.schema, strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.values_list import LiteralRows
@@ -39,6 +39,7 @@ class CreateView(Statement):
         query_offset: the query's offset in `text`.
         columns: the view's column names, empty if the view has the query's names.
         backfill: who fills it first: "duckdb", "spark" or "auto".
+        tick: of the clock that it reads, in microseconds; None for the usual one.
     """
 
     name: Name
@@ -48,6 +49,7 @@ class CreateView(Statement):
     replace: bool
     if_not_exists: bool
     backfill: str = "auto"
+    tick: int | None = None
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,33 @@ class SetHistory(Statement):
     options: tuple[tuple[str, str], ...]
 
 
+class Retention(NamedTuple):
+    """How long a table keeps its rows.
+
+    Attributes:
+        retain: the length of time, as DuckDB writes an INTERVAL.
+        by: the column that tells a row's time, as written.
+    """
+
+    retain: str
+    by: str
+
+
+@dataclass(frozen=True)
+class SetRetention(Statement):
+    """ALTER TABLE [IF EXISTS] name SET (retain = …[, retain_by = column]) | RESET (retain).
+
+    Attributes:
+        retain: the length of time, as DuckDB writes an INTERVAL; None if all rows are to stay.
+        by: the column that tells a row's time; None for the one that did.
+    """
+
+    name: Name
+    retain: str | None
+    by: str | None
+    if_exists: bool
+
+
 @dataclass(frozen=True)
 class Dml(Statement):
     """A statement that changes rows.
@@ -271,13 +300,16 @@ class Insert(Dml):
     @functools.cached_property
     def parameters(self) -> frozenset[int | str]:
         """The distinct parameters."""
-        conflict = self.conflict
-        if conflict is None:
-            return self.rows.parameters
-        used = [expression for _, expression in conflict.sets]
-        if conflict.where is not None:
-            used.append(conflict.where)
-        return self.rows.parameters.union(*[expression.parameters for expression in used])
+        used = [expression.parameters for expression in self.expressions]
+        return self.rows.parameters.union(*used)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The expressions of DO UPDATE."""
+        if self.conflict is None:
+            return ()
+        sets = tuple([expression for _, expression in self.conflict.sets])
+        return sets if self.conflict.where is None else (*sets, self.conflict.where)
 
 
 @dataclass(frozen=True)
@@ -318,8 +350,13 @@ class KeyedChange(Dml):
     def parameters(self) -> frozenset[int | str]:
         """The distinct parameters."""
         compared = [comparison.condition for comparison in self.comparisons]
-        used = [*[expression for _, expression in self.computed], *self.conditions, *compared]
-        return self.rows.parameters.union(*[expression.parameters for expression in used])
+        used = [expression.parameters for expression in (*self.expressions, *compared)]
+        return self.rows.parameters.union(*used)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The expressions of SET and of the conditions."""
+        return (*[expression for _, expression in self.computed], *self.conditions)
 
 
 @dataclass(frozen=True)
@@ -333,6 +370,7 @@ class Ddl(Statement):
             "database", "variable", "secret", …; "" if the action needs none.
         names: the objects named (several in one DROP), possibly empty.
         on: the table of an index or trigger, else None.
+        retention: of the table created; it is not in the text.
     """
 
     action: str
@@ -343,6 +381,7 @@ class Ddl(Statement):
     replace: bool = False
     if_exists: bool = False
     temporary: bool = False
+    retention: Retention | None = None
 
     @property
     def name(self) -> Name | None:
@@ -356,11 +395,11 @@ class Query(Statement):
 
     Attributes:
         kind: its first word, lower case: "select", "from", "with", "explain", "copy" (TO), ….
-        explained: the change that an EXPLAIN is of, which does not run it.
+        explained: the query or change that EXPLAIN explains without running it.
     """
 
     kind: str
-    explained: Dml | None = None
+    explained: Query | Dml | None = None
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from ivm.sql.statements.nodes import (
     Query,
     RefreshView,
     SetHistory,
+    SetRetention,
     ShowSinks,
     ShowSources,
     ShowViews,
@@ -71,6 +72,7 @@ __all__ = [
     "Query",
     "RefreshView",
     "SetHistory",
+    "SetRetention",
     "ShowSinks",
     "ShowSources",
     "ShowViews",
@@ -175,7 +177,7 @@ def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
 _OWN = (
     *(DropView, ExplainView, VerifyView, RefreshView, ShowViews, Subscribe, Insert),
     *(CreateSource, ChangeSource, ShowSources, CreateSink, ChangeSink, ShowSinks),
-    *(CreateHistory, SetHistory),
+    *(CreateHistory, SetHistory, SetRetention),
 )
 
 

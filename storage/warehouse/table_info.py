@@ -17,7 +17,7 @@ from ivm.storage.values.types import Schema, type_of
 from ivm.storage.warehouse.duck import Cursor, rows
 from ivm.storage.warehouse.flush import Target
 from ivm.storage.warehouse.history import EPOCH, History, load
-from ivm.storage.warehouse.system_tables import STREAM_TABLES
+from ivm.storage.warehouse.system_tables import CLOCK_TABLES, STREAM_TABLES
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def read_tables(cursor: Cursor, catalog: str) -> dict[str, TableInfo]:
     found = {}
     for oid, schema, table, sql in tables:
         history = histories.get(table) if schema == ("_ivm",) else None
-        if schema == ("_ivm",) and table not in STREAM_TABLES and history is None:
+        if schema == ("_ivm",) and table not in _FOLLOWED and history is None:
             continue
         info = _with_columns(catalog, (*schema, table), columns[oid])
         info = _with_indexes(_with_constraints(info, schema, constraints[oid]), indexes[oid])
@@ -189,6 +189,7 @@ def read_tables(cursor: Cursor, catalog: str) -> dict[str, TableInfo]:
     return _with_references(found)
 
 
+_FOLLOWED = STREAM_TABLES.keys() | CLOCK_TABLES.keys()
 _HISTORIES = (("_ivm",), "histories")
 
 

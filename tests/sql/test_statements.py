@@ -244,7 +244,18 @@ def test_hidden_changes_are_no_queries(sql: str) -> None:
     ],
 )
 def test_queries(sql: str, kind: str) -> None:
-    assert one(sql) == Query(sql, 0, kind)
+    found = one(sql)
+    assert isinstance(found, Query)
+    assert (found.text, found.offset, found.kind) == (sql, 0, kind)
+
+
+def test_explain_knows_the_query_that_it_does_not_run() -> None:
+    explained = one("EXPLAIN SELECT 1")
+    assert isinstance(explained, Query)
+    assert explained.explained == Query("SELECT 1", 8, "select")
+    analyzed = one("EXPLAIN ANALYZE SELECT 1")
+    assert isinstance(analyzed, Query)
+    assert analyzed.explained is None
 
 
 def test_explain_of_a_change() -> None:
