@@ -17,6 +17,7 @@ from ivm.ingest.batches import Many
 from ivm.session import (
     ddl,
     dml,
+    explain_change,
     explain_read,
     history,
     inserts,
@@ -90,8 +91,11 @@ def _execute(session: Session, statement: st.Execute, params: Params) -> Result:
 
 
 def _query(session: Session, statement: st.Query, params: Params) -> Result:
-    run = query.query if statement.explained is None else explain_read.explain
-    return run(session, statement, params)
+    explained = statement.explained
+    if explained is None:
+        return query.query(session, statement, params)
+    told = explain_change.explain if isinstance(explained, st.Dml) else explain_read.explain
+    return told(session, statement, params)
 
 
 def _transaction(session: Session, statement: st.TransactionControl, params: Params) -> Result:
