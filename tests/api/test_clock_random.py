@@ -271,7 +271,9 @@ class Clocked(RuleBasedStateMachine):
     def right(self) -> None:
         if not getattr(self, "views", None):
             return
-        times: dict[int, datetime] = dict(self.db.execute("SELECT tick, now FROM _ivm.clock").fetchall())
+        times: dict[int, datetime] = dict(
+            self.db.execute("SELECT tick, now FROM _ivm.clock").fetchall()
+        )
         for name, (query, width) in self.views.items():
             now = times[(width or 86400) * 1_000_000]
             if width:

@@ -153,7 +153,9 @@ def test_rules_follow_their_tables(db: ivm.Database, clock: HandMoved) -> None:
     assert len(rules(db)) == 1
     db.execute("CREATE OR REPLACE TABLE f (id INTEGER)")
     assert rules(db) == []
-    db.execute("CREATE TABLE g (ts DATE); ALTER TABLE g SET (retain = INTERVAL 3 DAY, retain_by = TS)")
+    db.execute(
+        "CREATE TABLE g (ts DATE); ALTER TABLE g SET (retain = INTERVAL 3 DAY, retain_by = TS)"
+    )
     assert rules(db) == [("g", "ts", "3 days")]
     db.execute("CREATE TABLE IF NOT EXISTS g (ts DATE) WITH (retain = '9 days', retain_by = 'ts')")
     assert rules(db) == [("g", "ts", "3 days")]
