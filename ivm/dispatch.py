@@ -13,7 +13,20 @@ import duckdb
 
 from ivm.cdc import statements as source_statements
 from ivm.cdc.sinks import statements as sink_statements
-from ivm.session import ddl, dml, history, keyed_dml, prepared, query, retention, view_statements
+from ivm.ingest.batches import Many
+from ivm.session import (
+    ddl,
+    dml,
+    explain_read,
+    history,
+    inserts,
+    keyed_dml,
+    many,
+    prepared,
+    query,
+    retention,
+    view_statements,
+)
 from ivm.session.import_database import import_database, is_import
 from ivm.session.refresh import refresh
 from ivm.session.result import Result
@@ -40,6 +53,11 @@ def execute(session: Session, sql: str, params: Params = None) -> Result:
     for statement in statements:
         result = run_statement(session, statement, params)
     return result
+
+
+def executemany(session: Session, sql: str, rows: Many) -> Result:
+    """Runs a statement with each row of parameters; see `Database.executemany`."""
+    return many.executemany(session, sql, rows, run_statement)
 
 
 def run_statement(session: Session, statement: st.Statement, params: Params) -> Result:
@@ -71,6 +89,11 @@ def _execute(session: Session, statement: st.Execute, params: Params) -> Result:
     return prepared.execute(session, statement, params, run_statement)
 
 
+def _query(session: Session, statement: st.Query, params: Params) -> Result:
+    run = query.query if statement.explained is None else explain_read.explain
+    return run(session, statement, params)
+
+
 def _transaction(session: Session, statement: st.TransactionControl, params: Params) -> Result:
     if statement.action == "begin":
         session.begin(read_only=statement.read_only)
@@ -87,10 +110,10 @@ def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Res
 
 
 _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
-    st.Insert: dml.insert,
-    st.KeyedChange: keyed_dml.change_one,
+    st.Insert: inserts.insert,
+    st.KeyedChange: keyed_dml.change_by_key,
     st.Dml: dml.change,
-    st.Query: query.query,
+    st.Query: _query,
     st.Ddl: _ddl,
     st.Other: ddl.other,
     st.TransactionControl: _transaction,

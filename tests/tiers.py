@@ -147,6 +147,10 @@ SAMPLED = {
     "test_every_type::test_every_way_in": 2,
     "test_failed_statements::test_a_failing_cast_is_told_as_duckdb_tells_it": 3,
     "test_fill::test_values_around_a_change_are_filled_anew": 8,
+    "test_fast_upserts::test_anything_else_is_left_to_duckdb": 3,
+    "test_fast_upserts::test_keys_of_every_type": 3,
+    "test_fast_upserts::test_no_duckdb_is_needed": 4,
+    "test_fast_upserts::test_what_duckdb_refuses_is_refused": 3,
     "test_flush::test_every_value_of_a_type_is_deleted_alone": 5,
     "test_flush::test_one_row_of_any_type_is_updated_and_deleted_by_its_key": 4,
     "test_from_items::test_of_equal_right_rows_an_asof_join_takes_the_first": 2,
@@ -210,6 +214,8 @@ SAMPLED = {
     "test_user_macros::test_the_life_of_a_database_in_which_every_name_is_a_macro": 2,
     "test_windows::test_excluded_peers_are_those_of_the_windows_own_order": 3,
     "test_with_ties::test_the_first_rows_and_their_ties": 4,
+    "test_reads_from_state::test_every_type": 4,
+    "test_parameters_from_state::test_rows_under_a_key": 2,
 }
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
 

@@ -17,6 +17,7 @@ from ivm.storage.errors import InputError, InternalError, SqlError
 from ivm.storage.identifiers import Path, is_text, split_name
 from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.view_indexes import ViewIndex
 
 
 def name_parts(name: object) -> tuple[str, ...]:
@@ -88,6 +89,7 @@ class Catalog:
         tables: base tables by canonical name.
         views: materialized views by canonical name, in dependency order.
         qualified: SQL spelling of every table and view by canonical name.
+        view_indexes: the indexes on materialized views by name.
         names: resolves names; another object after every change of the catalog.
         committed: the views before the open transaction changed the catalog; None if no open
             transaction has.
@@ -97,6 +99,7 @@ class Catalog:
         self.tables: dict[str, TableInfo] = {}
         self.views: dict[str, View] = {}
         self.committed: Mapping[str, View] | None = None
+        self.view_indexes: Mapping[str, ViewIndex] = {}
         self.qualified: dict[str, str] = {}
         self.database = database
         self._databases: tuple[str, ...] = ()

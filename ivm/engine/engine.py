@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -25,6 +25,7 @@ from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.clock import Clock
 from ivm.engine.definitions import Definitions
+from ivm.engine.held_views import HeldViews
 from ivm.engine.jobs import Jobs
 from ivm.engine.key_indexes import KeyIndexes
 from ivm.engine.log_writer import LogWriter
@@ -46,6 +47,7 @@ from ivm.storage.warehouse.flush import NetChange
 from ivm.storage.warehouse.pending import PendingDeltas
 from ivm.storage.warehouse.system_tables import BASE
 from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.view_indexes import load_view_indexes
 from ivm.storage.warehouse.warehouse import Warehouse, roll_back
 
 if TYPE_CHECKING:
@@ -82,16 +84,24 @@ class Engine:
         self.indexes = KeyIndexes(self.tables, self._columns_read)
         self.retention = Retention(self.tables, self.indexes, self._columns_of_views)
         self.definitions = Definitions(warehouse, catalog)
+        self.held = HeldViews(self.tables, self.meaning)
         self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
         self.recomputed = RecomputedViews(
             self.maintenance, self.tables, self.feeds, self.outbox, self.broken, self.commit_refresh
         )
-        self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds)
+        self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds, self.held)
 
     @property
     def epoch(self) -> int:
         """The number of the last commit."""
         return self.pending.epoch
+
+    def meaning(self) -> Hashable:
+        """Equal as long as names mean the same; None while a transaction changes the catalog."""
+        catalog = self.catalog
+        if catalog.committed is not None:
+            return None
+        return self.definitions.relations.generation, catalog.names
 
     def _columns_read(self, table: str) -> frozenset[int]:
         return self._columns_of_views(table) | self.retention.columns(table)
@@ -256,16 +266,18 @@ class Engine:
     ) -> None:
         tables = [change.table for change in changes]
         self.maintenance.commit()
-        self.indexes.commit(tables)
         self.recomputed.mark_stale(tables)
         self.outbox.follow(changes)
         self.small.follow(changes)
         self.retention.follow(changes)
         epoch = self.pending.epoch + 1
-        if by_duckdb:  # DuckDB has it all
-            self.pending.add(epoch, (), {})
-        else:
-            self.pending.add(epoch, changes, deltas)
+        with self.held.publishing:
+            if by_duckdb:  # DuckDB has it all
+                self.pending.add(epoch, (), {})
+            else:
+                self.pending.add(epoch, changes, deltas)
+            self.held.follow(epoch, deltas)
+            self.indexes.commit(tables)
         self.feeds.notify(epoch, deltas)
         self.on_pending(self.pending.rows)
 
@@ -341,6 +353,7 @@ class Engine:
             rewritten: tables that may have other values in the columns that they had.
         """
         before = self.catalog.tables
+        self.catalog.view_indexes = load_view_indexes(cursor)
         self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
         now = self.catalog.tables
         altered = [n for n, t in before.items() if n not in now or _is_other(t, now[n])]

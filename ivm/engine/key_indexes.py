@@ -16,8 +16,6 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 
-_PATIENCE = 8  # DuckDB changes one row in milliseconds; reading a large table takes seconds
-
 LARGE = 200_000
 """Rows from which a table is read in a thread (about 0.2 s)."""
 
@@ -36,7 +34,6 @@ class KeyIndexes:
         self._tables = tables
         self._known: dict[str, KeyIndex] = {}
         self._provisional: set[str] = set()
-        self._missed: dict[str, int] = {}
 
     def find(self, table: str, *, all_columns: bool = False) -> KeyIndex | None:
         """The index of a table; None if it is not built, or lacks a column that is needed."""
@@ -45,6 +42,21 @@ class KeyIndexes:
             return index
         read = self._columns_read(table)
         return None if all_columns or not read.issubset(index.columns) else index
+
+    def committed(self, table: str, columns: Iterable[int]) -> KeyIndex | None:
+        """The index of a table for `find_committed`; needs no writer lock.
+
+        Args:
+            table: canonical name.
+            columns: positions of the columns that are read.
+
+        Returns:
+            None if there is none with these columns, or not yet.
+        """
+        index = self._known.get(table)
+        if index is None or isinstance(index, LateIndex) or table in self._provisional:
+            return None
+        return index if set(columns).issubset(index.columns) else None
 
     def _ready(self, table: str) -> KeyIndex | None:
         index = self._known.get(table)
@@ -60,11 +72,6 @@ class KeyIndexes:
         index = self._known.pop(table, None)
         if isinstance(index, LateIndex):
             index.stop()
-
-    def is_worth_building(self, table: str) -> bool:
-        """Counts a change that DuckDB can make too; returns whether there were many."""
-        self._missed[table] = self._missed.get(table, 0) + 1
-        return self._missed[table] > _PATIENCE
 
     def build(
         self, table: str, *, all_columns: bool = False, cursor: Cursor | None = None

@@ -98,12 +98,16 @@ class Transaction(Expiring):
         self.begin_in_duckdb()
         return indexes.build(table, all_columns=all_columns, cursor=self._cursor)
 
-    def index_if_worthwhile(self, table: str, *, all_columns: bool) -> KeyIndex | None:
-        """The table's key index; None if it is missing and too few changes have asked for it."""
-        indexes = self._engine.indexes
-        index = indexes.find(table, all_columns=all_columns)
+    def index_of_committed(self, table: str, all_columns: bool) -> KeyIndex | None:
+        """The table's key index; None if it is missing and this transaction has changed the table.
+
+        It would be built of all the rows that the transaction's cursor sees; DuckDB changes a few
+        of them sooner.
+        """
+        index = self._engine.indexes.find(table, all_columns=all_columns)
+        changed = any(change.table == table for change in self.changes)
         unstored = self._engine.catalog.tables[table].history is not None  # needs it in any case
-        if index is None and (unstored or indexes.is_worth_building(table)):
+        if index is None and (unstored or not (changed or self.changes_catalog)):
             index = self.index(table, all_columns=all_columns)
         return index
 

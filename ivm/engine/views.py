@@ -23,6 +23,7 @@ from ivm.delta_ops.ordered.window import Window
 from ivm.engine.broken_views import record_of
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.clock import default_tick
+from ivm.engine.held_views import HeldViews
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox_rows import refuse_outbox
 from ivm.engine.recomputed_views import RecomputedViews
@@ -48,6 +49,7 @@ from ivm.storage.warehouse.duck import Cursor, describe, run
 from ivm.storage.warehouse.duckdb_errors import of_our_sql, translated
 from ivm.storage.warehouse.net_changes import PendingView
 from ivm.storage.warehouse.system_tables import State, StoredView, delete_view, save_view
+from ivm.storage.warehouse.view_indexes import delete_view_index
 
 _SPEED = ("linear", "indexed", "group recompute", "whole recompute")
 
@@ -60,6 +62,7 @@ class Views:
         recomputed: the state of the recomputed ones.
         tables: the tables that store them.
         feeds: their changefeeds.
+        held: their rows in memory.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Views:
         recomputed: RecomputedViews,
         tables: StoredTables,
         feeds: ChangeFeeds,
+        held: HeldViews,
     ) -> None:
         self._maintenance = maintenance
         self._recomputed = recomputed
@@ -75,6 +79,7 @@ class Views:
         self._warehouse, self._catalog = tables.warehouse, tables.catalog
         self._names = BindingCatalog(tables.catalog)
         self._feeds = feeds
+        self._held = held
 
     # -- defining -------------------------------------------------------------------------------
 
@@ -204,6 +209,9 @@ class Views:
         """Drops a view's table in the cursor's transaction; `rebuild` then detaches the view."""
         run(cursor, f"DROP TABLE {self._catalog.qualified[view.name]}")
         delete_view(cursor, view.name)
+        for index in self._catalog.view_indexes.values():
+            if index.view == view.name:
+                delete_view_index(cursor, index.name)
         self._catalog.remove_view(view.name)
 
     def attach(self, view: View) -> None:
@@ -334,6 +342,7 @@ class Views:
             self._tables.write(cursor, view.name, held.net())
             save_view(cursor, self.stored(view, exact=True))
             run(cursor, "COMMIT")
+            self._held.forget([view.name])
 
 
 def _described(cursor: Cursor, query: str) -> Schema:

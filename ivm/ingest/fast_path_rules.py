@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 import duckdb
 
 from ivm.ingest.fast_path import Check, FastPath
-from ivm.sql.parse.expression_text import expression_of
+from ivm.sql.parse.expression_text import expression_of, names_of
 from ivm.sql.scalar.compile import compile_scalar
 from ivm.storage.errors import ConstraintError, EvaluationError
 from ivm.storage.identifiers import path_of
@@ -90,7 +90,7 @@ def _check(text: str, info: TableInfo, macros: Collection[str]) -> Check | None:
 
     DuckDB casts a number to an integer for its truth value: 0.4 is 0, which fails.
     """
-    tree = expression_of(text, [name for name, _ in info.schema], macros)
+    tree = expression_of(text, names_of([name for name, _ in info.schema]), macros)
     if tree is None:
         return None
     types = [type for _, type in info.schema]

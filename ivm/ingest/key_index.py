@@ -65,6 +65,11 @@ class KeyIndex:
         """
         return self._rows.latest(keys) if self._unique else self._rows.lookup_live(keys)
 
+    def find_committed(self, keys: Sequence[Column]) -> Matches:
+        """The same without the changes of the running transaction; needs no writer lock."""
+        rows = self._committed
+        return rows.latest(keys) if self._unique else rows.lookup_live(keys)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the rows held."""

@@ -30,6 +30,7 @@ from ivm.session.query import query
 from ivm.session.result import Result
 from ivm.session.retention import follow_tables, refuse_retention, retain_created
 from ivm.session.session import Params, Session
+from ivm.session.view_indexes import change_index
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.plan.same_plan import same_plan, scans
 from ivm.sql.resolve.clock import CLOCK
@@ -73,6 +74,9 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     refuse_meaning(statement)
     refuse_alias(session, statement)
     refuse_retention(statement)
+    indexed = change_index(session, statement)
+    if indexed is not None:
+        return indexed
     if statement.action == "detach" and session.transaction is None:
         session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
     if statement.action in _SESSION:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.engine.plain_arrow import plain
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 Row = tuple[Any, ...]
+Description = tuple[str, str, None, None, None, None, None]
+
+_SAID = {"rows": "no rows are left", "count": "the count was read", "done": "done"}
 
 _FREE: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
 
@@ -106,6 +110,9 @@ class Result:
 
     def fetchmany(self, size: int | None = 1) -> list[Row]:
         """The next `size` rows (all of them if None)."""
+        if self._counted and size != 0:
+            self._counted = False
+            return [(self.rowcount,)]
         with self._reading():
             cursor = self._source()
             if cursor is None:
@@ -148,6 +155,56 @@ class Result:
             frame = polars.from_arrow(_plain(self.arrow()))
             assert isinstance(frame, polars.DataFrame)
             return frame
+
+    fetchdf = fetch_df = to_df = df
+    fetch_arrow_table = to_arrow_table = arrow
+
+    def fetchnumpy(self) -> dict[str, npt.NDArray[Any]]:
+        """The remaining rows as numpy arrays by column; those with NULLs are masked arrays."""
+        with self._reading():
+            cursor = self._source()
+            if cursor is None:
+                return {}
+            arrays: dict[str, npt.NDArray[Any]] = cursor.fetchnumpy()
+            self._end()
+            return arrays
+
+    @property
+    def description(self) -> list[Description] | None:
+        """The columns as PEP 249 has them, 7 values each; None without rows."""
+        if self.kind == "done":
+            return None
+        pairs = zip(self.columns, self.types, strict=True)
+        return [(name, type, None, None, None, None, None) for name, type in pairs]
+
+    def show(self, *, max_rows: int | None = None, max_width: int | None = None) -> None:
+        """Prints the remaining rows as DuckDB does; they can be read afterwards.
+
+        Args:
+            max_rows: rows shown at most, the first and the last ones.
+            max_width: characters of a line.
+        """
+        relation = self._relation()
+        if relation is None:
+            print(self)
+        else:
+            relation.show(max_rows=max_rows, max_width=max_width)
+
+    def __repr__(self) -> str:
+        relation = self._relation()
+        return str(relation) if relation is not None else (self.message or _SAID[self.kind])
+
+    def _repr_html_(self) -> str | None:
+        """A table, for notebooks."""
+        relation = self._relation()
+        return None if relation is None else relation._repr_mimebundle_()["text/html"]
+
+    def _relation(self) -> duckdb.DuckDBPyRelation | None:
+        """The remaining rows, which are held in memory from here on; None if it has no columns."""
+        with self._reading():
+            self._hold()
+            table = self._held()
+            return None if table is None else lossless().from_arrow(table)
 
     def __iter__(self) -> Iterator[Row]:
         while batch := self.fetchmany(1024):
@@ -205,8 +262,7 @@ class Result:
         """A cursor that holds the remaining rows."""
         table = None if self._cursor is not None else self._held()
         if table is not None:
-            self._cursor = duckdb.connect().execute("SET arrow_lossless_conversion = true")
-            self._cursor.complete()
+            self._cursor = lossless()
             self._cursor.register("held", table)
             self._cursor.execute("SELECT * FROM held")
             self._table = None
@@ -217,6 +273,13 @@ class Result:
         ended, self._on_end = self._on_end, None
         if ended is not None:
             ended(error)
+
+
+def lossless() -> Cursor:
+    """A connection of its own that gives and takes Arrow's columns in DuckDB's own types."""
+    connection = duckdb.connect().execute("SET arrow_lossless_conversion = true")
+    connection.complete()
+    return connection
 
 
 def _plain(table: pa.Table) -> pa.Table:

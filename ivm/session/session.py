@@ -16,6 +16,8 @@ import duckdb
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
+from ivm.reads.answer import Answer
+from ivm.reads.reads import StateReads
 from ivm.session.broken_reads import refuse_broken
 from ivm.session.names import SessionNames
 from ivm.session.result import Result
@@ -36,10 +38,12 @@ class Session:
 
     Args:
         engine: the database's engine.
+        reads: answers queries from memory.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, reads: StateReads) -> None:
         self.engine = engine
+        self._reads = reads
         self.cursor = engine.warehouse.cursor()
         self.transaction: Transaction | None = None
         self.prepared: dict[str, st.Statement] = {}
@@ -104,6 +108,27 @@ class Session:
         transaction = self.transaction
         catalog_changes = transaction is not None and transaction.changes_catalog
         return catalog_changes or bool(self.names.temporary)
+
+    def from_state(self, text: str, params: Params) -> Answer | None:
+        """The answer to a query from memory; None if DuckDB gives it."""
+        transaction = self.transaction
+        if transaction is None:
+            return None if self.names.temporary else self._reads.answer(text, params)
+        if self.names.temporary or transaction.changes_catalog:
+            return None
+        with transaction:  # it has the writer lock: every read of it finds the same rows
+            return self._reads.answer(text, params, transaction)
+
+    def way_of(self, text: str, params: Params) -> str:
+        """Says whether a query is answered from memory, or why not."""
+        transaction = self.transaction
+        if self.names.temporary:
+            why: str | None = "the session has made temporary things"
+        else:
+            why = self._reads.why_not(text, params, transaction)
+        if why is None:
+            return "memory, from the third time on"
+        return f"DuckDB, after a flush: {why}"
 
     # -- the cursor -----------------------------------------------------------------------------
 

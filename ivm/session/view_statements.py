@@ -292,6 +292,9 @@ def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
         "reads": pa.array([", ".join(sorted(view.reads)) for view in found], pa.string()),
         "query": pa.array([view.query for view in found], pa.string()),
     }
+    indexes = [_indexes(session, name) for name in views]
+    if any(indexes):
+        columns["indexes"] = pa.array(indexes, pa.string())
     if any(view.tick for view in found):
         columns["tick"] = pa.array([view.tick and spelled_tick(view.tick) for view in found])
     fills = {name: progress_text(session.engine, name) for name in views}
@@ -299,6 +302,13 @@ def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
         columns["backfill"] = pa.array(list(fills.values()), pa.string())
     _add_broken(columns, {n: None if fills[n] else why_broken(views, n) for n in views})
     return Result.of_table(pa.table(columns), ["VARCHAR"] * len(columns))
+
+
+def _indexes(session: Session, view: str) -> str | None:
+    """The indexes on a view; None if there is none."""
+    found = session.engine.catalog.view_indexes.values()
+    texts = [f"{i.name} ({', '.join(i.columns)})" for i in found if i.view == view]
+    return ", ".join(texts) or None
 
 
 def _add_broken(columns: dict[str, pa.Array], reasons: Mapping[str, str | None]) -> None:

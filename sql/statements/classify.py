@@ -203,7 +203,8 @@ def _explain(source: SourceText, reader: Reader) -> Statement:
         return Dml(source.text, source.offset, "other", None)
     if analyze and isinstance(inner, Ddl):
         return dataclasses.replace(inner, text=source.text, offset=source.offset)
-    return _query(source, "explain")
+    shown = inner if isinstance(inner, Query) and not analyze else None
+    return Query(source.text, source.offset, "explain", shown)
 
 
 def _explain_options(reader: Reader) -> tuple[bool, str]:

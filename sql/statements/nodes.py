@@ -6,9 +6,11 @@ wrote it, without the closing semicolon; no statement is rendered back from a tr
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.values_list import LiteralRows
 
 Name: TypeAlias = tuple[str, ...]
@@ -263,33 +265,90 @@ class Dml(Statement):
 
 
 @dataclass(frozen=True)
+class Conflict:
+    """What an INSERT does where a key is stored already.
+
+    Attributes:
+        target: the columns after ON CONFLICT, None without; `sets` and `where` are of DO UPDATE.
+        sets: a column and its expression each; empty for DO NOTHING.
+        where: which rows are updated; None for all.
+        replaces: INSERT OR REPLACE: the other columns that are named get their new values.
+    """
+
+    target: tuple[str, ...] | None = None
+    sets: tuple[tuple[str, Expression], ...] = ()
+    where: Expression | None = None
+    replaces: bool = False
+
+
+@dataclass(frozen=True)
 class Insert(Dml):
     """INSERT INTO table [(columns)] VALUES of literals and parameters alone: the fast path.
 
     Attributes:
         columns: the columns named, or None for all.
         rows: the cells as SQL texts, not yet values.
+        conflict: of INSERT OR REPLACE, OR IGNORE and ON CONFLICT.
+        returned: the list after RETURNING, "" without.
     """
 
     columns: tuple[str, ...] | None = None
     rows: LiteralRows = field(default=LiteralRows((), 0))
+    conflict: Conflict | None = None
+    returned: str = ""
+
+    @functools.cached_property
+    def parameters(self) -> frozenset[int | str]:
+        """The distinct parameters."""
+        conflict = self.conflict
+        if conflict is None:
+            return self.rows.parameters
+        used = [expression for _, expression in conflict.sets]
+        if conflict.where is not None:
+            used.append(conflict.where)
+        return self.rows.parameters.union(*[expression.parameters for expression in used])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`column = value` or `column IN (value, …)` of a WHERE clause.
+
+    Attributes:
+        values: literals or parameters, one column of them.
+        condition: the same as an expression.
+    """
+
+    column: str
+    values: LiteralRows
+    condition: Expression
 
 
 @dataclass(frozen=True)
 class KeyedChange(Dml):
-    """UPDATE … SET … WHERE key = value, or DELETE … WHERE key = value: the fast path.
+    """UPDATE … SET … or DELETE, WHERE column = value or IN [AND …]: the fast path, by an index.
 
     Attributes:
-        columns: the columns set to literals or parameters, then the columns of the WHERE clause.
+        columns: the columns set to literals or parameters.
         rows: their cells, in one row.
-        keys: how many of the columns are in the WHERE clause.
         computed: the columns set to other expressions, each with its expression.
+        comparisons: of the WHERE clause, at least one.
+        conditions: the other ones that AND connects with them.
+        returned: the list after RETURNING, "" without.
     """
 
     columns: tuple[str, ...] = ()
     rows: LiteralRows = field(default=LiteralRows((), 0))
-    keys: int = 0
-    computed: tuple[tuple[str, str], ...] = ()
+    computed: tuple[tuple[str, Expression], ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    conditions: tuple[Expression, ...] = ()
+    returned: str = ""
+
+    @functools.cached_property
+    def parameters(self) -> frozenset[int | str]:
+        """The distinct parameters."""
+        compared = [comparison.condition for comparison in self.comparisons]
+        used = [*[expression for _, expression in self.computed], *self.conditions, *compared]
+        return self.rows.parameters.union(*[expression.parameters for expression in used])
 
 
 @dataclass(frozen=True)
@@ -328,9 +387,11 @@ class Query(Statement):
 
     Attributes:
         kind: its first word, lower case: "select", "from", "with", "explain", "copy" (TO), ….
+        explained: the query that EXPLAIN explains without running it.
     """
 
     kind: str
+    explained: Query | None = None
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ _scratch = Scratch("SET errors_as_json = true")
 
 def _check(script: str, statement: Statement) -> None:
     """Raises SqlError if DuckDB's parser refuses a statement, before any of the script is run."""
-    if isinstance(statement, _OWN):
+    if isinstance(statement, _OWN) and not _has_clauses(statement):
         return
     text, offset = statement.text, statement.offset
     if isinstance(statement, CreateView):
@@ -180,6 +180,11 @@ def _check(script: str, statement: Statement) -> None:
     if isinstance(statement, CreateView) and found[0].type.name not in ("SELECT", "MULTI"):
         reason = f"a materialized view needs a SELECT, not {found[0].type.name}"
         raise SqlError(f"syntax error: {reason}", offset)
+
+
+def _has_clauses(statement: Statement) -> bool:
+    """Returns whether it is an INSERT with more than a VALUES list, which is read completely."""
+    return isinstance(statement, Insert) and (statement.on_conflict or statement.returning)
 
 
 def _sql_error(script: str, text: str, offset: int, message: str) -> SqlError:

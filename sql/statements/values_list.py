@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -43,6 +44,12 @@ class LiteralRows:
     starts: tuple[frozenset[str], ...] = ()
     column_parameters: tuple[tuple[int | str, ...] | None, ...] = ()
     parameters: frozenset[int | str] = frozenset()
+
+
+def only(rows: LiteralRows, columns: Sequence[int]) -> LiteralRows:
+    """Some columns of literals."""
+    cells, starts = [rows.cells[i] for i in columns], [rows.starts[i] for i in columns]
+    return LiteralRows(tuple(cells), rows.count, tuple(starts), (None,) * len(columns))
 
 
 def scan(text: str, begin: int, end: int) -> LiteralRows | None:

@@ -122,7 +122,8 @@ def test_any_constraint_may_stand_beside_it(db: ivm.Database, clock: HandMoved) 
         CREATE TABLE e (id INTEGER DEFAULT nextval('s') UNIQUE, ts TIMESTAMPTZ DEFAULT now(),
             k INTEGER REFERENCES kinds (k), l INTEGER[]) {RETAINED};
         INSERT INTO kinds VALUES (1);
-        INSERT INTO e (ts, k, l) VALUES ('2024-03-30 11:00:00+00', 1, [1]), ('2024-03-30 10:59:59+00', 1, []);
+        INSERT INTO e (ts, k, l) VALUES
+            ('2024-03-30 11:00:00+00', 1, [1]), ('2024-03-30 10:59:59+00', 1, []);
     """)
     db.tick()
     assert count(db, "e") == 1

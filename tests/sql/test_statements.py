@@ -165,7 +165,6 @@ def test_kinds_of_insert() -> None:
     assert isinstance(fast, Insert)
     assert (fast.table, fast.columns, fast.rows.count) == (("s", "T"), ("a", "b c"), 2)
     assert type(one("INSERT INTO t VALUES (DEFAULT)")) is Dml
-    assert type(one("INSERT INTO t VALUES (1) RETURNING *")) is Dml
     assert dml("INSERT INTO t VALUES (1) RETURNING *").returning
     assert dml("INSERT OR REPLACE INTO t VALUES (1)").or_action == "replace"
     assert dml("INSERT OR IGNORE INTO t VALUES (1)").or_action == "ignore"
@@ -239,7 +238,18 @@ def test_hidden_changes_are_no_queries(sql: str) -> None:
     ],
 )
 def test_queries(sql: str, kind: str) -> None:
-    assert one(sql) == Query(sql, 0, kind)
+    found = one(sql)
+    assert isinstance(found, Query)
+    assert (found.text, found.offset, found.kind) == (sql, 0, kind)
+
+
+def test_explain_knows_the_query_that_it_does_not_run() -> None:
+    explained = one("EXPLAIN SELECT 1")
+    assert isinstance(explained, Query)
+    assert explained.explained == Query("SELECT 1", 8, "select")
+    analyzed = one("EXPLAIN ANALYZE SELECT 1")
+    assert isinstance(analyzed, Query)
+    assert analyzed.explained is None
 
 
 def test_transactions() -> None:
@@ -319,7 +329,9 @@ def test_a_long_insert_of_literals_is_not_tokenized() -> None:
     assert fast.rows.count == 2000
     slow = parse(f"INSERT INTO t VALUES {rows}; SELECT 1")
     assert [type(s) for s in slow] == [Insert, Query]
-    assert type(one(f"INSERT INTO t VALUES {rows} ON CONFLICT DO NOTHING")) is Dml
+    ignoring = one(f"INSERT INTO t VALUES {rows} ON CONFLICT DO NOTHING")
+    assert isinstance(ignoring, Insert)
+    assert (ignoring.rows.count, ignoring.conflict is not None) == (2000, True)
 
 
 def test_with_ties_is_answered_by_what_duckdb_has() -> None:

@@ -1,0 +1,182 @@
+"""SQLAlchemy's dialect: tables, the ORM, reflection and pandas through it."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
+
+import ivm
+
+
+class Base(DeclarativeBase):
+    """The tables."""
+
+
+class Customer(Base):
+    """Its keys come from a sequence."""
+
+    __tablename__ = "customers"
+    id: Mapped[int] = mapped_column(sa.Sequence("customer_ids"), primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    orders: Mapped[list[Order]] = relationship(back_populates="customer")
+
+
+class Order(Base):
+    """Columns of many types."""
+
+    __tablename__ = "orders"
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    customer_id: Mapped[int] = mapped_column(sa.ForeignKey("customers.id"))
+    amount: Mapped[Decimal] = mapped_column(sa.Numeric(12, 2))
+    at: Mapped[datetime.datetime | None]
+    code: Mapped[uuid.UUID | None]
+    notes: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    took: Mapped[datetime.timedelta | None]
+    customer: Mapped[Customer] = relationship(back_populates="orders")
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[sa.Engine]:
+    engine = sa.create_engine(f"ivm:///{tmp_path}/shop.duckdb")
+    Base.metadata.create_all(engine)
+    with engine.begin() as connection:
+        connection.execute(
+            sa.text(
+                "CREATE MATERIALIZED VIEW revenue AS SELECT customer_id, sum(amount) AS total "
+                "FROM orders GROUP BY customer_id"
+            )
+        )
+        connection.execute(sa.text("CREATE VIEW plain AS SELECT id FROM orders"))
+    yield engine
+    engine.dispose()
+
+
+def revenue(session: Session) -> list[tuple[int, Decimal]]:
+    found = session.execute(sa.text("SELECT * FROM revenue ORDER BY ALL"))
+    return [tuple(row) for row in found]
+
+
+def test_objects_make_the_round_trip_and_views_follow(engine: sa.Engine) -> None:
+    values = {
+        "amount": Decimal("9.50"), "at": datetime.datetime(2024, 1, 1, 10), "notes": {"a": [1]},
+        "code": uuid.UUID(int=5), "took": datetime.timedelta(hours=2),
+    }  # fmt: skip
+    with Session(engine) as session:
+        ann = Customer(name="ann")
+        session.add(Order(id=1, customer=ann, **values))
+        session.add(Order(id=2, customer=ann, amount=Decimal("1.50")))
+        session.commit()
+        assert revenue(session) == [(ann.id, Decimal("11.00"))]
+        first = session.get(Order, 1)
+        assert first is not None
+        assert {name: getattr(first, name) for name in values} == values
+        first.amount = Decimal(3)
+        session.delete(ann.orders[1])
+        session.commit()
+        assert revenue(session) == [(ann.id, Decimal("3.00"))]
+        first.amount = Decimal(4)
+        session.flush()
+        assert revenue(session) == [(ann.id, Decimal("4.00"))]
+        session.rollback()
+        assert revenue(session) == [(ann.id, Decimal("3.00"))]
+
+
+def test_a_broken_constraint_is_sqlalchemys_integrity_error(engine: sa.Engine) -> None:
+    with Session(engine) as session:
+        session.add_all([Customer(name="ann"), Customer(name="ann")])
+        with pytest.raises(sa.exc.IntegrityError, match="ann"):
+            session.commit()
+        session.rollback()
+        session.add(Customer(name="bob"))
+        session.commit()
+        with pytest.raises(sa.exc.ProgrammingError):
+            session.execute(sa.text("SELECT nothing FROM nowhere"))
+
+
+def test_upserts_and_returning(engine: sa.Engine) -> None:
+    with engine.begin() as connection:
+        put = insert(Customer).values(id=1, name="ann")
+        put = put.on_conflict_do_update(index_elements=["id"], set_={"name": "bob"})
+        connection.execute(put)
+        connection.execute(put)
+        assert connection.scalars(sa.select(Customer.name)).all() == ["bob"]
+        renamed = sa.update(Customer).values(name="eve").returning(Customer.id)
+        assert connection.execute(renamed).all() == [(1,)]
+
+
+def test_relations_are_reflected(engine: sa.Engine) -> None:
+    seen = sa.inspect(engine)
+    assert seen.get_table_names() == ["customers", "orders"]
+    assert seen.get_view_names() == ["plain"]
+    assert seen.get_materialized_view_names() == ["revenue"]
+    assert "SELECT customer_id" in seen.get_view_definition("revenue")
+    assert seen.get_pk_constraint("orders")["constrained_columns"] == ["id"]
+    (key,) = seen.get_foreign_keys("orders")
+    assert (key["constrained_columns"], key["referred_table"]) == (["customer_id"], "customers")
+    (unique,) = seen.get_unique_constraints("customers")
+    assert unique["column_names"] == ["name"]
+    types = {column["name"]: str(column["type"]) for column in seen.get_columns("orders")}
+    assert types["amount"] == "NUMERIC(12, 2)"
+    assert types["at"] == "TIMESTAMP"
+    assert seen.has_table("revenue")
+    assert not seen.has_table("nothing")
+    with pytest.raises(sa.exc.NoSuchTableError):
+        seen.get_columns("nothing")
+
+
+def test_reflected_tables_can_be_queried_and_made_again(engine: sa.Engine) -> None:
+    tables = sa.MetaData()
+    tables.reflect(engine)
+    assert set(tables.tables) == {"customers", "orders"}
+    view = sa.Table("revenue", sa.MetaData(), autoload_with=engine)
+    with engine.connect() as connection:
+        assert connection.execute(sa.select(view)).all() == []
+    other = sa.create_engine("ivm://")
+    tables.create_all(other)
+    assert sa.inspect(other).get_table_names() == ["customers", "orders"]
+    other.dispose()
+
+
+def test_pandas_writes_and_reads_through_it(engine: sa.Engine) -> None:
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [0.5, None, 1.5]})
+    assert frame.to_sql("frame", engine, index=False) == 3
+    assert frame.to_sql("frame", engine, index=False, if_exists="append", method="multi") == 3
+    read = pd.read_sql("SELECT * FROM frame ORDER BY a", engine)
+    assert read["a"].tolist() == [1, 1, 2, 2, 3, 3]
+    pd.testing.assert_frame_equal(pd.read_sql_table("frame", engine).iloc[:3], frame)
+
+
+def test_an_engine_joins_the_programs_own_database(tmp_path: Path) -> None:
+    path = tmp_path / "own.duckdb"
+    with ivm.connect(path) as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        engine = sa.create_engine(f"ivm:///{path}")
+        with engine.begin() as connection:
+            connection.execute(sa.text("INSERT INTO t VALUES (:a)"), [{"a": 1}, {"a": 2}])
+        engine.dispose()
+        assert db.execute("SELECT * FROM t ORDER BY a").fetchall() == [(1,), (2,)]
+
+
+def test_readers_hold_up_no_writer(engine: sa.Engine) -> None:
+    with engine.connect() as reader:
+        reader.execute(sa.text("SELECT count(*) FROM orders"))
+        with engine.begin() as writer:
+            writer.execute(sa.text("INSERT INTO customers VALUES (7, 'ann')"))
+        assert reader.scalar(sa.text("SELECT count(*) FROM customers")) == 1
+
+
+def test_autocommit_needs_no_transaction(engine: sa.Engine) -> None:
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(sa.text("INSERT INTO customers VALUES (7, 'ann')"))
+        with engine.connect() as other:
+            assert other.scalar(sa.text("SELECT count(*) FROM customers")) == 1
