@@ -31,6 +31,7 @@ from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox import Outbox
 from ivm.engine.recomputed_views import RecomputedViews
+from ivm.engine.scan_settings import ScanSettings
 from ivm.engine.small_tables import SmallTables
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.unfilled import Unfilled
@@ -79,6 +80,7 @@ class Engine:
         self.unfilled = Unfilled(warehouse, catalog)
         self.indexes = KeyIndexes(self.tables, self._columns_read)
         self.definitions = Definitions(warehouse, catalog)
+        self.scan_settings = ScanSettings()
         self.held = HeldViews(self.tables, self.meaning)
         self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
         self.recomputed = RecomputedViews(

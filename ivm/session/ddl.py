@@ -70,6 +70,8 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     """Runs a statement that changes the catalog or the session."""
     refuse_meaning(statement)
     refuse_alias(session, statement)
+    if session.scans.set(statement):
+        return Result("done")
     if statement.action == "detach" and session.transaction is None:
         session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
     if statement.action in _SESSION:
