@@ -66,6 +66,8 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     next_statement()
     session.release()
     try:
+        if not isinstance(statement, st.Query | st.Insert):  # `query` shows them to a query
+            session.scans.show(statement, params)
         return _RUN[type(statement)](session, statement, params)
     except UnavailableError as error:
         if not isinstance(statement, st.CreateHistory | st.SetHistory):  # they say it themselves
@@ -78,6 +80,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     finally:
         if isinstance(statement, st.Ddl):
             session.names.learn(statement)
+        session.end_scans()
 
 
 def _ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
