@@ -69,6 +69,7 @@ WHOLE = frozenset(
         "test_names_in_ddl",
         "test_net_changes::test_a_view_taken_along_takes_each_change_once_after_a_crash",
         "test_nexmark",
+        "test_notebook",
         "test_postgres_benchmark",
         "test_pipeline_command",
         "test_pipeline_files::test_a_lost_checkpoint_is_noticed",

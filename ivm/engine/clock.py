@@ -39,6 +39,8 @@ FROM (SELECT tick, CASE WHEN tick % {DAY} = 0 THEN CAST(DATE '1970-01-01' + CAST
 """
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 _NOW = 1
+_MOVING = (1, 2)
+"""The positions of the columns that change within a minute: in it no zone has another offset."""
 """The position of the column `now`."""
 
 
@@ -89,6 +91,7 @@ class Clock:
         self._small = small
         self.time: Callable[[], int] = system_time
         self.changed: Callable[[], None] = lambda: None
+        self._minute: tuple[tuple[int, tuple[int, ...]], ZSet] | None = None
 
     def second(self) -> int:
         """The microseconds since 1970 at the begin of this second."""
@@ -144,6 +147,29 @@ class Clock:
 
     def _rows(self, cursor: Cursor, ticks: Sequence[int], now: int) -> ZSet:
         """The rows of the clock at a time, in the order of the ticks."""
+        if not all(tick % _MINUTE == 0 or _MINUTE % tick == 0 for tick in ticks):
+            return self._computed(cursor, ticks, now)
+        asked = now // _MINUTE, tuple(ticks)
+        if self._minute is None or self._minute[0] != asked:
+            self._minute = asked, self._computed(cursor, ticks, now)
+        found = self._minute[1]
+        times = found.columns[_NOW]
+        assert isinstance(times, FixedColumn)
+        steps = np.array([0 if t % DAY == 0 else now // t * t for t in ticks], np.int64)
+        moved = np.where(steps, steps - times.values, 0)
+        return ZSet(
+            tuple(
+                [
+                    FixedColumn(c.values + moved)
+                    if i in _MOVING and isinstance(c, FixedColumn)
+                    else c
+                    for i, c in enumerate(found.columns)
+                ]
+            ),
+            found.weights,
+        )
+
+    def _computed(self, cursor: Cursor, ticks: Sequence[int], now: int) -> ZSet:
         with self._warehouse.zone.on(cursor):
             found = table(cursor, _ROWS, [list(ticks), now])
         return from_arrow(found, self._catalog.tables[CLOCK].schema)

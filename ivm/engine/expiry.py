@@ -35,9 +35,9 @@ def expire(engine: Engine, cursor: Cursor, patience: float) -> bool:
 
 def _expire(engine: Engine, cursor: Cursor, patience: float, rule: Rule) -> bool:
     retention = engine.retention
+    with engine.warehouse.zone.on(cursor):
+        threshold = retention.threshold(rule, engine.clock.second(), cursor)
     while retention.rules.get(rule.table) == rule:
-        with engine.warehouse.zone.on(cursor):
-            threshold = retention.threshold(rule, engine.clock.second(), cursor)
         held = retention.held(rule)
         if held is None or (held.done and held.bound < threshold):
             held = _read_ahead(engine, patience, rule, threshold)
@@ -47,7 +47,7 @@ def _expire(engine: Engine, cursor: Cursor, patience: float, rule: Rule) -> bool
         removed = _remove(engine, cursor, patience, rule, held, threshold)
         if removed is None:
             return False
-        if removed:
+        if not held.complete:
             engine.writer_lock.give_way()
         elif held.bound >= threshold and not held.outdated:
             break

@@ -73,6 +73,7 @@ class Expiring:
         bound: rows whose time is not before it are not held.
         outdated: whether its rows are no longer those of the table.
         done: whether all its rows have gone.
+        complete: whether what `due` gave last was all that was due.
     """
 
     def __init__(self, info: TableInfo, at: int, columns: Sequence[int]) -> None:
@@ -88,7 +89,7 @@ class Expiring:
         self._late: list[ZSet] = []
         self._since: deque[TableChange] = deque()
         self.bound = self._least
-        self.outdated = self.done = False
+        self.outdated = self.done = self.complete = False
 
     def note(self, change: TableChange) -> None:
         """Notes a committed change of the table."""
@@ -103,6 +104,7 @@ class Expiring:
     def due(self, before: int, most: int) -> ZSet:
         """Some of the rows whose time is before a value, the oldest, at most so many."""
         self.catch_up()
+        self.complete = True
         before = min(before, self.bound)
         while self._floor < before or self._late:
             until = self._cut(before, 2 * most)
@@ -111,6 +113,7 @@ class Expiring:
             pieces = [*self._between(self._floor, until), *self._late]
             found = consolidate(add(pieces), self._types) if pieces else self._rows.layout.zero
             found = found.filter(found.weights > 0)
+            self.complete = until >= before and len(found) <= most
             if len(found):
                 order = np.argsort(self._times(found).values, kind="stable")
                 return found.take(order[:most])
