@@ -98,7 +98,10 @@ class ReplacementScans:
         if self.registered:
             self._refuse_registered(statement)
         if isinstance(statement, st.Execute):
-            statement = st.Prepare("", 0, "", self._session.prepared[statement.name.lower()])
+            prepared = self._session.prepared.get(statement.name.lower())
+            if prepared is None:
+                return  # running it says so
+            statement = st.Prepare("", 0, "", prepared)
         found = self._candidates(statement) if self._may_read(statement) else {}
         if not found:
             return
