@@ -9,6 +9,7 @@ from ivm.database import Database, connect
 from ivm.engine.changefeed import Subscription
 from ivm.errors import IvmError
 from ivm.listings import TableListing, ViewInfo
+from ivm.notebook.extension import load_ipython_extension, unload_ipython_extension
 from ivm.recovery import Recovery, recover
 from ivm.session.result import Result
 
@@ -26,7 +27,9 @@ __all__ = [
     "ViewInfo",
     "connect",
     "errors",
+    "load_ipython_extension",
     "recover",
     "sinks",
     "sources",
+    "unload_ipython_extension",
 ]

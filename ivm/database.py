@@ -217,6 +217,25 @@ class Database(Streams):
 
         self._with_session(register)
 
+    def register(self, name: str, scanned: object) -> Database:
+        """Lets this thread's SQL read a Python object as a temporary view, until `unregister`.
+
+        Args:
+            name: of the view.
+            scanned: a pandas or polars frame, an Arrow table, batch, reader or dataset, a numpy
+                array, or a dict of numpy arrays.
+
+        Raises:
+            InputError: the object cannot be read as a table, or a temporary table has the name.
+        """
+        self._with_session(lambda session: session.scans.register(name, scanned))
+        return self
+
+    def unregister(self, name: str) -> Database:
+        """Forgets a registered object; an unknown name is no error, as in DuckDB."""
+        self._with_session(lambda session: session.scans.unregister(name))
+        return self
+
     # -- rows without SQL -----------------------------------------------------------------------
 
     def insert(self, table: str, rows: Rows) -> int:

@@ -17,6 +17,7 @@ from ivm.ingest.batches import Many
 from ivm.session import (
     ddl,
     dml,
+    explain_change,
     explain_read,
     history,
     inserts,
@@ -65,6 +66,8 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     next_statement()
     session.release()
     try:
+        if not isinstance(statement, st.Query | st.Insert):  # `query` shows them to a query
+            session.scans.show(statement, params)
         return _RUN[type(statement)](session, statement, params)
     except UnavailableError as error:
         if not isinstance(statement, st.CreateHistory | st.SetHistory):  # they say it themselves
@@ -77,6 +80,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     finally:
         if isinstance(statement, st.Ddl):
             session.names.learn(statement)
+        session.end_scans()
 
 
 def _ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
@@ -90,8 +94,11 @@ def _execute(session: Session, statement: st.Execute, params: Params) -> Result:
 
 
 def _query(session: Session, statement: st.Query, params: Params) -> Result:
-    run = query.query if statement.explained is None else explain_read.explain
-    return run(session, statement, params)
+    explained = statement.explained
+    if explained is None:
+        return query.query(session, statement, params)
+    told = explain_change.explain if isinstance(explained, st.Dml) else explain_read.explain
+    return told(session, statement, params)
 
 
 def _transaction(session: Session, statement: st.TransactionControl, params: Params) -> Result:

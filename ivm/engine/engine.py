@@ -33,6 +33,7 @@ from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox import Outbox
 from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.retention import Retention
+from ivm.engine.scan_settings import ScanSettings
 from ivm.engine.small_tables import SmallTables
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.unfilled import Unfilled
@@ -84,6 +85,7 @@ class Engine:
         self.indexes = KeyIndexes(self.tables, self._columns_read)
         self.retention = Retention(self.tables, self.indexes, self._columns_of_views)
         self.definitions = Definitions(warehouse, catalog)
+        self.scan_settings = ScanSettings()
         self.held = HeldViews(self.tables, self.meaning)
         self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
         self.recomputed = RecomputedViews(

@@ -111,6 +111,13 @@ class Transaction(Expiring):
             index = self.index(table, all_columns=all_columns)
         return index
 
+    def index_by(self, table: str, key: tuple[int, ...]) -> KeyIndex | None:
+        """The arrangement of a table by the columns of a user's index; None as above."""
+        changed = any(change.table == table for change in self.changes)
+        stored = self._engine.catalog.tables[table].history is None
+        builds = stored and not (changed or self.changes_catalog)
+        return self._engine.indexes.secondary.find(table, key, builds=builds)
+
     def add(self, change: TableChange) -> None:
         """Adds a change that DuckDB has not made."""
         if self._read_only:

@@ -119,12 +119,16 @@ class LateIndex(KeyIndex):
 
     Args:
         snapshot: of a table with a primary key, as it is now; it is released here.
-        columns: positions of the columns to hold, the key's included, ascending.
+        columns: positions of the columns to hold, those of both keys included, ascending.
+        key: positions of the columns to find rows by; the primary key without.
     """
 
-    def __init__(self, snapshot: Snapshot, columns: Sequence[int]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, columns: Sequence[int], key: Sequence[int] | None = None
+    ) -> None:
         info = snapshot.info
-        super().__init__(info.schema, info.primary_key, columns, (), unique=True)
+        self._by = info.primary_key if key is None else tuple(key)
+        super().__init__(info.schema, self._by, columns, (), unique=key is None)
         self._snapshot = snapshot
         self._stored: Arrangement | None = None
         self._failed = self._stopped = False
@@ -160,7 +164,7 @@ class LateIndex(KeyIndex):
 
     def _asked(self, keys: Sequence[Column]) -> ZSet:
         try:
-            return self._snapshot.find(self.columns, keys).dictionary_encoded()
+            return self._snapshot.find(self.columns, self._by, keys).dictionary_encoded()
         except duckdb.Error:  # which has ended the transaction that held the snapshot
             self._failed = True
             raise
@@ -178,7 +182,7 @@ class LateIndex(KeyIndex):
         for batch in self._rows.batches():
             rows = rows.append(batch)
         info = self._snapshot.info
-        index = KeyIndex(info.schema, info.primary_key, self.columns, (), unique=True)
+        index = KeyIndex(info.schema, self._by, self.columns, (), unique=self._unique)
         index._rows = index._committed = rows
         return index
 

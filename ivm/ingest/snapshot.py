@@ -42,9 +42,9 @@ class Snapshot:
         chosen = self._schema(columns)
         return chunks(self._scanning, f"SELECT {_names(chosen)} FROM {self.info.qualified}", chosen)
 
-    def find(self, columns: Sequence[int], keys: Sequence[Column]) -> ZSet:
-        """The rows with the given primary keys, each once, projected to some columns."""
-        chosen, key = self._schema(columns), self._schema(self.info.primary_key)
+    def find(self, columns: Sequence[int], by: Sequence[int], keys: Sequence[Column]) -> ZSet:
+        """The rows with one of the given keys in the columns `by`, projected to some columns."""
+        chosen, key = self._schema(columns), self._schema(by)
         same = " AND ".join([f"t.{quote(n)} = {_ASKED}.{quote(n)}" for n, _ in key])
         table = f"{self.info.qualified} AS t SEMI JOIN {_ASKED} ON {same}"
         asked = {_ASKED: (ZSet(tuple(keys), np.ones(len(keys[0]), np.int64)), key)}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -21,8 +22,8 @@ from ivm.sql.plan.nodes import Filter, Plan, Project, Scan, inputs, nodes, with_
 from ivm.sql.plan.render import render
 from ivm.sql.statements.placeholders import filled, placeholders
 from ivm.storage.identifiers import is_text, literal
-from ivm.storage.values.column import Column, column_from_arrow
-from ivm.storage.values.types import Schema, type_of
+from ivm.storage.values.column import Column, FixedColumn, column_from_arrow
+from ivm.storage.values.types import ColumnType, Schema, type_of
 
 Values: TypeAlias = Mapping[str, Any]
 """The parameters' values by name; those without a name are called 1, 2, …"""
@@ -67,18 +68,28 @@ def duckdb_type(value: Any) -> str | None:
     return _PLAIN.get(kind)
 
 
+def _column(value: Any, type: ColumnType) -> Column:
+    if type.is_integer or type.is_float:
+        return FixedColumn(np.array([value], type.dtype))
+    return column_from_arrow(pa.array([value], type.arrow), type)
+
+
 class Parameters:
     """The parameters of a text, and their types.
 
     Args:
         text: the query.
         types: DuckDB's types of its parameters by name.
+
+    Attributes:
+        schema: a column for each, in order.
     """
 
     def __init__(self, text: str, types: Mapping[str, str]) -> None:
         self._types = dict(types)
         self._marks = {n: _MARKS[type](i) for i, (n, type) in enumerate(self._types.items())}
         self._text = text
+        self.schema: Schema = tuple([(name, type_of(type)) for name, type in types.items()])
         self._found: dict[str, int] = {}
 
     @property
@@ -87,11 +98,6 @@ class Parameters:
         wanted = {name for name, _, _ in placeholders(self._text)}
         free = not any(mark in self._text for mark in self._marks.values())
         return wanted == self._types.keys() and len(wanted) < _MOST and free
-
-    @property
-    def schema(self) -> Schema:
-        """A column for each, in order."""
-        return tuple([(name, type_of(type)) for name, type in self._types.items()])
 
     def marked(self) -> str:
         """The text with marks for parameters."""

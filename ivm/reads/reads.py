@@ -1,4 +1,4 @@
-"""Which queries are answered from the contents of views in memory, and their compiled forms.
+"""Queries that come again are answered from memory, by their compiled forms.
 
 Contract: an answer has the rows, names, types and values of DuckDB's to the same text, and includes
 every commit made before the query began. A query is compiled when its text comes the third time:
@@ -7,36 +7,24 @@ compiling costs several reads. One that is left to DuckDB costs a look-up from t
 
 from __future__ import annotations
 
-import contextlib
-import re
-import sys
-import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import duckdb
 
-from ivm.catalog.broken_views import broken_views
-from ivm.catalog.catalog import BindingCatalog
 from ivm.engine.engine import Engine
 from ivm.engine.held_views import TooManyRowsError
 from ivm.engine.transaction import Transaction
 from ivm.ingest.key_index import KeyIndex
-from ivm.reads.answer import Answer, Shape
-from ivm.reads.parameters import Parameters, Values, duckdb_type, named
-from ivm.reads.state_query import NotFromStateError, StateQuery
-from ivm.sql.bind.bind import bind
-from ivm.sql.parse.function_list import FunctionList, list_functions
-from ivm.sql.plan.nodes import NotIncremental, Plan, nodes, types
-from ivm.sql.plan.render import render
-from ivm.sql.resolve.determinism import check_deterministic
-from ivm.sql.rewrite.rewrite import rewrite
-from ivm.sql.statements.placeholders import placeholders
-from ivm.storage.errors import EvaluationError, SqlError, UnsupportedError
+from ivm.reads.answer import Answer
+from ivm.reads.compiling import Compiled, ReadCompiler
+from ivm.reads.parameters import Values, duckdb_type, named
+from ivm.reads.state_query import NotFromStateError
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.storage.errors import EvaluationError, InternalError, SqlError, UnsupportedError
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, empty
-from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.refused import RefusedError
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
@@ -44,42 +32,6 @@ Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 _WORTHWHILE = 3
 """The time at which a text is compiled (measured: 5 to 10 ms; a read from a file costs 2 to 7)."""
 _MOST_TEXTS = 4096
-_ZONED = re.compile(r"TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
-_MOST_KEYED = 2_000_000
-"""Rows of a view that is arranged by its key for a query that asks for keys."""
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A query that is answered from memory.
-
-    Attributes:
-        sources: the relation behind each of its sources.
-        reads: the views that it reads, or the base table.
-        key: the columns by which the rows of its only relation are looked up; () if there are none.
-        most: rows that its view may have to be looked up so; None for a base table.
-    """
-
-    query: StateQuery
-    shape: Shape
-    reads: tuple[str, ...]
-    sources: Mapping[str, str]
-    parameters: Parameters | None
-    key: tuple[int, ...]
-    most: int | None
-
-    def found(self, rows: Sequence[ZSet], given: Sequence[Column]) -> Answer:
-        """The answer from the rows of its relations, in their order."""
-        by_name = dict(zip(self.reads, rows, strict=True))
-        scans = self.query.scans
-        read = {s: by_name[name].project(scans[s].columns) for s, name in self.sources.items()}
-        return Answer(self.query.answer(read, given), self.shape)
-
-    def values(self, given: Sequence[Column]) -> list[Column] | None:
-        """The values of the key's columns; None if no row can have them."""
-        found = [self.query.lookups[i].key(given) for i in self.key]
-        values = [column for column in found if column is not None]
-        return values if len(values) == len(found) else None
 
 
 @dataclass
@@ -108,9 +60,7 @@ class StateReads:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._names = _Tables(engine.catalog)
-        self._compiling = threading.Lock()
-        self._functions: tuple[Hashable, FunctionList] | None = None
+        self._compiler = ReadCompiler(engine)
         self._forget(None)
 
     def _forget(self, meaning: Hashable) -> None:
@@ -132,6 +82,16 @@ class StateReads:
             UnavailableError: the last commit cannot be made durable.
         """
         meaning = self._engine.meaning()
+        try:
+            return self._answered(text, params, transaction, meaning)
+        except (KeyError, InternalError):
+            if meaning == self._engine.meaning():
+                raise
+            return None  # names have come to mean something else meanwhile
+
+    def _answered(
+        self, text: str, params: Params, transaction: Transaction | None, meaning: Hashable
+    ) -> Answer | None:
         if meaning != self._meaning:
             self._forget(meaning)
         label, values, types = _labelled(text, params)
@@ -269,8 +229,7 @@ class StateReads:
         """Compiles a text; what was compiled while names changed their meaning is dropped."""
         compiled, reason = None, None
         try:
-            with self._compiling:
-                compiled = self._compile(text, types, meaning)
+            compiled = self._compiler.compile(text, types, meaning)
         except (NotFromStateError, UnsupportedError, SqlError, EvaluationError) as verdict:
             reason = str(verdict)
         except duckdb.Error as error:
@@ -282,83 +241,6 @@ class StateReads:
         if meaning == self._engine.meaning():
             entry.compiled, entry.reason = compiled, reason
 
-    def _compile(self, text: str, types: Mapping[str, str | None], meaning: Hashable) -> Compiled:
-        engine = self._engine
-        parameters = _parameters(text, types)
-        written = text if parameters is None else parameters.marked()
-        named = self._relations(written)
-        with contextlib.closing(engine.warehouse.cursor()) as cursor:
-            functions = self._functions_seen_by(cursor, meaning)
-            _demand_deterministic(written, cursor, functions)
-            plan = rewrite(bind(written, self._names, cursor, functions, ordered=True))
-            shape = _shape(plan, cursor)
-            query = StateQuery(plan, engine.warehouse.cursor, parameters)
-        if parameters is not None and any(parameters.marks_in(name) for name in shape.names):
-            raise NotFromStateError("a column that DuckDB names after a parameter")
-        sources = {s: self._names.canonical(scan.relation) for s, scan in query.scans.items()}
-        if not named.issuperset(sources.values()):
-            raise NotFromStateError("a name that DuckDB takes for another relation")
-        read = tuple(sorted(set(sources.values())))
-        key, most = self._key(read, query)
-        return Compiled(query, shape, read, sources, parameters, key, most)
-
-    def _functions_seen_by(self, cursor: Cursor, meaning: Hashable) -> FunctionList:
-        """The functions, listed once as long as names mean the same."""
-        if self._functions is None or self._functions[0] != meaning:
-            self._functions = meaning, list_functions(cursor)
-        return self._functions[1]
-
-    def _key(self, read: Sequence[str], query: StateQuery) -> tuple[tuple[int, ...], int | None]:
-        """The columns by which rows are looked up, and how many rows a view may have for that.
-
-        The number is None where the columns are the primary key of a base table.
-        """
-        if len(read) != 1:
-            return (), 0
-        (name,), asked = read, query.lookups.keys()
-        info = self._engine.catalog.tables.get(name)
-        if info is not None:
-            if not asked >= set(info.primary_key):
-                raise NotFromStateError(f"it does not ask for a key of the table {name!r}")
-            return info.primary_key, None
-        for key in self._indexed(name):
-            if asked >= set(key):
-                return key, sys.maxsize
-        key = self._engine.catalog.views[name].key or ()
-        return (key, _MOST_KEYED) if asked >= set(key) else ((), 0)
-
-    def _indexed(self, view: str) -> list[tuple[int, ...]]:
-        """The positions of the columns of the user's indexes on a view."""
-        catalog = self._engine.catalog
-        names = [name for name, _ in catalog.views[view].schema]
-        found = [index for index in catalog.view_indexes.values() if index.view == view]
-        return [tuple([names.index(column) for column in index.columns]) for index in found]
-
-    def _relations(self, text: str) -> frozenset[str]:
-        """The views that a query reads, or the base table.
-
-        Raises:
-            NotFromStateError: it reads others too, or one whose rows cannot be held.
-        """
-        catalog = self._engine.catalog
-        found = self._engine.definitions.relations.read_by(text)
-        if not found:
-            raise NotFromStateError("it reads no table and no materialized view")
-        broken = broken_views(catalog.views)
-        for name in found:
-            view = catalog.views.get(name)
-            if view is not None and (not view.incremental or name in broken):
-                raise NotFromStateError(f"the view {name!r} is not maintained incrementally")
-            if view is None and (len(found) > 1 or not self._is_indexed(name)):
-                raise NotFromStateError(f"{name!r} is no materialized view")
-        return found
-
-    def _is_indexed(self, table: str) -> bool:
-        """Returns whether a base table has a key index that holds its columns."""
-        info = self._engine.catalog.user_tables.get(table)
-        plain = info is not None and info.history is None and not info.generated
-        return plain and bool(info and info.primary_key)
-
 
 def _labelled(
     text: str, params: Params
@@ -369,51 +251,3 @@ def _labelled(
     values = named(params)
     types = {name: duckdb_type(value) for name, value in values.items()}
     return (text, *types, *map(str, types.values())), values, types
-
-
-def _demand_deterministic(text: str, cursor: Cursor, functions: FunctionList) -> None:
-    try:
-        tellers = check_deterministic(text, cursor, functions)
-    except UnsupportedError as reason:
-        raise NotFromStateError("its answer depends on more than the rows of its views") from reason
-    if tellers:
-        raise NotFromStateError("it asks for the time")
-
-
-def _parameters(text: str, types: Mapping[str, str | None]) -> Parameters | None:
-    """The parameters of a text.
-
-    Raises:
-        NotFromStateError: DuckDB alone knows what they mean.
-    """
-    if not types and not any(True for _ in placeholders(text)):
-        return None
-    known = {name: type for name, type in types.items() if type is not None}
-    parameters = Parameters(text, known)
-    if len(known) < len(types) or not parameters.fit:
-        raise NotFromStateError("parameters whose values DuckDB converts, or that do not fit")
-    return parameters
-
-
-def _shape(plan: Plan, cursor: Cursor) -> Shape:
-    """The shape of a plan's rows.
-
-    Raises:
-        NotFromStateError: something depends on the session's time zone, or DuckDB alone converts
-            the values.
-    """
-    read = {type.sql for node in nodes(plan) for type in types(node)}
-    if _ZONED.search(render(plan)) or any(_ZONED.search(sql) for sql in read):
-        raise NotFromStateError("a value in the session's time zone")
-    shape = Shape.of(plan.schema, cursor)
-    if shape is None:
-        raise NotFromStateError("a column of a type whose values DuckDB converts")
-    return shape
-
-
-class _Tables(BindingCatalog):
-    """The relations of a database, where a materialized view is a table like others."""
-
-    def view_plan(self, name: str) -> Plan | None:
-        """None: a query reads the rows of the view."""
-        return None

@@ -122,7 +122,7 @@ class StateQuery:
         self._chain = self._is_chain()
         self.lookups = _lookups(tail.input) if self._chain else {}
         self._stepping = threading.Lock()
-        self._circuit.hydrate(lambda node: iter(()))
+        self._circuit.hydrate(self._of_empty_sources)
         self._initial = self._of_no_rows()
 
     def _demand_kernels(self) -> None:
@@ -146,7 +146,13 @@ class StateQuery:
     def _of_no_rows(self) -> ZSet:
         if self._chain:
             return empty(self._types)
-        return add([empty(self._types), *self._circuit.contents(self._node, _no_rows)])
+        return add([empty(self._types), *self._of_empty_sources(self._node)])
+
+    def _of_empty_sources(self, node: int) -> Iterator[ZSet]:
+        """A node's content where no source has rows: a scalar aggregate has one all the same."""
+        if isinstance(self._circuit.node(node).operator, Source):
+            return iter(())
+        return self._circuit.contents(node, self._of_empty_sources)
 
     def answer(self, rows: Mapping[str, ZSet], given: Sequence[Column] = ()) -> ZSet:
         """The rows of the answer, in order, each with weight 1 and the columns that are shown.
@@ -218,10 +224,6 @@ def _lookups(plan: Plan) -> dict[int, Lookup]:
         if lookup is not None:
             found.setdefault(below.columns[lookup.column], lookup)
     return found
-
-
-def _no_rows(node: int) -> Iterator[ZSet]:
-    return iter(())
 
 
 def _terms(given: Sequence[ColumnType], order: Sequence[OrderKey]) -> tuple[OrderTerm, ...]:

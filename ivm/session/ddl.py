@@ -77,6 +77,8 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     indexed = change_index(session, statement)
     if indexed is not None:
         return indexed
+    if session.scans.set(statement):
+        return Result("done")
     if statement.action == "detach" and session.transaction is None:
         session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
     if statement.action in _SESSION:

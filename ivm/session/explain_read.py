@@ -16,8 +16,13 @@ KEY = "read_from"
 def explain(session: Session, statement: st.Query, params: Params) -> Result:
     """Runs EXPLAIN of a query; one row more than DuckDB's says how it is read, and why."""
     result, explained = query(session, statement, params), statement.explained
-    if explained is None or explained.kind not in SELECTS:
+    if not isinstance(explained, st.Query) or explained.kind not in SELECTS:
         return result
-    plan, way = result.arrow(), session.way_of(explained.text, params)
-    row = pa.Table.from_arrays([pa.array([KEY]), pa.array([way])], names=plan.column_names)
+    return with_way(result, KEY, session.way_of(explained.text, params))
+
+
+def with_way(result: Result, key: str, way: str) -> Result:
+    """The rows of DuckDB's EXPLAIN, and one more with a key and a text of our own."""
+    plan = result.arrow()
+    row = pa.Table.from_arrays([pa.array([key]), pa.array([way])], names=plan.column_names)
     return Result.of_table(pa.concat_tables([plan, row.cast(plan.schema)]), result.types)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ivm.engine.transaction import Transaction
 from ivm.ingest.conflicts import Rule, resolve
@@ -100,21 +100,42 @@ def _insert(
     params: Params,
 ) -> Result | None:
     """Inserts by the fast path; None if DuckDB must run the statement."""
-    returning = returned(session, info, statement)
-    if statement.returning and returning is None:
+    plan = plan_of(session, info, statement)
+    if isinstance(plan, str):
         return None
-    count = statement.rows.count
-    if statement.conflict is None:
+    count, rule, returning = statement.rows.count, plan.rule, plan.returning
+    if rule is None:
         index = transaction.index(path.table) if path.key else None
         change = path.insert(given, count, index)
         return finished(transaction, change, change.added, returning)
-    rule = rule_of(info, statement, given)
-    if rule is None:
+    index = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
+    if index is None:
         return None
-    index = transaction.index(path.table, all_columns=bool(rule.updates))
     expressions = expressions_of(session, info, statement, lookup_in(params or ()))
     resolved = resolve(path, given, count, index, rule, expressions)
     return None if resolved is None else finished(transaction, *resolved, returning)
+
+
+class InsertPlan(NamedTuple):
+    """How an INSERT is done: `rule` is of the conflicts, if it has any clause about them."""
+
+    rule: Rule | None
+    returning: Returning | None
+
+
+def plan_of(session: Session, info: TableInfo, statement: st.Insert) -> InsertPlan | str:
+    """The plan of the fast path, or the reason why DuckDB must run the statement."""
+    returning, rule = returned(session, info, statement), None
+    if statement.returning and returning is None:
+        return NO_RETURNING
+    if statement.conflict is not None:
+        rule = rule_of(info, statement)
+        if rule is None:
+            return "the rule for conflicts is not one by the primary key that sets other columns"
+    return InsertPlan(rule, returning)
+
+
+NO_RETURNING = "its RETURNING list is not certain to have kernels that equal DuckDB"
 
 
 def finished(
@@ -146,7 +167,7 @@ def returned(
     return returning_of(statement.returned, kind, info.schema, *named, session.macros)
 
 
-def rule_of(info: TableInfo, statement: st.Insert, given: dict[int, Column]) -> Rule | None:
+def rule_of(info: TableInfo, statement: st.Insert) -> Rule | None:
     """What is to be done with rows whose primary key is stored; None if DuckDB must find out."""
     conflict, key = statement.conflict, info.primary_key
     if conflict is None or not key or _hides_excluded(statement):
@@ -156,6 +177,7 @@ def rule_of(info: TableInfo, statement: st.Insert, given: dict[int, Column]) -> 
         if len(target) != len(key) or set(target) != set(key):
             return None
     if conflict.replaces:
+        given = positions_of(info, statement.columns)
         rest = {position: None for position in given if position not in key}
         return Rule(rest) if rest else None  # DuckDB counts such rows in a way of its own
     return _rule(info, conflict)

@@ -6,6 +6,9 @@ that is not certain to have them runs in DuckDB.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from ivm.engine.transaction import Transaction
 from ivm.ingest.keyed_rows import (
     Assignments,
@@ -18,11 +21,13 @@ from ivm.ingest.keyed_rows import (
 )
 from ivm.ingest.literal_columns import are_given, columns_of
 from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
+from ivm.reads.returning import Returning
 from ivm.session import dml
-from ivm.session.inserts import finished, returned
+from ivm.session.inserts import NO_RETURNING, finished, returned
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
+from ivm.storage.values.column import Column
 from ivm.storage.warehouse.table_info import TableInfo
 
 
@@ -46,13 +51,14 @@ def _change(
     params: Params,
 ) -> Result | None:
     """The change by the fast path; None if DuckDB must run the statement."""
-    path, sets = transaction.fast_path(info.name), assignments_of(statement, info)
-    search, returning = search_of(statement, info, info.primary_key), None
-    if path is None or sets is None or search is None:
+    path = transaction.fast_path(info.name)
+    plan = "" if path is None else plan_of(session, info, statement)
+    if path is None or isinstance(plan, str):
         return None
-    if statement.returning and (returning := returned(session, info, statement)) is None:
-        return None
-    keys = keys_of(search, info.schema, info.primary_key, params or ())
+    sets, search, key, returning = plan
+    keys = keys_of(search, info.schema, key, params or ())
+    if keys is not None and key != info.primary_key:
+        keys = _primary_keys(transaction, info, key, keys)
     all_columns = needs_all(info, statement, search, sets)
     index = None if keys is None else transaction.index_of_committed(info.name, all_columns)
     if index is None or keys is None:
@@ -71,6 +77,48 @@ def _change(
     if new is None or next(path.violations(new), None) is not None:
         return None
     return finished(transaction, path.change(new, stored, index), new, returning)
+
+
+class ChangePlan(NamedTuple):
+    """How an UPDATE or DELETE is done; `key` has the columns that rows are found by."""
+
+    sets: Assignments
+    search: Search
+    key: tuple[int, ...]
+    returning: Returning | None
+
+
+def plan_of(session: Session, info: TableInfo, statement: st.KeyedChange) -> ChangePlan | str:
+    """The plan of the fast path, or the reason why DuckDB must run the statement."""
+    sets, found = assignments_of(statement, info), _search(info, statement)
+    returning = returned(session, info, statement)
+    if found is None:
+        return "its WHERE clause compares neither the whole primary key nor an index with values"
+    if sets is None:
+        return "it sets a column of the primary key, an unknown one, or one twice"
+    if statement.returning and returning is None:
+        return NO_RETURNING
+    return ChangePlan(sets, *found, returning)
+
+
+def _search(info: TableInfo, statement: st.KeyedChange) -> tuple[Search, tuple[int, ...]] | None:
+    """How the rows are found, by the primary key or else by an index of the user's."""
+    for key in (info.primary_key, *(info.indexed if info.primary_key else ())):
+        search = search_of(statement, info, key)
+        if search is not None:
+            return search, key
+    return None
+
+
+def _primary_keys(
+    transaction: Transaction, info: TableInfo, key: tuple[int, ...], keys: Sequence[Column]
+) -> list[Column] | None:
+    """The primary keys of the rows with these keys of an index; None if it cannot be used."""
+    index = transaction.index_by(info.name, key)
+    if index is None:
+        return None
+    rows = index.find(keys).rows
+    return [rows.columns[index.columns.index(position)] for position in info.primary_key]
 
 
 def needs_all(

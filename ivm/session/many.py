@@ -199,13 +199,16 @@ class _Upserts:
         batch: Batch,
     ) -> None:
         self._given = _rows_of(info, statement, batch, transaction)
-        rule = inserts.rule_of(info, statement, self._given)
+        rule = inserts.rule_of(info, statement)
         if rule is None or not set(path.key) <= self._given.keys():
             raise _NoBatchError
         self._rule = rule
         self._session, self._transaction, self._path = session, transaction, path
         self._info, self._statement, self._batch = info, statement, batch
-        self._index = transaction.index(path.table, all_columns=bool(rule.updates))
+        index = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
+        if index is None:
+            raise _NoBatchError
+        self._index = index
         self.keys = [self._given[i] for i in path.key]
         self.types = [info.schema[i][1] for i in path.key]
 

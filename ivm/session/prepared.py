@@ -59,7 +59,7 @@ def execute(
         return query(session, statement, params)
     arguments = _arguments(statement.arguments)
     _demand_equal(prepared.text, arguments)
-    if isinstance(prepared, st.Insert | st.KeyedChange) and not statement.explain:
+    if _takes_plain_values(prepared) and not statement.explain:
         values = _plain_values(session, arguments)
         if values is not None:
             return run_statement(session, prepared, values)
@@ -70,6 +70,13 @@ def execute(
         result = run_statement(session, bound, None)
         session.release()
         return result
+
+
+def _takes_plain_values(statement: st.Statement) -> bool:
+    """Returns whether the types of parameters do not matter: none is part of an expression."""
+    if not isinstance(statement, st.Insert | st.KeyedChange):
+        return False
+    return not any(e.parameters and not e.is_parameter for e in statement.expressions)
 
 
 def _arguments(text: str) -> dict[str, str]:

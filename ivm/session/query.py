@@ -33,6 +33,8 @@ def query(session: Session, statement: st.Statement, params: Params) -> Result:
         if answered is not None:
             return StateResult(answered)
     try:
+        if isinstance(statement, st.Query):
+            session.scans.show(statement, params)
         if session.transaction is not None:
             return _in_transaction(session, statement, params)
         return _outside_transaction(session, statement, params)

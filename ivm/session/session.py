@@ -20,6 +20,7 @@ from ivm.reads.answer import Answer
 from ivm.reads.reads import StateReads
 from ivm.session.broken_reads import refuse_broken
 from ivm.session.names import SessionNames
+from ivm.session.replacement_scans import ReplacementScans
 from ivm.session.result import Result
 from ivm.session.statement_kinds import Reads, read_by_kind
 from ivm.session.temporary import refuse_temporary
@@ -48,6 +49,7 @@ class Session:
         self.transaction: Transaction | None = None
         self.prepared: dict[str, st.Statement] = {}
         self.names = SessionNames(self)
+        self.scans = ReplacementScans(self)
         self._open: Result | None = None
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
@@ -59,6 +61,12 @@ class Session:
             self.transaction.fail(error)
         elif self._open is None:  # else the transaction is that of an earlier result, still read
             roll_back(self.cursor)
+        self.end_scans()
+
+    def end_scans(self) -> None:
+        """Forgets the Python objects of a statement, unless its result is still read."""
+        if self._open is None:
+            self.scans.hide()
 
     def reads(self, statement: st.Statement, text: str | None = None) -> frozenset[str]:
         """The canonical names of the tables and views that a statement reads.
@@ -155,6 +163,7 @@ class Session:
                     run(self.cursor, "ROLLBACK")
             elif error is not None and transaction is not None:
                 transaction.fail(error)
+            self.scans.hide()
 
         self._open = Result.streaming(self.cursor, on_end, self.lock)
         return self._open

@@ -27,6 +27,7 @@ from ivm.session.clock import make_clock
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.session.sinks import drop_sinks, refuse_sinks
+from ivm.sql.compile.explain_drawing import counted
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.resolve.plain_views import PlainViews
@@ -283,7 +284,10 @@ def _verdicts(session: Session, chosen: Sequence[View], found: Sequence[Verdict 
 
 
 def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
-    """Runs SHOW MATERIALIZED VIEWS: strategies, relations read, queries, why any is broken."""
+    """Runs SHOW MATERIALIZED VIEWS: strategies, relations read, queries, why any is broken.
+
+    If any has an index, or is held in memory, further columns say so.
+    """
     found = session.views
     views = {view.name: view for view in found}
     columns = {
@@ -297,11 +301,19 @@ def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
         columns["indexes"] = pa.array(indexes, pa.string())
     if any(view.tick for view in found):
         columns["tick"] = pa.array([view.tick and spelled_tick(view.tick) for view in found])
+    held = session.engine.held.sizes()
+    if held:
+        sizes = [_size(*held[name]) if name in held else None for name in views]
+        columns["held"] = pa.array(sizes, pa.string())
     fills = {name: progress_text(session.engine, name) for name in views}
     if any(fills.values()):
         columns["backfill"] = pa.array(list(fills.values()), pa.string())
     _add_broken(columns, {n: None if fills[n] else why_broken(views, n) for n in views})
     return Result.of_table(pa.table(columns), ["VARCHAR"] * len(columns))
+
+
+def _size(rows: int, size: int) -> str:
+    return f"{counted(rows, 'row')}, {-(-size // 1024):,} kB"
 
 
 def _indexes(session: Session, view: str) -> str | None:

@@ -204,7 +204,8 @@ def _explain(source: SourceText, reader: Reader) -> Statement:
     if analyze and isinstance(inner, Ddl):
         return dataclasses.replace(inner, text=source.text, offset=source.offset)
     shown = inner if isinstance(inner, Query) and not analyze else None
-    return Query(source.text, source.offset, "explain", shown)
+    change = inner if isinstance(inner, Dml) else None
+    return Query(source.text, source.offset, "explain", shown or change)
 
 
 def _explain_options(reader: Reader) -> tuple[bool, str]:

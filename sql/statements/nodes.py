@@ -300,13 +300,16 @@ class Insert(Dml):
     @functools.cached_property
     def parameters(self) -> frozenset[int | str]:
         """The distinct parameters."""
-        conflict = self.conflict
-        if conflict is None:
-            return self.rows.parameters
-        used = [expression for _, expression in conflict.sets]
-        if conflict.where is not None:
-            used.append(conflict.where)
-        return self.rows.parameters.union(*[expression.parameters for expression in used])
+        used = [expression.parameters for expression in self.expressions]
+        return self.rows.parameters.union(*used)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The expressions of DO UPDATE."""
+        if self.conflict is None:
+            return ()
+        sets = tuple([expression for _, expression in self.conflict.sets])
+        return sets if self.conflict.where is None else (*sets, self.conflict.where)
 
 
 @dataclass(frozen=True)
@@ -347,8 +350,13 @@ class KeyedChange(Dml):
     def parameters(self) -> frozenset[int | str]:
         """The distinct parameters."""
         compared = [comparison.condition for comparison in self.comparisons]
-        used = [*[expression for _, expression in self.computed], *self.conditions, *compared]
-        return self.rows.parameters.union(*[expression.parameters for expression in used])
+        used = [expression.parameters for expression in (*self.expressions, *compared)]
+        return self.rows.parameters.union(*used)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The expressions of SET and of the conditions."""
+        return (*[expression for _, expression in self.computed], *self.conditions)
 
 
 @dataclass(frozen=True)
@@ -387,11 +395,11 @@ class Query(Statement):
 
     Attributes:
         kind: its first word, lower case: "select", "from", "with", "explain", "copy" (TO), ….
-        explained: the query that EXPLAIN explains without running it.
+        explained: the query or change that EXPLAIN explains without running it.
     """
 
     kind: str
-    explained: Query | None = None
+    explained: Query | Dml | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 
 import duckdb
 
+from ivm.sql.statements import values_list
 from ivm.sql.statements.classify import classify
 from ivm.sql.statements.hints import hint
 from ivm.sql.statements.nodes import (
@@ -132,13 +133,31 @@ def _bulk_insert(script: str) -> Insert | None:
     head = Reader(tokens(script[:_HEAD_LENGTH]))
     if head.peek() != "INSERT":
         return None
-    end = len(script.rstrip(" \t\r\n;"))
-    last = Token("", script[end - 1 : end], end - 1)  # shows `classify` where the text ends
     values = next((i for i, t in enumerate(head.tokens) if t.word == "VALUES"), None)
-    if values is None:
+    found = None if values is None else values_list.ends(script, head.tokens[values].end)
+    if values is None or found is None:
         return None
-    statement = classify(script, [*head.tokens[: values + 1], last])
-    return statement if isinstance(statement, Insert) else None
+    first, end = found
+    last = Token("", ")", end - 1)  # shows `classify` where the list ends
+    tail = script[end:].rstrip(" \t\r\n;")
+    if len(tail) > _HEAD_LENGTH:
+        return None
+    clauses = [token._replace(start=token.start + end) for token in tokens(tail)]
+    if any(token.word == ";" for token in clauses):
+        return None
+    statement = classify(script, [*head.tokens[: values + 1], last, *clauses])
+    if not isinstance(statement, Insert):
+        return None
+    return statement if not clauses or _parses(script[:first] + " " + tail) else None
+
+
+def _parses(text: str) -> bool:
+    """Returns whether DuckDB's parser accepts a text."""
+    try:
+        with _scratch.borrow() as parser:
+            return bool(parser.extract_statements(text))
+    except duckdb.Error:
+        return False  # the whole text is parsed, for an error at the right place
 
 
 def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:

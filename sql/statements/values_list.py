@@ -77,6 +77,22 @@ def scan(text: str, begin: int, end: int) -> LiteralRows | None:
     return _literal_rows(tuple([(a, *b) for a, b in zip(row, rest, strict=True)]))
 
 
+def ends(text: str, begin: int) -> tuple[int, int] | None:
+    """The offsets after the first and after the last row of a VALUES list that begins at `begin`.
+
+    None if its first row is none that `scan` reads; rows behind one that is none do not count.
+    """
+    first = _FIRST_CELLS.match(text, begin)
+    width = 0 if first is None else len(_ONE_CELL.findall(text, begin, first.end()))
+    if first is None or width > _MOST_COLUMNS:
+        return None
+    end = first.end()
+    pattern = _row_pattern(width)
+    while row := pattern.match(text, end):
+        end = row.end()
+    return first.end(), end
+
+
 @functools.lru_cache(maxsize=64)
 def _row_pattern(width: int) -> re.Pattern[str]:
     cells = r"\s*,\s*".join([_CELL] * width)

@@ -52,6 +52,7 @@ class TableInfo:
         foreign_keys: of this table to others.
         referenced_by: canonical names of the tables that reference this one.
         indexes: CREATE INDEX statements.
+        indexed: the columns of the indexes over plain columns that are not unique.
         unique_expressions: unique indexes over expressions, as SQL.
         collated: the table has columns with a collation.
         oid: DuckDB's number of the table; another table of the same name has another one.
@@ -70,6 +71,7 @@ class TableInfo:
     foreign_keys: tuple[ForeignKey, ...] = ()
     referenced_by: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
+    indexed: tuple[tuple[int, ...], ...] = ()
     unique_expressions: tuple[str, ...] = ()
     collated: bool = False
     oid: int = 0
@@ -270,19 +272,21 @@ def _with_constraints(info: TableInfo, schema: Path, facts: list[tuple[Any, ...]
 
 def _with_indexes(info: TableInfo, facts: list[tuple[Any, ...]]) -> TableInfo:
     uniques, expressions = list(info.uniques), []
+    indexed: list[tuple[int, ...]] = []
     for is_unique, text, sql in facts:
-        if not is_unique:
-            continue
-        columns = [info.position(part.strip(" '").strip('"')) for part in text[1:-1].split(",")]
-        if all(c is not None for c in columns):
-            uniques.append(tuple([c for c in columns if c is not None]))
-        else:
+        found = [info.position(part.strip(" '").strip('"')) for part in text[1:-1].split(",")]
+        columns = tuple([c for c in found if c is not None])
+        plain = len(columns) == len(found)
+        if plain:
+            (uniques if is_unique else indexed).append(columns)
+        elif is_unique:
             expressions.append(sql)
     return replace(
         info,
         uniques=tuple(uniques),
         unique_expressions=tuple(expressions),
         indexes=tuple([fact[2] for fact in facts]),
+        indexed=tuple(dict.fromkeys(indexed)),
     )
 
 

@@ -196,3 +196,50 @@ def test_keys_of_every_type(type: str, data: st.DataObject) -> None:
             both.run(sql, params)
             assert seen == []
     both.check()
+
+
+WAYS = {
+    "INSERT INTO t VALUES (50, 2, 'new', 3, 4)": "fast path: literals",
+    "INSERT OR REPLACE INTO t VALUES (?, 2, 'new', 3, 4) RETURNING *": "key index (id)",
+    "UPDATE t SET n = n + 1 WHERE id IN (1, 2) AND n = 3": "(id), 1 further conditions",
+    "DELETE FROM pair WHERE a = 'x' AND b = 1": "rows are found in the key index (a, b)",
+    "INSERT INTO t (id) SELECT 51": "DuckDB, captured: its rows are not VALUES",
+    "INSERT INTO t (id) VALUES (52) RETURNING [id]": "DuckDB, captured: its RETURNING list",
+    "INSERT OR REPLACE INTO keys VALUES (1)": "DuckDB, captured: the rule for conflicts",
+    "UPDATE t SET n = 1 WHERE n = 1": "compares neither the whole primary key nor an index",
+    "UPDATE t SET n = 1": "its WHERE clause does not compare columns",
+    "UPDATE t SET id = 9 WHERE id = 1": "it sets a column of the primary key",
+    "INSERT INTO u VALUES (1, 2)": "since it has UNIQUE constraints",
+    "INSERT INTO clock (a) VALUES (1)": "the default of b is no literal",
+}
+
+
+@pytest.mark.parametrize("sql", WAYS)
+def test_explain_tells_the_way_and_why(sql: str) -> None:
+    both = twin()
+    both.db.execute("CREATE TABLE u (a INTEGER PRIMARY KEY, b INTEGER UNIQUE)")
+    both.db.execute("CREATE TABLE clock (a INTEGER, b TIMESTAMPTZ DEFAULT now())")
+    before = both.db.epoch
+    params = [1] if "?" in sql else None
+    rows = both.db.execute(f"EXPLAIN {sql}", params).fetchall()
+    assert [key for key, _ in rows] == ["physical_plan", "changed_by"]
+    assert WAYS[sql] in rows[1][1]
+    assert both.db.epoch == before
+    with watched() as seen:
+        both.db.execute(sql, params)
+    assert bool(seen) == rows[1][1].startswith("DuckDB")
+
+
+def test_prepared_arguments_keep_their_types() -> None:
+    both = twin()
+    both.run("PREPARE p AS UPDATE t SET n = n + ? WHERE id = ?")
+    both.run("PREPARE q AS INSERT INTO t (id, n) VALUES (?, ?) ON CONFLICT DO UPDATE SET n = ?")
+    for sql in (
+        "EXECUTE p(127::TINYINT, 1)",
+        "EXECUTE p(3, 1::BIGINT)",
+        "EXECUTE q(1, 2, 9::UTINYINT)",
+        "EXECUTE q(61, 2, 9)",
+        "EXECUTE q(61, 2, '4')",
+    ):
+        both.run(sql)
+        both.check()

@@ -38,6 +38,9 @@ def test_rows_are_looked_up(db: ivm.Database, tmp_path: Path) -> None:
     result = read(db, TEXT, ["c3"])
     assert isinstance(result, StateResult)
     assert result.fetchall() == [(i, i) for i in range(10, 100) if i % 7 == 3]
+    listed = db.execute("SHOW MATERIALIZED VIEWS")
+    (row,) = listed.fetchall()
+    assert dict(zip(listed.columns, row, strict=True))["held"].startswith("90 rows, ")
     db.execute("DELETE FROM t WHERE id > 30")
     db.execute("INSERT INTO t VALUES (500, 'c3', 99), (501, 'new', 7)")
     assert db.execute(TEXT, ["c3"]).fetchall() == [(10, 10), (17, 17), (24, 24), (500, 99)]
