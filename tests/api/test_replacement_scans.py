@@ -211,6 +211,25 @@ def test_objects_that_are_no_tables(db: ivm.Database, kind: str) -> None:
     assert db.execute("SELECT count(*) FROM t").fetchall() == [(2,)]
 
 
+@pytest.mark.parametrize(
+    ("sql", "known"),
+    [
+        ("SELECT * FROM t JOIN v ON t.a = v.n", True),
+        ("FROM main.t", True),
+        ("FROM s.frame", False),  # main may have no frame
+        ("FROM everywhere", False),
+        ("FROM query_table('everywhere')", False),
+        ("FROM query('FROM everywhere')", False),
+        ("WITH everywhere AS (SELECT 1) FROM everywhere", True),
+    ],
+)
+def test_queries_of_relations_alone_look_at_no_frame(
+    db: ivm.Database, sql: str, known: bool
+) -> None:
+    db.execute(sql)
+    assert db._engine.definitions.relations.names_relations_alone(sql) == known
+
+
 def test_objects_that_fail(db: ivm.Database) -> None:
     """Their errors are the caller's to mend, not faults of ours."""
     nothing, pair = None, (1, 2)
