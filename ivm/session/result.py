@@ -201,10 +201,18 @@ class Result:
 
     def _relation(self) -> duckdb.DuckDBPyRelation | None:
         """The remaining rows, which are held in memory from here on; None if it has no columns."""
+        table = self.held()
+        with self._reading():
+            return None if table is None else lossless().from_arrow(table)
+
+    def held(self) -> pa.Table | None:
+        """The remaining rows as a lossless Arrow table, to be read afterwards, too.
+
+        None if it has no columns.
+        """
         with self._reading():
             self._hold()
-            table = self._held()
-            return None if table is None else lossless().from_arrow(table)
+            return self._held()
 
     def __iter__(self) -> Iterator[Row]:
         while batch := self.fetchmany(1024):
