@@ -104,7 +104,7 @@ class ReplacementScans:
         if isinstance(statement, st.Execute):
             prepared = self._session.prepared.get(statement.name.lower())
             if prepared is None:
-                return  # the statement itself will say it
+                return  # running it says so
             statement = st.Prepare("", 0, "", prepared)
         found = self._candidates(statement) if self._may_read(statement) else {}
         if not found:
