@@ -23,15 +23,18 @@ from ivm.block import TransactionBlock
 from ivm.catalog.broken_views import why_broken
 from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
+from ivm.cursor import Cursor
 from ivm.dispatch import execute
 from ivm.engine.opening import open_engine
 from ivm.ingest.rows import Rows
 from ivm.lifetime import Lifetime, close_forgotten
 from ivm.listings import TableListing, ViewInfo, columns_of, listing_of
+from ivm.session.relation import Relation
 from ivm.session.result import Result
 from ivm.session.row_calls import apply, delete, insert, upsert
 from ivm.session.session import Params, Session
 from ivm.storage.errors import InputError
+from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.duckdb_errors import Translating
 from ivm.streams import Streams
@@ -106,6 +109,55 @@ class Database(Streams):
         if not isinstance(sql, str):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
         return self._with_session(lambda session: execute(session, sql, params))
+
+    def sql(self, sql: str, params: Params = None) -> Relation | None:
+        """Runs statements, and holds the rows of the last one in memory.
+
+        Args:
+            sql, params: as for `execute`.
+
+        Returns:
+            The rows, which can be printed and read again and again; None if there are none to give,
+            as after CREATE.
+        """
+        result = self.execute(sql, params)
+        return Relation(result) if result.columns else None
+
+    def table(self, name: str) -> Relation:
+        """The rows of a table, a view or an object, by its name: `orders`, `shop.main.orders`."""
+        return Relation(self.execute(f"SELECT * FROM {'.'.join(map(quote, name_parts(name)))}"))
+
+    def register(self, name: str, value: object) -> None:
+        """Lets the statements of this thread's session read an object by a name.
+
+        Args:
+            name: hides a table of the same name.
+            value: a pandas or polars frame, an Arrow table or reader, numpy arrays, a result.
+
+        Raises:
+            InputError: DuckDB cannot read it as a table.
+        """
+        self._with_session(lambda session: session.objects.register(name, value))
+
+    def unregister(self, name: str) -> None:
+        """Forgets a registered object; an unknown name is no error, as in DuckDB."""
+        self._with_session(lambda session: session.objects.unregister(name))
+
+    def cursor(self) -> Cursor:
+        """A cursor of PEP 249, whose statements run in the session of the calling thread."""
+        return Cursor(self)
+
+    def begin(self) -> None:
+        """Opens a transaction of this thread's session, as BEGIN does."""
+        self._with_session(lambda session: session.begin())
+
+    def commit(self) -> None:
+        """Commits this thread's transaction; without one it does nothing."""
+        self._end(Session.commit)
+
+    def rollback(self) -> None:
+        """Undoes this thread's transaction; without one it does nothing."""
+        self._end(Session.rollback)
 
     @property
     def in_transaction(self) -> bool:
@@ -268,6 +320,9 @@ class Database(Streams):
         with Deferral(), Translating():
             self._lifetime.close()
 
+    def __repr__(self) -> str:
+        return f"<ivm.{type(self).__name__} {self.path!r}>"
+
     def __enter__(self) -> Database:
         return self
 
@@ -301,6 +356,15 @@ class Database(Streams):
             finally:
                 if self._lifetime.unfinished:
                     self._lifetime.finish()
+
+    def _end(self, how: Callable[[Session], None]) -> None:
+        """Ends the thread's transaction, if there is one."""
+
+        def end(session: Session) -> None:
+            if session.transaction is not None:
+                how(session)
+
+        self._with_session(end)
 
     def _session(self) -> Session:
         self._lifetime.demand_open()

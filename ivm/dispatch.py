@@ -47,6 +47,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     next_statement()
     session.release()
     try:
+        session.objects.bind(statement)
         return _RUN[type(statement)](session, statement, params)
     except UnavailableError as error:
         if not isinstance(statement, st.CreateHistory | st.SetHistory):  # they say it themselves
@@ -57,11 +58,15 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
             history.demand_named(session, str(error))
         raise translated(error, statement.offset) from error
     finally:
+        if session.is_read:
+            session.objects.unbind()
         if isinstance(statement, st.Ddl):
             session.names.learn(statement)
 
 
 def _ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
+    if session.objects.set(statement):
+        return Result("done")
     if is_import(statement):
         return import_database(session, statement, run_statement)
     return ddl.ddl(session, statement, params)

@@ -16,6 +16,7 @@ import os
 import threading
 import time
 import weakref
+from pathlib import Path
 
 from ivm.engine.background_flush import BackgroundFlush
 from ivm.engine.engine import Engine
@@ -139,6 +140,15 @@ class Lifetime:
             failed[0].add_note(str(other))
         if failed:
             raise failed[0]
+
+
+def opened(path: str | Path) -> object | None:
+    """The `Database` that this process has open at a path, if it is referred to; None if not."""
+    file = Path(path).resolve()
+    for lifetime, owner in list(_open.items()):
+        if lifetime.engine.warehouse.file.file == file:
+            return owner()
+    return None
 
 
 def close_forgotten() -> None:

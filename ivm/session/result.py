@@ -17,6 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from ivm.engine.plain_arrow import plain
+from ivm.session.display import box, html_table
 from ivm.storage.errors import IvmError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.duck import Cursor
@@ -149,6 +150,76 @@ class Result:
             assert isinstance(frame, polars.DataFrame)
             return frame
 
+    def fetchnumpy(self) -> dict[str, Any]:
+        """The remaining rows as a numpy array a column; a masked one where it holds NULLs."""
+        with self._reading():
+            cursor = self._source()
+            if cursor is None:
+                return {}
+            arrays: dict[str, Any] = cursor.fetchnumpy()
+            self._end()
+            return arrays
+
+    def to_arrow_reader(self, batch_size: int = 1_000_000) -> pa.RecordBatchReader:
+        """The remaining rows as a reader of Arrow batches of at most so many rows."""
+        return plain_batches(self.arrow(), batch_size)
+
+    # The names that DuckDB has for the same.
+    to_arrow_table = fetch_arrow_table = arrow
+    fetchdf = fetch_df = to_df = df
+
+    @property
+    def description(self) -> list[tuple[Any, ...]] | None:
+        """A tuple of seven a column, of which the first two are its name and its type (PEP 249)."""
+        return description_of(self.columns, self.types) if self.columns else None
+
+    def show(
+        self,
+        *,
+        max_width: int | None = None,
+        max_rows: int | None = None,
+        max_col_width: int | None = None,
+        null_value: str | None = None,
+    ) -> None:
+        """Prints the remaining rows as DuckDB does, and leaves them to be read.
+
+        Args:
+            max_width: characters of a line; by default as the terminal has.
+            max_rows: how many rows are shown.
+            max_col_width: characters of a column.
+            null_value: the text of NULL.
+        """
+        options = {
+            "max_width": max_width,
+            "max_rows": max_rows,
+            "max_col_width": max_col_width,
+            "null_value": null_value,
+        }
+        print(box(self.peek(), **options) if self.columns else repr(self))
+
+    def peek(self) -> pa.Table:
+        """The remaining rows, read into memory and left to be read; no columns if it has no rows.
+
+        Types are DuckDB's lossless ones.
+        """
+        with self._reading():
+            if self._cursor is not None:
+                self._hold()
+            table = self._held()
+            return pa.table({}) if table is None else table
+
+    def __repr__(self) -> str:
+        try:
+            return box(self.peek()) if self.columns else f"<ivm.Result: {self.message or 'done'}>"
+        except IvmError as error:  # a repr that raises would hide what is looked for
+            return f"<ivm.Result that cannot be read: {error}>"
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return html_table(self.peek()) if self.columns else None
+        except IvmError:
+            return None  # a notebook then shows the text
+
     def __iter__(self) -> Iterator[Row]:
         while batch := self.fetchmany(1024):
             yield from batch
@@ -217,6 +288,26 @@ class Result:
         ended, self._on_end = self._on_end, None
         if ended is not None:
             ended(error)
+
+
+def description_of(columns: Sequence[str], types: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The columns as PEP 249 describes them; types compare equal to `ivm.NUMBER` and the like."""
+    return [
+        (name, _type_object(type_name), None, None, None, None, None)
+        for name, type_name in zip(columns, types, strict=True)
+    ]
+
+
+def _type_object(name: str) -> object:
+    try:
+        return duckdb.dtype(name)
+    except duckdb.Error:  # a type that has no object, such as an ENUM's
+        return name
+
+
+def plain_batches(table: pa.Table, size: int) -> pa.RecordBatchReader:
+    """A table as a reader of batches of at most so many rows."""
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=size))
 
 
 def _plain(table: pa.Table) -> pa.Table:

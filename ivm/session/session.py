@@ -18,6 +18,7 @@ from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
 from ivm.session.broken_reads import refuse_broken
 from ivm.session.names import SessionNames
+from ivm.session.python_objects import PythonObjects
 from ivm.session.result import Result
 from ivm.session.statement_kinds import Reads, read_by_kind
 from ivm.session.temporary import refuse_temporary
@@ -44,6 +45,7 @@ class Session:
         self.transaction: Transaction | None = None
         self.prepared: dict[str, st.Statement] = {}
         self.names = SessionNames(self)
+        self.objects = PythonObjects(self)
         self._open: Result | None = None
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
@@ -113,6 +115,11 @@ class Session:
             opened, self._open = self._open, None
             opened.detach()
 
+    @property
+    def is_read(self) -> bool:
+        """Returns whether no result is open on the cursor."""
+        return self._open is None
+
     def stream(self, *, pinned: bool = False, committed: bool = True) -> Result:
         """Opens a result over the cursor's rows.
 
@@ -130,6 +137,7 @@ class Session:
                     run(self.cursor, "ROLLBACK")
             elif error is not None and transaction is not None:
                 transaction.fail(error)
+            self.objects.unbind()
 
         self._open = Result.streaming(self.cursor, on_end, self.lock)
         return self._open

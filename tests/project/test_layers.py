@@ -36,7 +36,7 @@ ROOMS = {
             "cdc/sources/postgres",
         ),
         "cdc/sources/debezium",
-        *("cdc", "cdc/pipeline", "cdc/sinks", "", "shell"),
+        *("cdc", "cdc/pipeline", "cdc/sinks", "", "integrations", "shell"),
     ),
 }
 ROOT = Path(ivm.__file__).parent
