@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy.typing as npt
 
@@ -38,6 +38,9 @@ from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.duckdb_errors import Translating
 from ivm.streams import Streams
+
+if TYPE_CHECKING:
+    from ivm.connection import Connection
 
 T = TypeVar("T")
 
@@ -126,6 +129,18 @@ class Database(Streams):
     def table(self, name: str) -> Relation:
         """The rows of a table, a view or an object, by its name: `orders`, `shop.main.orders`."""
         return Relation(self.execute(f"SELECT * FROM {'.'.join(map(quote, name_parts(name)))}"))
+
+    query, view = sql, table  # as DuckDB calls them, too
+
+    def checkpoint(self) -> None:
+        """Brings the DuckDB file up to date, and writes it in full, as CHECKPOINT does."""
+        self.execute("CHECKPOINT")
+
+    def duplicate(self) -> Connection:
+        """A second session on this database, with a transaction and temporary tables of its own."""
+        from ivm.connection import Connection
+
+        return Connection(self)
 
     def register(self, name: str, value: object) -> None:
         """Lets the statements of this thread's session read an object by a name.

@@ -7,6 +7,7 @@ holds no other connection up.
 
 from __future__ import annotations
 
+import datetime
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,14 +52,28 @@ NotSupportedError = UnsupportedError
 OperationalError = UnavailableError
 ProgrammingError = SqlError
 
+Binary = bytes
+Date, Time, Timestamp = datetime.date, datetime.time, datetime.datetime
+DateFromTicks = datetime.date.fromtimestamp
+TimestampFromTicks = datetime.datetime.fromtimestamp
+
+
+def TimeFromTicks(ticks: float) -> datetime.time:  # noqa: N802 -- PEP 249 has the name
+    """The time of day of so many seconds since 1970, where the program runs."""
+    return datetime.datetime.fromtimestamp(ticks).time()
+
+
 __all__ = [
     "BINARY",
     "DATETIME",
     "NUMBER",
     "ROWID",
     "STRING",
+    "Binary",
     "DataError",
     "DatabaseError",
+    "Date",
+    "DateFromTicks",
     "Error",
     "IntegrityError",
     "InterfaceError",
@@ -66,6 +81,10 @@ __all__ = [
     "NotSupportedError",
     "OperationalError",
     "ProgrammingError",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
     "Warning",
     "apilevel",
     "connect",

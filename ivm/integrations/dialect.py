@@ -10,7 +10,8 @@ from types import ModuleType
 from typing import Any
 
 import duckdb
-from sqlalchemy import pool
+from sqlalchemy import pool, types
+from sqlalchemy.dialects.postgresql import INTERVAL
 from sqlalchemy.dialects.postgresql.base import PGCompiler, PGIdentifierPreparer
 from sqlalchemy.engine import URL, Connection
 from sqlalchemy.engine.default import DefaultDialect
@@ -44,6 +45,7 @@ class IvmDialect(Reflection, DefaultDialect):
     ddl_compiler = DdlCompiler
     type_compiler_cls = TypeCompiler
     preparer = _Preparer
+    colspecs = {types.Interval: INTERVAL}  # noqa: RUF012 -- SQLAlchemy has it so
     _backslash_escapes = False  # PGCompiler asks for it
     delete_returning = insert_returning = update_returning = True
     postfetch_lastrowid = False

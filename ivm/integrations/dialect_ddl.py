@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import schema, types
+from sqlalchemy.dialects.postgresql import INTERVAL
 from sqlalchemy.sql import compiler
 
 _KINDS: dict[str, type[types.TypeEngine[Any]]] = {
@@ -17,7 +18,7 @@ _KINDS: dict[str, type[types.TypeEngine[Any]]] = {
     "FLOAT": types.Float,
     "HUGEINT": types.Numeric,
     "INTEGER": types.Integer,
-    "INTERVAL": types.Interval,
+    "INTERVAL": INTERVAL,
     "JSON": types.JSON,
     "SMALLINT": types.SmallInteger,
     "TIME": types.Time,
@@ -78,7 +79,7 @@ class TypeCompiler(compiler.GenericTypeCompiler):
     def visit_UUID(self, type_: Any, **kw: Any) -> str:  # noqa: N802
         return "UUID"
 
-    def visit_interval(self, type_: Any, **kw: Any) -> str:
+    def visit_INTERVAL(self, type_: Any, **kw: Any) -> str:  # noqa: N802
         return "INTERVAL"
 
     def visit_uuid(self, type_: Any, **kw: Any) -> str:

@@ -5,6 +5,7 @@ Contract: statements run as `db.sql` would run them in the cell: they can name i
 
 from __future__ import annotations
 
+import html
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,11 +19,12 @@ from IPython.core.magic import (
     needs_local_scope,
     no_var_expand,
 )
-from IPython.display import HTML, display
+from IPython.display import display
 
 from ivm.database import Database, connect
 from ivm.engine.changefeed import Subscription
 from ivm.lifetime import opened
+from ivm.session.relation import Relation
 from ivm.storage.errors import IvmError
 from ivm.storage.identifiers import quote, split_name
 
@@ -66,7 +68,12 @@ class IvmMagics(Magics):
     def _run(self, text: str, variables: Mapping[str, Any]) -> Any:
         database = self._current()
         scope = {**variables, "__ivm__": lambda: database.sql(text)}
-        return eval("__ivm__()", self._variables, scope)  # a frame that has the cell's variables
+        try:  # in a frame that has the cell's variables
+            return eval("__ivm__()", self._variables, scope)
+        except IvmError as error:
+            told = f"{type(error).__name__}: {error}"
+            vars(error)["_render_traceback_"] = lambda: [told]  # IPython asks for it
+            raise
 
     def _connect(self, path: str) -> Database:
         path = path or ":memory:"
@@ -119,11 +126,12 @@ class _Watch:
         self._feed.close()
         self._thread.join()
 
-    def _drawn(self) -> HTML:
+    def _drawn(self) -> _Drawing:
         name = ".".join(map(quote, split_name(self._view)))
+        epoch = self._database.epoch  # the rows are of this one, or of a later one
         relation = self._database.sql(f"SELECT * FROM {name} ORDER BY ALL LIMIT {_SHOWN}")
         assert relation is not None
-        return HTML(f"<b>{self._view}</b> at epoch {self._database.epoch}{relation._repr_html_()}")
+        return _Drawing(f"{self._view} at epoch {epoch}", relation)
 
     def _follow(self) -> None:
         try:
@@ -134,9 +142,23 @@ class _Watch:
                 if self._stopping.wait(_PAUSE):
                     return
             if not self._stopping.is_set():
-                self._handle.update(HTML(f"<b>{self._view}</b> has ended"))
+                self._handle.update(_Drawing(f"{self._view} has ended"))
         except IvmError as error:
-            self._handle.update(HTML(f"<b>{self._view}</b> cannot be followed any more: {error}"))
+            self._handle.update(_Drawing(f"{self._view} cannot be followed any more: {error}"))
+
+
+class _Drawing:
+    """A line about a view, and its rows."""
+
+    def __init__(self, head: str, rows: Relation | None = None) -> None:
+        self._head, self._rows = head, rows
+
+    def __repr__(self) -> str:
+        return self._head if self._rows is None else f"{self._head}\n{self._rows}"
+
+    def _repr_html_(self) -> str:
+        table = "" if self._rows is None else self._rows._repr_html_()
+        return f"<b>{html.escape(self._head)}</b>{table}"
 
 
 def load(shell: InteractiveShell) -> None:
