@@ -35,6 +35,11 @@ class Connection(Database):
             raise UnavailableError("the connection is closed: make another one")
         return self._own
 
+    def rollback(self) -> None:
+        """Undoes the transaction; does nothing where closing has undone it already."""
+        if self._own is not None and not self._lifetime.closed:
+            super().rollback()
+
     def close(self) -> None:
         """Rolls back the open transaction and ends the session; closing twice does nothing."""
         own, self._own = self._own, None

@@ -166,6 +166,10 @@ def test_connections_begin_at_their_first_change(tmp_path: Path) -> None:
         assert joined.cursor().execute("SELECT count(*) FROM t").fetchall() == [(2,)]
         joined.close()
         assert db.execute("SELECT 1").fetchall() == [(1,)]
+    late = dbapi.connect(tmp_path / "shop.duckdb")
+    late.cursor().execute("DELETE FROM t")
+    late.close()
+    late.rollback()  # as pools do at the end of the program
     memory = dbapi.connect()
     memory.cursor().execute("CREATE TABLE t (a INTEGER)")
     with pytest.raises(ivm.ProgrammingError):
