@@ -1,48 +1,225 @@
-"""A second session on an open database, for a caller that needs one that is not its thread's.
+"""Connections, each a session of its own, and their cursors, as PEP 249 has them.
 
-Contract: it can do what the database can, in a transaction and with temporary tables of its own.
-Closing it closes nothing but the session.
+Contract: any thread may use a connection, one at a time; its cursors share its transaction. As in
+DuckDB each statement is a transaction of its own, unless one was begun.
 """
 
 from __future__ import annotations
 
-from ivm.database import Database
-from ivm.session.session import Session
-from ivm.storage.errors import UnavailableError
-from ivm.storage.interrupts import Deferral
-from ivm.storage.warehouse.duckdb_errors import Translating
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-_PATIENCE = 10.0  # seconds that closing waits for a statement of another thread
+from ivm.dispatch import execute, executemany
+from ivm.ingest.batches import Many
+from ivm.lifetime import Lifetime
+from ivm.session.result import Description, Result, Row
+from ivm.session.session import Params, Session
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import InputError, UnavailableError
+
+if TYPE_CHECKING:
+    from ivm.database import Database
+
+T = TypeVar("T")
 
 
-class Connection(Database):
-    """One session, used by any thread, by one at a time.
+class Connection:
+    """A session of a database.
 
     Args:
-        database: stays open as long as its owner keeps it so.
+        database: an open one.
+        lifetime: its.
+        leave: called when the connection is closed.
+
+    Attributes:
+        autocommit: `begin` does nothing.
+        closed: it is of no use any more.
     """
 
-    def __init__(self, database: Database) -> None:
-        self.path = database.path
-        self._database = database  # a database without references is closed
-        self._spark, self._engine = database._spark, database._engine
-        self._lifetime = database._lifetime
-        self._own: Session | None = self._lifetime.session()
+    def __init__(
+        self, database: Database, lifetime: Lifetime, leave: Callable[[], None] | None = None
+    ) -> None:
+        self.database = database
+        self.autocommit = self.closed = False
+        self._lifetime, self._leave = lifetime, leave
+        self._session = lifetime.session()
+        self._waits = False  # for a statement that is no query, to begin
 
-    def _session(self) -> Session:
-        self._lifetime.demand_open()
-        if self._own is None:
-            raise UnavailableError("the connection is closed: make another one")
-        return self._own
+    def cursor(self) -> Cursor:
+        """A cursor; all cursors share the connection's transaction."""
+        return Cursor(self)
+
+    def execute(self, sql: str, params: Params = None) -> Cursor:
+        """Runs statements on a new cursor, which has the result of the last one."""
+        return self.cursor().execute(sql, params)
+
+    def begin(self) -> None:
+        """Begins a transaction at the first statement that is no query.
+
+        Queries before it each see the newest epoch, and hold up no writer.
+
+        Raises:
+            InputError: there is one already.
+        """
+        if self.in_transaction:
+            raise InputError("a transaction is open already: commit or roll it back first")
+        self._waits = not self.autocommit
+
+    @property
+    def in_transaction(self) -> bool:
+        """Returns whether a transaction has begun, or waits to."""
+        return self._waits or self._session.transaction is not None
+
+    def commit(self) -> None:
+        """Commits the transaction, if there is one.
+
+        Raises:
+            UnavailableError: a statement in it has failed, and nothing of it was done.
+        """
+        self._end(Session.commit)
 
     def rollback(self) -> None:
-        """Undoes the transaction; does nothing where closing has undone it already."""
-        if self._own is not None and not self._lifetime.closed:
-            super().rollback()
+        """Undoes the transaction, if there is one."""
+        self._end(Session.rollback)
+
+    def _end(self, end: Callable[[Session], None]) -> None:
+        self._waits = False
+        if self._session.transaction is not None:
+            self.run(end)
+
+    def run(self, work: Callable[[Session], T]) -> T:
+        """Calls a function with the session."""
+        if self.closed:
+            raise UnavailableError("the connection is closed: connect again")
+        return self._lifetime.run(lambda: self._session, work)
+
+    def run_sql(self, sql: str, params: Params = None) -> Result:
+        """Runs statements, in the transaction if one has begun."""
+
+        if all(isinstance(s, st.Query) for s in st.parse(sql)):
+            return self.run(lambda session: execute(session, sql, params))
+        return self.run_changing(lambda session: execute(session, sql, params))
+
+    def run_changing(self, work: Callable[[Session], T]) -> T:
+        """Calls a function with the session, in the transaction that waits to begin."""
+
+        def begun(session: Session) -> T:
+            if self._waits:
+                self._waits = False
+                session.begin()
+            return work(session)
+
+        return self.run(begun)
 
     def close(self) -> None:
-        """Rolls back the open transaction and ends the session; closing twice does nothing."""
-        own, self._own = self._own, None
-        if own is not None and not self._lifetime.closed:
-            with Deferral(), Translating():
-                own.close(_PATIENCE)
+        """Undoes what was not committed; closing twice does nothing."""
+        if not self.closed:
+            self.closed = True
+            if not self._lifetime.closed:
+                self._session.close(wait=-1)
+            if self._leave is not None:
+                self._leave()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                self.commit()
+        finally:
+            self.close()
+
+
+class Cursor:
+    """Runs statements, and reads the rows of the last one.
+
+    Args:
+        connection: whose session runs them.
+        owns: whether the connection is the cursor's alone, and is closed with it.
+
+    Attributes:
+        connection: the connection.
+        arraysize: rows that `fetchmany` gives by default.
+    """
+
+    arraysize = 1
+
+    def __init__(self, connection: Connection, *, owns: bool = False) -> None:
+        self.connection = connection
+        self._owns = owns
+        self._result = Result("done")
+        self._rowcount = -1
+
+    def execute(self, sql: str, params: Params = None) -> Cursor:
+        """Runs one or more statements, see `Database.execute`; the cursor has the last result."""
+        self._result = self.connection.run_sql(sql, params)
+        self._rowcount = self._result.rowcount
+        return self
+
+    def executemany(self, sql: str, rows: Many) -> Cursor:
+        """Runs a statement with each of many rows of parameters; see `Database.executemany`."""
+        connection = self.connection
+        self._result = connection.run_changing(lambda session: executemany(session, sql, rows))
+        self._rowcount = self._result.rowcount
+        return self
+
+    @property
+    def result(self) -> Result:
+        """The last statement's result, with all ways to read it."""
+        return self._result
+
+    @property
+    def description(self) -> list[Description] | None:
+        """The columns of the last result, 7 values each; None if it has none."""
+        return self._result.description
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that the last statement changed; -1 if it changes none."""
+        return self._rowcount
+
+    def fetchone(self) -> Row | None:
+        """The next row, or None after the last."""
+        return self._result.fetchone()
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """The next rows, `arraysize` of them by default."""
+        return self._result.fetchmany(self.arraysize if size is None else size)
+
+    def fetchall(self) -> list[Row]:
+        """All remaining rows."""
+        return self._result.fetchall()
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._result)
+
+    def begin(self) -> Cursor:
+        """Begins a transaction, as BEGIN does."""
+        return self.execute("BEGIN")
+
+    def commit(self) -> Cursor:
+        """Commits the transaction, as COMMIT does."""
+        return self.execute("COMMIT")
+
+    def rollback(self) -> Cursor:
+        """Undoes the transaction, as ROLLBACK does."""
+        return self.execute("ROLLBACK")
+
+    def setinputsizes(self, sizes: Sequence[Any]) -> None:
+        """Does nothing, as PEP 249 allows."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Does nothing, as PEP 249 allows."""
+
+    def close(self) -> None:
+        """Ends the cursor; its last result can still be read."""
+        if self._owns:
+            self._result.detach()
+            self.connection.close()
+
+    def __enter__(self) -> Cursor:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.close()

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy.typing as npt
 
+from ivm.appender import Appender
 from ivm.backfill.job import KIND
 from ivm.backfill.progress import FillProgress
 from ivm.backfill.run_fills import run_fills, wait_for_fill
@@ -23,24 +26,24 @@ from ivm.block import TransactionBlock
 from ivm.catalog.broken_views import why_broken
 from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
-from ivm.cursor import Cursor
-from ivm.dispatch import execute
+from ivm.connection import Connection, Cursor
+from ivm.dispatch import execute, executemany
+from ivm.engine.clock import micros_of
 from ivm.engine.opening import open_engine
+from ivm.engine.ticking import run_clock
+from ivm.ingest.batches import Many
 from ivm.ingest.rows import Rows
 from ivm.lifetime import Lifetime, close_forgotten
 from ivm.listings import TableListing, ViewInfo, columns_of, listing_of
-from ivm.session.relation import Relation
+from ivm.session.clock import tick_now
 from ivm.session.result import Result
-from ivm.session.row_calls import apply, delete, insert, upsert
+from ivm.session.row_calls import apply, delete, insert, table_info, upsert
 from ivm.session.session import Params, Session
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.duckdb_errors import Translating
 from ivm.streams import Streams
-
-if TYPE_CHECKING:
-    from ivm.connection import Connection
 
 T = TypeVar("T")
 
@@ -62,6 +65,7 @@ class Database(Streams):
         threads: int | None = None,
         functions: Iterable[Function] = (),
         spark: Given = None,
+        clock: Callable[[], datetime] | None = None,
     ) -> None:
         if not isinstance(path, (str, PathLike)):
             raise InputError(
@@ -77,6 +81,7 @@ class Database(Streams):
         self.path = str(path)
         self._spark = SparkSettings(self.path, spark)
         self._local = threading.local()
+        self._appenders: weakref.WeakSet[Appender] = weakref.WeakSet()
         with Deferral():
             close_forgotten()  # perhaps of this file
             self._engine = open_engine(
@@ -87,6 +92,10 @@ class Database(Streams):
                 functions=functions,
             )
             run_fills(self._engine, self._spark)
+            if clock is None:
+                run_clock(self._engine)
+            else:
+                self._engine.clock.time = micros_of(clock)
             self._lifetime = Lifetime(self._engine, self)
             try:
                 check()
@@ -113,66 +122,67 @@ class Database(Streams):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
         return self._with_session(lambda session: execute(session, sql, params))
 
-    def sql(self, sql: str, params: Params = None) -> Relation | None:
-        """Runs statements, and holds the rows of the last one in memory.
+    def sql(self, query: str, params: Params = None) -> Result | None:
+        """Runs statements as `execute` does, for what is shown: None if there are no rows."""
+        result = self.execute(query, params)
+        return result if result.kind == "rows" else None
+
+    def table(self, name: str) -> Result:
+        """The rows of a table or view.
 
         Args:
-            sql, params: as for `execute`.
-
-        Returns:
-            The rows, which can be printed and read again and again; None if there are none to give,
-            as after CREATE.
+            name: as in `insert`.
         """
-        result = self.execute(sql, params)
-        return Relation(result) if result.columns else None
+        return self.execute(f"SELECT * FROM {'.'.join(map(quote, name_parts(name)))}")
 
-    def table(self, name: str) -> Relation:
-        """The rows of a table, a view or an object, by its name: `orders`, `shop.main.orders`."""
-        return Relation(self.execute(f"SELECT * FROM {'.'.join(map(quote, name_parts(name)))}"))
+    def begin(self) -> Database:
+        """Begins a transaction of this thread, as BEGIN does."""
+        self.execute("BEGIN")
+        return self
 
-    query, view = sql, table  # as DuckDB calls them, too
+    def commit(self) -> Database:
+        """Commits this thread's transaction, as COMMIT does."""
+        self.execute("COMMIT")
+        return self
 
-    def checkpoint(self) -> None:
-        """Brings the DuckDB file up to date, and writes it in full, as CHECKPOINT does."""
-        self.execute("CHECKPOINT")
+    def rollback(self) -> Database:
+        """Undoes this thread's transaction, as ROLLBACK does."""
+        self.execute("ROLLBACK")
+        return self
 
-    def duplicate(self) -> Connection:
-        """A second session on this database, with a transaction and temporary tables of its own."""
-        from ivm.connection import Connection
-
-        return Connection(self)
-
-    def register(self, name: str, value: object) -> None:
-        """Lets the statements of this thread's session read an object by a name.
+    def connection(self, *, leave: Callable[[], None] | None = None) -> Connection:
+        """A connection as PEP 249 has it, with a session and transactions of its own.
 
         Args:
-            name: hides a table of the same name.
-            value: a pandas or polars frame, an Arrow table or reader, numpy arrays, a result.
-
-        Raises:
-            InputError: DuckDB cannot read it as a table.
+            leave: called when it is closed.
         """
-        self._with_session(lambda session: session.objects.register(name, value))
-
-    def unregister(self, name: str) -> None:
-        """Forgets a registered object; an unknown name is no error, as in DuckDB."""
-        self._with_session(lambda session: session.objects.unregister(name))
+        return Connection(self, self._lifetime, leave)
 
     def cursor(self) -> Cursor:
-        """A cursor of PEP 249, whose statements run in the session of the calling thread."""
-        return Cursor(self)
+        """A cursor with a session and transactions of its own, as in DuckDB."""
+        return Cursor(self.connection(), owns=True)
 
-    def begin(self) -> None:
-        """Opens a transaction of this thread's session, as BEGIN does."""
-        self._with_session(lambda session: session.begin())
+    def executemany(self, sql: str, rows: Many) -> Result:
+        """Runs one statement with each of many rows of parameters, all in one transaction.
 
-    def commit(self) -> None:
-        """Commits this thread's transaction; without one it does nothing."""
-        self._end(Session.commit)
+        An INSERT of one row of parameters, also with ON CONFLICT, and an UPDATE or DELETE by key
+        are one batch; any other statement is executed row by row.
 
-    def rollback(self) -> None:
-        """Undoes this thread's transaction; without one it does nothing."""
-        self._end(Session.rollback)
+        Args:
+            sql: one statement.
+            rows: a list of lists or tuples (for `?` or `$1`) or of dicts (for `$name`); or an
+                Arrow table, a pandas or polars frame, or a dict of columns: by name for `$name`,
+                else in their order.
+
+        Returns:
+            The count of rows changed by all; the last result of a statement that returns rows.
+
+        Raises:
+            IvmError: see `ivm.errors`; no row has changed anything.
+        """
+        if not isinstance(sql, str):
+            raise InputError(f"executemany takes SQL as text, not {sql!r}")
+        return self._with_session(lambda session: executemany(session, sql, rows))
 
     @property
     def in_transaction(self) -> bool:
@@ -206,6 +216,25 @@ class Database(Streams):
             function.register(session.cursor)
 
         self._with_session(register)
+
+    def register(self, name: str, scanned: object) -> Database:
+        """Lets this thread's SQL read a Python object as a temporary view, until `unregister`.
+
+        Args:
+            name: of the view.
+            scanned: a pandas or polars frame, an Arrow table, batch, reader or dataset, a numpy
+                array, or a dict of numpy arrays.
+
+        Raises:
+            InputError: the object cannot be read as a table, or a temporary table has the name.
+        """
+        self._with_session(lambda session: session.scans.register(name, scanned))
+        return self
+
+    def unregister(self, name: str) -> Database:
+        """Forgets a registered object; an unknown name is no error, as in DuckDB."""
+        self._with_session(lambda session: session.scans.unregister(name))
+        return self
 
     # -- rows without SQL -----------------------------------------------------------------------
 
@@ -248,6 +277,46 @@ class Database(Streams):
             weights: one integer a row; ±1 for a table with a primary key.
         """
         return self._with_session(lambda session: apply(session, table, rows, weights))
+
+    def appender(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_rows: int = 10_000,
+        max_age: float = 0.1,
+    ) -> Appender:
+        """An appender for rows that come one by one: it writes them in batches, each one epoch.
+
+        Args:
+            table: its name, as `insert` takes it.
+            columns: the names of a row's values; default all columns that are not generated.
+            batch_rows: rows after which a batch is written.
+            max_age: seconds after which rows are written though a batch is not full.
+
+        Raises:
+            InputError: a number is not positive, or a column is unknown.
+            SqlError: there is no such table.
+        """
+        if not (isinstance(batch_rows, int) and batch_rows > 0 and max_age > 0):
+            raise InputError("batch_rows and max_age of an appender are numbers above 0")
+        info = self._with_session(lambda session: table_info(session, table))
+        generated = set(info.generated)
+        every = [name for i, (name, _) in enumerate(info.schema) if i not in generated]
+        names = every if columns is None else list(columns)
+        unknown = [name for name in names if info.position(name) is None]
+        if unknown or not names or len(set(map(info.position, names))) < len(names):
+            raise InputError(
+                f"the columns of an appender are different ones of table {table!r} "
+                f"({', '.join(every)}), not {names!r}"
+            )
+        made = Appender(
+            lambda rows: self.insert(table, rows),
+            *(info.name, names, batch_rows, max_age),
+            lambda: self.in_transaction,
+        )
+        self._appenders.add(made)
+        return made
 
     def transaction(self) -> contextlib.AbstractContextManager[Database]:
         """A `with` block that is one transaction, rolled back if the block raises."""
@@ -323,6 +392,16 @@ class Database(Streams):
         with Deferral(), Translating():
             self._engine.tables.flush()
 
+    def tick(self) -> None:
+        """Brings the views that read the time up to it now, and deletes rows past their retention.
+
+        It is done in the background too, unless the database was opened with a clock of its own.
+
+        Raises:
+            UnavailableError: this thread has an open transaction, or another one does not end.
+        """
+        self._with_session(tick_now)
+
     # -- closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -333,10 +412,26 @@ class Database(Streams):
                 commit.
         """
         with Deferral(), Translating():
-            self._lifetime.close()
+            try:
+                self._close_appenders()
+            finally:
+                self._lifetime.close()
 
-    def __repr__(self) -> str:
-        return f"<ivm.{type(self).__name__} {self.path!r}>"
+    def _close_appenders(self) -> None:
+        """Writes what appenders hold; a transaction open in this thread is rolled back before."""
+        if self._lifetime.closed or not self._appenders:
+            return
+        session = self._session()
+        if self.in_transaction:
+            session.rollback()
+        errors = []
+        for appender in list(self._appenders):
+            try:
+                appender.close()
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def __enter__(self) -> Database:
         return self
@@ -345,41 +440,8 @@ class Database(Streams):
         self.close()
 
     def _with_session(self, work: Callable[[Session], T], *, looks: bool = False) -> T:
-        """Calls a function with the thread's session; every call that runs something comes here.
-
-        See `Session.fail`, `Translating` and `ivm.storage.interrupts`.
-
-        Args:
-            work: the function.
-            looks: it tells what background threads do, and leaves their troubles to other calls.
-        """
-        with Deferral() as call, Translating():
-            session = self._session()
-            call.cursor = session.cursor
-            try:
-                with session.lock:
-                    self._lifetime.demand_open()  # it may have been closed during the wait
-                    if session.transaction is None and not looks:
-                        self._engine.warehouse.troubles.raise_one()
-                    try:
-                        done = work(session)
-                        check()
-                        return done
-                    except BaseException as error:
-                        session.fail(error)
-                        raise
-            finally:
-                if self._lifetime.unfinished:
-                    self._lifetime.finish()
-
-    def _end(self, how: Callable[[Session], None]) -> None:
-        """Ends the thread's transaction, if there is one."""
-
-        def end(session: Session) -> None:
-            if session.transaction is not None:
-                how(session)
-
-        self._with_session(end)
+        """Calls a function with the thread's session; see `Lifetime.run`."""
+        return self._lifetime.run(self._session, work, looks=looks)
 
     def _session(self) -> Session:
         self._lifetime.demand_open()
@@ -397,6 +459,7 @@ def connect(
     threads: int | None = None,
     functions: Iterable[Function] = (),
     spark: Given = None,
+    clock: Callable[[], datetime] | None = None,
 ) -> Database:
     """Opens or creates a database.
 
@@ -409,6 +472,8 @@ def connect(
         functions: Python functions for SQL; all that the database's views call.
         spark: for first fills on Spark: a SparkSession, or Spark's settings by name; default those
             of `ivm.toml`, see docs/scaling.md.
+        clock: tells the time (with a time zone) for views that read it, which then changes by
+            `Database.tick` alone; default the system's, which ticks by itself.
 
     Raises:
         UnavailableError: another process has it open.
@@ -421,4 +486,5 @@ def connect(
         threads=threads,
         functions=functions,
         spark=spark,
+        clock=clock,
     )

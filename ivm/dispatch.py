@@ -13,7 +13,21 @@ import duckdb
 
 from ivm.cdc import statements as source_statements
 from ivm.cdc.sinks import statements as sink_statements
-from ivm.session import ddl, dml, history, keyed_dml, prepared, query, view_statements
+from ivm.ingest.batches import Many
+from ivm.session import (
+    ddl,
+    dml,
+    explain_change,
+    explain_read,
+    history,
+    inserts,
+    keyed_dml,
+    many,
+    prepared,
+    query,
+    retention,
+    view_statements,
+)
 from ivm.session.import_database import import_database, is_import
 from ivm.session.refresh import refresh
 from ivm.session.result import Result
@@ -42,12 +56,18 @@ def execute(session: Session, sql: str, params: Params = None) -> Result:
     return result
 
 
+def executemany(session: Session, sql: str, rows: Many) -> Result:
+    """Runs a statement with each row of parameters; see `Database.executemany`."""
+    return many.executemany(session, sql, rows, run_statement)
+
+
 def run_statement(session: Session, statement: st.Statement, params: Params) -> Result:
     """Runs one parsed statement."""
     next_statement()
     session.release()
     try:
-        session.objects.bind(statement)
+        if not isinstance(statement, st.Query | st.Insert):  # `query` shows them to a query
+            session.scans.show(statement, params)
         return _RUN[type(statement)](session, statement, params)
     except UnavailableError as error:
         if not isinstance(statement, st.CreateHistory | st.SetHistory):  # they say it themselves
@@ -58,15 +78,12 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
             history.demand_named(session, str(error))
         raise translated(error, statement.offset) from error
     finally:
-        if session.is_read:
-            session.objects.unbind()
         if isinstance(statement, st.Ddl):
             session.names.learn(statement)
+        session.end_scans()
 
 
 def _ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
-    if session.objects.set(statement):
-        return Result("done")
     if is_import(statement):
         return import_database(session, statement, run_statement)
     return ddl.ddl(session, statement, params)
@@ -74,6 +91,14 @@ def _ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
 
 def _execute(session: Session, statement: st.Execute, params: Params) -> Result:
     return prepared.execute(session, statement, params, run_statement)
+
+
+def _query(session: Session, statement: st.Query, params: Params) -> Result:
+    explained = statement.explained
+    if explained is None:
+        return query.query(session, statement, params)
+    told = explain_change.explain if isinstance(explained, st.Dml) else explain_read.explain
+    return told(session, statement, params)
 
 
 def _transaction(session: Session, statement: st.TransactionControl, params: Params) -> Result:
@@ -92,15 +117,16 @@ def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Res
 
 
 _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
-    st.Insert: dml.insert,
-    st.KeyedChange: keyed_dml.change_one,
+    st.Insert: inserts.insert,
+    st.KeyedChange: keyed_dml.change_by_key,
     st.Dml: dml.change,
-    st.Query: query.query,
+    st.Query: _query,
     st.Ddl: _ddl,
     st.Other: ddl.other,
     st.TransactionControl: _transaction,
     st.CreateHistory: history.create,
     st.SetHistory: history.set_history,
+    st.SetRetention: retention.set_retention,
     st.CreateView: view_statements.create,
     st.DropView: view_statements.drop,
     st.ExplainView: view_statements.explain,

@@ -16,14 +16,20 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from ivm.engine.background_flush import BackgroundFlush
 from ivm.engine.engine import Engine
+from ivm.reads.reads import StateReads
 from ivm.session.session import Session
 from ivm.storage.errors import UnavailableError
+from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.database_file import OF_THE_PARENT
-from ivm.storage.warehouse.duckdb_errors import ours
+from ivm.storage.warehouse.duckdb_errors import Translating, ours
+
+T = TypeVar("T")
 
 PATIENCE = 10.0
 """Seconds that closing waits for interrupted statements to end."""
@@ -56,6 +62,7 @@ class Lifetime:
         self._reason = _CLOSED
         self._failed: list[BaseException] = []
         self._flusher = BackgroundFlush(engine)
+        self._reads = StateReads(engine)
         _open[self] = weakref.ref(owner)
 
     def demand_open(self) -> None:
@@ -67,9 +74,44 @@ class Lifetime:
         """A new session."""
         with self._changing:
             self.demand_open()
-            session = Session(self.engine)
+            session = Session(self.engine, self._reads)
             self._sessions.add(session)
         return session
+
+    def run(
+        self,
+        session_of: Callable[[], Session],
+        work: Callable[[Session], T],
+        *,
+        looks: bool = False,
+    ) -> T:
+        """Calls a function with a session; every call that runs something comes here.
+
+        See `Session.fail`, `Translating` and `ivm.storage.interrupts`.
+
+        Args:
+            session_of: gives the session.
+            work: the function.
+            looks: it tells what background threads do, and leaves their troubles to other calls.
+        """
+        with Deferral() as call, Translating():
+            session = session_of()
+            call.cursor = session.cursor
+            try:
+                with session.lock:
+                    self.demand_open()  # it may have been closed during the wait
+                    if session.transaction is None and not looks:
+                        self.engine.warehouse.troubles.raise_one()
+                    try:
+                        done = work(session)
+                        check()
+                        return done
+                    except BaseException as error:
+                        session.fail(error)
+                        raise
+            finally:
+                if self.unfinished:
+                    self.finish()
 
     def leave_to_parent(self) -> None:
         """Refuses all use in a child process, forked from the one that opened the database."""
@@ -142,11 +184,11 @@ class Lifetime:
             raise failed[0]
 
 
-def opened(path: str | Path) -> object | None:
-    """The `Database` that this process has open at a path, if it is referred to; None if not."""
-    file = Path(path).resolve()
+def opened(path: str) -> object | None:
+    """The `Database` of a file that this process has open; None if it has none."""
     for lifetime, owner in list(_open.items()):
-        if lifetime.engine.warehouse.file.file == file:
+        file = lifetime.engine.warehouse.file.file
+        if file is not None and file == Path(path).resolve() and not lifetime.closed:
             return owner()
     return None
 

@@ -77,6 +77,7 @@ WHOLE = frozenset(
         "test_pipeline_files::test_files_read_by_ingest_are_not_read_again",
         "test_random_alters",
         "test_random_queries",
+        "test_random_reads",
         "test_random_streams",
         "test_recovery::test_a_lost_side_folder_is_noticed",
         "test_recovery::test_views_ahead_of_the_tables_survive_a_crash_around_a_checkpoint",
@@ -148,6 +149,10 @@ SAMPLED = {
     "test_every_type::test_every_way_in": 2,
     "test_failed_statements::test_a_failing_cast_is_told_as_duckdb_tells_it": 3,
     "test_fill::test_values_around_a_change_are_filled_anew": 8,
+    "test_fast_upserts::test_anything_else_is_left_to_duckdb": 3,
+    "test_fast_upserts::test_keys_of_every_type": 3,
+    "test_fast_upserts::test_no_duckdb_is_needed": 4,
+    "test_fast_upserts::test_what_duckdb_refuses_is_refused": 3,
     "test_flush::test_every_value_of_a_type_is_deleted_alone": 5,
     "test_flush::test_one_row_of_any_type_is_updated_and_deleted_by_its_key": 4,
     "test_from_items::test_of_equal_right_rows_an_asof_join_takes_the_first": 2,
@@ -211,6 +216,8 @@ SAMPLED = {
     "test_user_macros::test_the_life_of_a_database_in_which_every_name_is_a_macro": 2,
     "test_windows::test_excluded_peers_are_those_of_the_windows_own_order": 3,
     "test_with_ties::test_the_first_rows_and_their_ties": 4,
+    "test_reads_from_state::test_every_type": 4,
+    "test_parameters_from_state::test_rows_under_a_key": 2,
 }
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
 
@@ -262,7 +269,6 @@ SMOKE = {
     "test_names_in_ddl": 12,
     "test_net_changes::test_a_view_taken_along_takes_each_change_once_after_a_crash": 1,
     "test_nexmark": 3,
-    "test_notebook": 1,
     "test_pipeline_command": 2,
     "test_pipeline_files::test_a_lost_checkpoint_is_noticed": 1,
     "test_pipeline_files::test_each_file_is_read_once_whatever_comes_between": 1,
@@ -270,6 +276,7 @@ SMOKE = {
     "test_postgres_benchmark": 1,
     "test_random_alters": 1,
     "test_random_queries": 8,
+    "test_random_reads": 1,
     "test_random_streams": 1,
     "test_recovery": 3,
     "test_recovery::test_a_lost_side_folder_is_noticed": 1,

@@ -17,6 +17,7 @@ from ivm.storage.errors import InputError, InternalError, SqlError
 from ivm.storage.identifiers import Path, is_text, split_name
 from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.view_indexes import ViewIndex
 
 
 def name_parts(name: object) -> tuple[str, ...]:
@@ -48,6 +49,8 @@ class View:
         bases: base tables it reads, also through other views.
         recomputed_below: recomputed views it reads, also through other views, lowest first.
         broken: why its query cannot follow the changes, if it cannot; see `broken_views`.
+        tick: of the clock that its query reads, in microseconds; None if it reads none.
+        tellers: the functions that tell the time, as its query, and what it uses, call them.
     """
 
     name: str
@@ -63,6 +66,8 @@ class View:
     bases: frozenset[str] = frozenset()
     recomputed_below: tuple[str, ...] = ()
     broken: str | None = None
+    tick: int | None = None
+    tellers: frozenset[str] = frozenset()
 
     @property
     def incremental(self) -> bool:
@@ -84,6 +89,7 @@ class Catalog:
         tables: base tables by canonical name.
         views: materialized views by canonical name, in dependency order.
         qualified: SQL spelling of every table and view by canonical name.
+        view_indexes: the indexes on materialized views by name.
         names: resolves names; another object after every change of the catalog.
         committed: the views before the open transaction changed the catalog; None if no open
             transaction has.
@@ -93,6 +99,7 @@ class Catalog:
         self.tables: dict[str, TableInfo] = {}
         self.views: dict[str, View] = {}
         self.committed: Mapping[str, View] | None = None
+        self.view_indexes: Mapping[str, ViewIndex] = {}
         self.qualified: dict[str, str] = {}
         self.database = database
         self._databases: tuple[str, ...] = ()

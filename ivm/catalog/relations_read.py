@@ -14,7 +14,7 @@ import duckdb
 
 from ivm.catalog.catalog import Catalog
 from ivm.storage.identifiers import fold, path_of, split_name
-from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.duck import Cursor, lenient, rows
 from ivm.storage.warehouse.warehouse import Warehouse
 
 _WORD = re.compile(r'"((?:[^"]|"")+)"|(\w+)')
@@ -22,7 +22,6 @@ _NAME = re.compile(r'(?:"(?:[^"]|"")*"|[^"\s])+')  # of a relation; " AS alias" 
 _DYNAMIC = {"query", "query_table"}
 _MAX_STATEMENTS = 4096
 _UNKNOWN = frozenset({"\0"})
-_POLICY = "SET current_transaction_invalidation_policy = "
 
 
 class Relations:
@@ -42,13 +41,15 @@ class Relations:
         self._warehouse = warehouse
         self._catalog = catalog
         self._known: dict[str, frozenset[str] | None] = {}
+        self._listed: set[str] = set()
         self._triggers: bool | None = None
         self.generation = 0
 
     def forget(self) -> None:
         """Drops all answers: the catalog has changed."""
         self.generation += 1
-        self._known = {}  # a new dict: a look-up under way in another thread fills the old one
+        # New ones: a look-up under way in another thread fills the old ones.
+        self._known, self._listed = {}, set()
         self._triggers = None
 
     def everything(self) -> frozenset[str]:
@@ -66,8 +67,12 @@ class Relations:
         if answer is _UNKNOWN:
             if len(known) >= _MAX_STATEMENTS:
                 known.clear()
-            found, certain = self._find(sql, self._warehouse.cursor())
+                self._listed.clear()
+            listed = self._listed
+            found, certain, all_listed = self._find(sql, self._warehouse.cursor())
             answer = known[sql] = found if certain else None
+            if all_listed:
+                listed.add(sql)
         return answer
 
     def triggers(self) -> bool:
@@ -81,24 +86,30 @@ class Relations:
 
     def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
         """The same answer as a session's cursor sees it; its transaction survives an error."""
-        run(cursor, f"{_POLICY}'SYNTACTIC_ERRORS_DO_NOT_INVALIDATE'")
-        try:
-            found, _ = self._find(sql, cursor)  # a name unknown here too is of no relation of ours
-        finally:
-            run(cursor, f"{_POLICY}'STANDARD_POLICY'")
+        with lenient(cursor):
+            found, *_ = self._find(sql, cursor)  # a name unknown here too is of no relation of ours
         return found
 
-    def _find(self, sql: str, cursor: Cursor) -> tuple[frozenset[str], bool]:
-        """The relations, and whether every name in the statement is of one of them."""
+    def names_relations_alone(self, sql: str) -> bool:
+        """Returns whether DuckDB has listed the names in a query, and all are of relations.
+
+        False for a text that has not been asked for yet.
+        """
+        return sql in self._listed
+
+    def _find(self, sql: str, cursor: Cursor) -> tuple[frozenset[str], bool, bool]:
+        """The relations, whether every name is of one of them, and whether DuckDB has said so."""
         try:
             named = cursor.get_table_names(sql, qualified=True)
         except duckdb.Error:  # no SELECT, with parameters, or it does not bind: DuckDB will say so
             words = _words(sql)
             indirect = not words.isdisjoint(_indirect(cursor, self._catalog))
-            return self.everything() if indirect else self._named(words), True
+            return self.everything() if indirect else self._named(words), True, False
         wanted = {fold(split_name(_NAME.findall(name)[0])[-1]) for name in named}
         found = self._named(wanted)
-        return found, wanted == {_last(name) for name in found}
+        certain = wanted == {_last(name) for name in found}
+        in_main = all(len(path_of(name)) == 1 for name in found)  # else main may lack the name
+        return found, certain, certain and in_main and _words(sql).isdisjoint(_DYNAMIC)
 
     def _named(self, wanted: set[str]) -> frozenset[str]:
         return frozenset(name for name in self.everything() if _last(name) in wanted)

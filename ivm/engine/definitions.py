@@ -10,7 +10,7 @@ from __future__ import annotations
 from ivm.catalog.catalog import Catalog
 from ivm.catalog.relations_read import Relations
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.fast_path_rules import fast_path_of
+from ivm.ingest.fast_path_rules import fast_path_of, why_none
 from ivm.ingest.rows import RowReader
 from ivm.sql.parse.function_list import own_names
 from ivm.storage.warehouse.duck import Cursor
@@ -43,6 +43,10 @@ class Definitions:
             info, cursor = self._catalog.tables[table], self._warehouse.cursor()
             self._fast_paths[table] = fast_path_of(info, cursor, self.macros)
         return self._fast_paths[table]
+
+    def why_no_fast_path(self, table: str) -> str | None:
+        """The reason why changes of a table must go through DuckDB; None if they need not."""
+        return why_none(self._catalog.tables[table], self._warehouse.cursor(), self.macros)
 
     def fast_path_seen_by(self, cursor: Cursor, table: str) -> FastPath | None:
         """The same while the catalog changes, as the cursor of that transaction sees it."""

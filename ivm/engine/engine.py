@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -23,13 +23,17 @@ import duckdb
 from ivm.catalog.catalog import Catalog, View
 from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import ChangeFeeds
+from ivm.engine.clock import Clock
 from ivm.engine.definitions import Definitions
+from ivm.engine.held_views import HeldViews
 from ivm.engine.jobs import Jobs
 from ivm.engine.key_indexes import KeyIndexes
 from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox import Outbox
 from ivm.engine.recomputed_views import RecomputedViews
+from ivm.engine.retention import Retention
+from ivm.engine.scan_settings import ScanSettings
 from ivm.engine.small_tables import SmallTables
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.unfilled import Unfilled
@@ -44,6 +48,7 @@ from ivm.storage.warehouse.flush import NetChange
 from ivm.storage.warehouse.pending import PendingDeltas
 from ivm.storage.warehouse.system_tables import BASE
 from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.view_indexes import load_view_indexes
 from ivm.storage.warehouse.warehouse import Warehouse, roll_back
 
 if TYPE_CHECKING:
@@ -71,25 +76,39 @@ class Engine:
         self.feeds = ChangeFeeds()
         self.outbox = Outbox(self.tables)
         self.small = SmallTables(self.tables)
+        self.clock = Clock(self.tables, self.small)
         self.jobs = Jobs()
         self.on_pending: Callable[[int], None] = lambda rows: None
         self.spark: Callable[[], SparkSession] = _no_spark
         self.spark_from: Callable[[], int | None] = lambda: None
         self.unfilled = Unfilled(warehouse, catalog)
         self.indexes = KeyIndexes(self.tables, self._columns_read)
+        self.retention = Retention(self.tables, self.indexes, self._columns_of_views)
         self.definitions = Definitions(warehouse, catalog)
+        self.scan_settings = ScanSettings()
+        self.held = HeldViews(self.tables, self.meaning)
         self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
         self.recomputed = RecomputedViews(
             self.maintenance, self.tables, self.feeds, self.outbox, self.broken, self.commit_refresh
         )
-        self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds)
+        self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds, self.held)
 
     @property
     def epoch(self) -> int:
         """The number of the last commit."""
         return self.pending.epoch
 
+    def meaning(self) -> Hashable:
+        """Equal as long as names mean the same; None while a transaction changes the catalog."""
+        catalog = self.catalog
+        if catalog.committed is not None:
+            return None
+        return self.definitions.relations.generation, catalog.names
+
     def _columns_read(self, table: str) -> frozenset[int]:
+        return self._columns_of_views(table) | self.retention.columns(table)
+
+    def _columns_of_views(self, table: str) -> frozenset[int]:
         return self.maintenance.columns_read(table) | self.unfilled.columns_read(table)
 
     # -- committing -----------------------------------------------------------------------------
@@ -249,15 +268,18 @@ class Engine:
     ) -> None:
         tables = [change.table for change in changes]
         self.maintenance.commit()
-        self.indexes.commit(tables)
         self.recomputed.mark_stale(tables)
         self.outbox.follow(changes)
         self.small.follow(changes)
+        self.retention.follow(changes)
         epoch = self.pending.epoch + 1
-        if by_duckdb:  # DuckDB has it all
-            self.pending.add(epoch, (), {})
-        else:
-            self.pending.add(epoch, changes, deltas)
+        with self.held.publishing:
+            if by_duckdb:  # DuckDB has it all
+                self.pending.add(epoch, (), {})
+            else:
+                self.pending.add(epoch, changes, deltas)
+            self.held.follow(epoch, deltas)
+            self.indexes.commit(tables)
         self.feeds.notify(epoch, deltas)
         self.on_pending(self.pending.rows)
 
@@ -285,7 +307,7 @@ class Engine:
 
         Yields whether it does. What the block commits becomes durable with the next commit.
         """
-        if not self.writer_lock.acquire_if_free(_Aside()):
+        if not self.writer_lock.acquire_if_free(Aside()):
             yield False
             return
         try:
@@ -296,7 +318,7 @@ class Engine:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Waits for the writer lock and holds it in a block of the database's own work."""
-        self.writer_lock.acquire(_Aside())
+        self.writer_lock.acquire(Aside())
         try:
             yield
         finally:
@@ -333,6 +355,7 @@ class Engine:
             rewritten: tables that may have other values in the columns that they had.
         """
         before = self.catalog.tables
+        self.catalog.view_indexes = load_view_indexes(cursor)
         self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
         now = self.catalog.tables
         altered = [n for n, t in before.items() if n not in now or _is_other(t, now[n])]
@@ -355,7 +378,7 @@ def _no_spark() -> SparkSession:
     raise UnavailableError("no Spark session was given to this database")
 
 
-class _Aside:
+class Aside:
     """A holder of the writer lock that is never idle."""
 
     def idle_seconds(self) -> float:

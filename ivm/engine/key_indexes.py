@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ivm.engine.secondary_indexes import SecondaryIndexes
 from ivm.engine.stored_tables import StoredTables
 from ivm.ingest.key_index import KeyIndex, LateIndex
 from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 
-_PATIENCE = 8  # DuckDB changes one row in milliseconds; reading a large table takes seconds
-
-LARGE = 200_000
-"""Rows from which a table is read in a thread (about 0.2 s)."""
+LARGE = 50_000
+"""Rows from which a table is read in a thread (about 0.05 s)."""
 
 
 class KeyIndexes:
@@ -28,6 +27,9 @@ class KeyIndexes:
     Args:
         tables: the tables as DuckDB stores them.
         columns_read: positions of the columns of a table that views need.
+
+    Attributes:
+        secondary: the arrangements by the user's own indexes.
     """
 
     def __init__(self, tables: StoredTables, columns_read: Callable[[str], frozenset[int]]) -> None:
@@ -36,15 +38,32 @@ class KeyIndexes:
         self._tables = tables
         self._known: dict[str, KeyIndex] = {}
         self._provisional: set[str] = set()
-        self._missed: dict[str, int] = {}
+        self.secondary = SecondaryIndexes(tables, self._by)
 
     def find(self, table: str, *, all_columns: bool = False) -> KeyIndex | None:
         """The index of a table; None if it is not built, or lacks a column that is needed."""
         index = self._ready(table)
         if index is None or len(index.columns) == len(self._catalog.tables[table].schema):
             return index
-        read = self._columns_read(table)
-        return None if all_columns or not read.issubset(index.columns) else index
+        return None if all_columns or not self._needed(table) <= set(index.columns) else index
+
+    def _needed(self, table: str) -> set[int]:
+        return {*self._columns_read(table), *self.secondary.columns(table)}
+
+    def committed(self, table: str, columns: Iterable[int]) -> KeyIndex | None:
+        """The index of a table for `find_committed`; needs no writer lock.
+
+        Args:
+            table: canonical name.
+            columns: positions of the columns that are read.
+
+        Returns:
+            None if there is none with these columns, or not yet.
+        """
+        index = self._known.get(table)
+        if index is None or isinstance(index, LateIndex) or table in self._provisional:
+            return None
+        return index if set(columns).issubset(index.columns) else None
 
     def _ready(self, table: str) -> KeyIndex | None:
         index = self._known.get(table)
@@ -60,11 +79,6 @@ class KeyIndexes:
         index = self._known.pop(table, None)
         if isinstance(index, LateIndex):
             index.stop()
-
-    def is_worth_building(self, table: str) -> bool:
-        """Counts a change that DuckDB can make too; returns whether there were many."""
-        self._missed[table] = self._missed.get(table, 0) + 1
-        return self._missed[table] > _PATIENCE
 
     def build(
         self, table: str, *, all_columns: bool = False, cursor: Cursor | None = None
@@ -82,7 +96,7 @@ class KeyIndexes:
         if all_columns or not info.primary_key:
             columns = every
         else:
-            columns = tuple(sorted({*info.primary_key, *self._columns_read(table)}))
+            columns = tuple(sorted({*info.primary_key, *self._needed(table)}))
         self._tables.demand_histories([table])
         self._drop(table)
         index = None
@@ -95,12 +109,23 @@ class KeyIndexes:
         self._known[table] = index
         return index
 
-    def _late(self, table: str, columns: Sequence[int]) -> KeyIndex | None:
+    def _late(
+        self, table: str, columns: Sequence[int], key: Sequence[int] | None = None
+    ) -> KeyIndex | None:
         snapshot = self._tables.snapshot(table)
         if snapshot.rows() >= LARGE:
-            return LateIndex(snapshot, columns)
+            return LateIndex(snapshot, columns, key)
         snapshot.release()
         return None
+
+    def _by(self, table: str, columns: Sequence[int], key: Sequence[int]) -> KeyIndex:
+        """The index of a table by other columns than its primary key."""
+        late = self._late(table, columns, key)
+        if late is not None:
+            return late
+        self._tables.flush()
+        rows = self._tables.scan(table, columns, None)
+        return KeyIndex(self._catalog.tables[table].schema, key, columns, rows, unique=False)
 
     def _full(self, table: str, columns: Sequence[int], cursor: Cursor | None) -> KeyIndex:
         if cursor is None:
@@ -112,6 +137,7 @@ class KeyIndexes:
 
     def record(self, change: TableChange) -> None:
         """Adds a change of the running transaction to its table's index."""
+        self.secondary.record(change)
         index = self._known.get(change.table)
         if index is None:
             return
@@ -123,6 +149,8 @@ class KeyIndexes:
 
     def commit(self, tables: Iterable[str]) -> None:
         """Adopts the changes of the running transaction to these tables."""
+        tables = set(tables)
+        self.secondary.commit(tables)
         for table in tables:
             index = self._known.get(table)
             if index is not None:
@@ -131,6 +159,7 @@ class KeyIndexes:
 
     def rollback(self) -> None:
         """Drops the changes of the running transaction."""
+        self.secondary.rollback()
         for name in self._provisional:
             self._drop(name)
         self._provisional.clear()
@@ -142,6 +171,7 @@ class KeyIndexes:
 
         DuckDB refuses to alter a table that has changed since a snapshot that is still held.
         """
+        self.secondary.release_snapshots()
         for table in [name for name, index in self._known.items() if isinstance(index, LateIndex)]:
             self._drop(table)
 
@@ -151,6 +181,7 @@ class KeyIndexes:
         Args:
             before: the tables before the change, without those that may have other values now.
         """
+        self.secondary.keep(before)
         for name, index in list(self._known.items()):
             old, new = before.get(name), self._catalog.tables.get(name)
             if old is None or new is None or not _same_columns(old, new, index):
@@ -160,6 +191,7 @@ class KeyIndexes:
 
     def forget(self) -> None:
         """Drops all indexes: the database is being closed."""
+        self.secondary.forget()
         for table in list(self._known):
             self._drop(table)
 

@@ -18,6 +18,7 @@ from ivm.catalog.functions import Function
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
 from ivm.sql.parse.function_list import FunctionList, list_functions
+from ivm.sql.resolve.determinism import check_deterministic
 from ivm.storage.errors import (
     ConstraintError,
     CorruptionError,
@@ -163,6 +164,7 @@ def _load(engine: Engine) -> bool:
     engine.reload_databases(cursor)
     engine.reload_tables(cursor)
     engine.outbox.load(cursor)
+    engine.retention.load(cursor)
     if not stored:
         return False  # to list DuckDB's functions takes a third of an opening
     functions = list_functions(cursor)
@@ -211,7 +213,9 @@ def _owe(engine: Engine, views: Iterable[str]) -> None:
 
 def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
     try:
-        return engine.views.define(cursor, stored.name, stored.query, stored.columns, functions)
+        tellers = check_deterministic(stored.query, cursor, functions)
+        given = stored.name, stored.query, stored.columns
+        return engine.views.define(cursor, *given, functions, tellers, stored.tick)
     except (duckdb.Error, IvmError) as error:
         missing = _MISSING.search(str(error))
         if missing is not None:

@@ -21,6 +21,7 @@ from ivm.engine.difference import difference
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox import Outbox
 from ivm.engine.stored_tables import StoredTables
+from ivm.engine.told_time import told
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor
@@ -178,7 +179,8 @@ class RecomputedViews:
         started = perf_counter_ns()
         try:
             table = self._catalog.qualified[view.name]
-            delta = difference(cursor, f"FROM {table}", view.query, view.schema)
+            with told(cursor, view):
+                delta = difference(cursor, f"FROM {table}", view.query, view.schema)
         except duckdb.Error as error:
             raise EvaluationError(
                 f"view {view.name!r} cannot be computed: {error}; mend the rows its query fails "

@@ -17,7 +17,7 @@ from ivm.storage.identifiers import quote
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet, add, empty
 from ivm.storage.warehouse.appender import Appenders
-from ivm.storage.warehouse.duck import Cursor, chunks, run
+from ivm.storage.warehouse.duck import Cursor, chunks, rows, run
 from ivm.storage.warehouse.flush import NetChange, apply_change, apply_changes
 from ivm.storage.warehouse.history import demand_unchanged
 from ivm.storage.warehouse.net_changes import PendingTable, PendingView
@@ -68,7 +68,8 @@ class StoredTables:
             with self.warehouse.write_lock:
                 self._flush(only)
 
-    def _flush(self, only: Iterable[str] | None) -> None:
+    def _flush(self, only: Iterable[str] | None) -> int:
+        """Flushes what is taken for these relations; returns the epoch at which they stand then."""
         number = self.warehouse.flushes
         try:
             tables, views, epoch = self.pending.take(only)
@@ -88,6 +89,7 @@ class StoredTables:
                 self.pending.put_back()
             raise
         self.pending.confirm()
+        return epoch
 
     def flush_if_large(self) -> None:
         """Flushes if more than `MOST_PENDING` rows are pending; called before a change begins."""
@@ -167,6 +169,23 @@ class StoredTables:
         names = ", ".join(quote(column) for column, _ in chosen)
         sql = f"SELECT {names} FROM {self.catalog.qualified[name]}"
         return chunks(cursor or self.warehouse.cursor(), sql, chosen)
+
+    @contextlib.contextmanager
+    def as_of_an_epoch(self, view: str) -> Iterator[tuple[int, int, Iterator[ZSet]]]:
+        """Flushes a view, and pins its rows for the block.
+
+        Yields:
+            (the epoch of the rows, their number, the rows in chunks).
+        """
+        self.log.demand_readable()
+        with contextlib.closing(self.warehouse.cursor()) as cursor:
+            with self.warehouse.write_lock:
+                epoch = self._flush({view})
+                self.warehouse.pin(cursor)
+            sql = f"SELECT count(*) FROM {self.catalog.qualified[view]}"
+            ((count,),) = rows(cursor, sql)
+            width = len(self.catalog.relation_schema(view))
+            yield epoch, count, self.scan(view, range(width), cursor)
 
     def content(self, name: str) -> ZSet:
         """All rows of a table or view, as stored."""

@@ -39,6 +39,7 @@ class Transaction(Expiring):
         refuse_temporary: raises if a view's text names something that only this session sees.
         begun: whether BEGIN opened it, so that several statements may follow.
         read_only: whether only temporary tables may be changed.
+        owned: whether the caller has the writer lock, which the transaction then takes over.
 
     Attributes:
         held: the seconds for which it held the lock; known when it is over.
@@ -52,6 +53,7 @@ class Transaction(Expiring):
         *,
         begun: bool = False,
         read_only: bool = False,
+        owned: bool = False,
     ) -> None:
         super().__init__(engine.writer_lock)
         self._engine = engine
@@ -66,7 +68,10 @@ class Transaction(Expiring):
         self._breaks = False
         self.in_duckdb = False
         self._afterwards: list[Callable[[], None]] = []
-        engine.writer_lock.acquire(self)
+        if owned:
+            engine.writer_lock.pass_to(self)
+        else:
+            engine.writer_lock.acquire(self)
         self.held, self._since = 0.0, time.perf_counter()
 
     # -- changing -------------------------------------------------------------------------------
@@ -93,14 +98,25 @@ class Transaction(Expiring):
         self.begin_in_duckdb()
         return indexes.build(table, all_columns=all_columns, cursor=self._cursor)
 
-    def index_if_worthwhile(self, table: str, *, all_columns: bool) -> KeyIndex | None:
-        """The table's key index; None if it is missing and too few changes have asked for it."""
-        indexes = self._engine.indexes
-        index = indexes.find(table, all_columns=all_columns)
+    def index_of_committed(self, table: str, all_columns: bool) -> KeyIndex | None:
+        """The table's key index; None if it is missing and this transaction has changed the table.
+
+        It would be built of all the rows that the transaction's cursor sees; DuckDB changes a few
+        of them sooner.
+        """
+        index = self._engine.indexes.find(table, all_columns=all_columns)
+        changed = any(change.table == table for change in self.changes)
         unstored = self._engine.catalog.tables[table].history is not None  # needs it in any case
-        if index is None and (unstored or indexes.is_worth_building(table)):
+        if index is None and (unstored or not (changed or self.changes_catalog)):
             index = self.index(table, all_columns=all_columns)
         return index
+
+    def index_by(self, table: str, key: tuple[int, ...]) -> KeyIndex | None:
+        """The arrangement of a table by the columns of a user's index; None as above."""
+        changed = any(change.table == table for change in self.changes)
+        stored = self._engine.catalog.tables[table].history is None
+        builds = stored and not (changed or self.changes_catalog)
+        return self._engine.indexes.secondary.find(table, key, builds=builds)
 
     def add(self, change: TableChange) -> None:
         """Adds a change that DuckDB has not made."""
@@ -253,6 +269,9 @@ class Transaction(Expiring):
                 if self.changes_catalog:
                     self._views.adopt()
                     engine.settle()
+                    with contextlib.closing(engine.warehouse.cursor()) as cursor:
+                        engine.retention.load(cursor)
+                    engine.clock.changed()
             except BaseException as error:
                 why = "the change of the catalog is committed, but the memory could not follow"
                 raise engine.log.broken(why, error) from error

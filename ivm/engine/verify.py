@@ -19,6 +19,7 @@ import pyarrow as pa
 from ivm.catalog.catalog import View
 from ivm.engine.difference import bare
 from ivm.engine.engine import Engine
+from ivm.engine.told_time import told
 from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, fixes_all
 from ivm.sql.resolve.fixed_columns import text_parts
 from ivm.storage.values.types import ColumnType, Schema, type_of
@@ -55,7 +56,7 @@ def verify_view(engine: Engine, cursor: Cursor, view: View) -> Verdict:
     count = int(rows(cursor, f"SELECT system.main.count(*) {stored}")[0][0])
     fixed = _fixed(view, cursor)
     left_open = "" if fixed is None else _fixed_text(fixed, view.schema)
-    with engine.warehouse.zone.on(cursor):
+    with engine.warehouse.zone.on(cursor), told(cursor, view):
         missing, extra = compare(cursor, stored, view.query, view.schema, fixed)
         if fixed is not None and view.plan is not None and not missing and not extra:
             ours = engine.views.text(view)

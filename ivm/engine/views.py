@@ -22,10 +22,13 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.ordered.window import Window
 from ivm.engine.broken_views import record_of
 from ivm.engine.changefeed import ChangeFeeds
+from ivm.engine.clock import default_tick
+from ivm.engine.held_views import HeldViews
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox_rows import refuse_outbox
 from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.stored_tables import StoredTables
+from ivm.engine.told_time import told
 from ivm.engine.view_reads import relations_read
 from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler
@@ -34,7 +37,7 @@ from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.sql.plan.render import render
 from ivm.sql.plan.unique_key import unique_key
-from ivm.sql.resolve.determinism import check_deterministic
+from ivm.sql.resolve.clock import CLOCK
 from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.errors import EvaluationError, InputError, SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of, quote
@@ -46,6 +49,7 @@ from ivm.storage.warehouse.duck import Cursor, describe, run
 from ivm.storage.warehouse.duckdb_errors import of_our_sql, translated
 from ivm.storage.warehouse.net_changes import PendingView
 from ivm.storage.warehouse.system_tables import State, StoredView, delete_view, save_view
+from ivm.storage.warehouse.view_indexes import delete_view_index
 
 _SPEED = ("linear", "indexed", "group recompute", "whole recompute")
 
@@ -58,6 +62,7 @@ class Views:
         recomputed: the state of the recomputed ones.
         tables: the tables that store them.
         feeds: their changefeeds.
+        held: their rows in memory.
     """
 
     def __init__(
@@ -66,6 +71,7 @@ class Views:
         recomputed: RecomputedViews,
         tables: StoredTables,
         feeds: ChangeFeeds,
+        held: HeldViews,
     ) -> None:
         self._maintenance = maintenance
         self._recomputed = recomputed
@@ -73,6 +79,7 @@ class Views:
         self._warehouse, self._catalog = tables.warehouse, tables.catalog
         self._names = BindingCatalog(tables.catalog)
         self._feeds = feeds
+        self._held = held
 
     # -- defining -------------------------------------------------------------------------------
 
@@ -83,6 +90,8 @@ class Views:
         query: str,
         columns: tuple[str, ...],
         functions: FunctionList,
+        tellers: frozenset[str],
+        tick: int | None = None,
     ) -> View:
         """Compiles a view that is not in the catalog yet.
 
@@ -92,12 +101,13 @@ class Views:
             query: the SELECT, verbatim.
             columns: names of the view's first columns; the others have the query's names.
             functions: those the cursor sees.
+            tellers: the functions that tell the time which it calls; see `check_deterministic`.
+            tick: of the clock that it reads then, in microseconds; None for the usual one.
 
         Raises:
             SqlError: the query does not bind, or has fewer columns than are named.
             UnsupportedError: it has no meaning as a view.
         """
-        check_deterministic(query, cursor, functions)
         described = _described(cursor, query)
         if len(columns) > len(described):
             raise SqlError(
@@ -113,13 +123,16 @@ class Views:
         renamed = tuple((n, t) for n, (_, t) in zip(columns, described, strict=False))
         schema = renamed + described[len(columns) :]
         view = View(name, query, _unique_names(schema), reads, described=described)
+        if tellers:
+            view.tellers, view.tick = tellers, tick or default_tick(tellers)
+            view.reads |= {CLOCK}
         self.bind(view, cursor, functions)
         return view
 
     def bind(self, view: View, cursor: Cursor, functions: FunctionList | None = None) -> None:
         """Compiles the view, or finds the reason why it is recomputed; see `ivm.sql.bind.bind`."""
         try:
-            plan = rewrite(bind(view.query, self._names, cursor, functions))
+            plan = rewrite(bind(view.query, self._names, cursor, functions, view.tick))
             compiled = CircuitCompiler(Circuit(), self._warehouse.cursor)
             node = compiled.add_view(view.name, plan)
             self._demand_read(compiled, view)
@@ -196,6 +209,9 @@ class Views:
         """Drops a view's table in the cursor's transaction; `rebuild` then detaches the view."""
         run(cursor, f"DROP TABLE {self._catalog.qualified[view.name]}")
         delete_view(cursor, view.name)
+        for index in self._catalog.view_indexes.values():
+            if index.view == view.name:
+                delete_view_index(cursor, index.name)
         self._catalog.remove_view(view.name)
 
     def attach(self, view: View) -> None:
@@ -300,7 +316,7 @@ class Views:
         Raises:
             UnsupportedError: a value in it, or in a relation it reads, cannot be maintained.
         """
-        with self._warehouse.zone.on(cursor):
+        with self._warehouse.zone.on(cursor), told(cursor, view):
             run(cursor, f"INSERT INTO {table} {self.text(view)}")
         for relation in (*[self._catalog.qualified[name] for name in view.reads], table):
             type = unfit_type(cursor.sql(f"FROM {relation}"))
@@ -326,6 +342,7 @@ class Views:
             self._tables.write(cursor, view.name, held.net())
             save_view(cursor, self.stored(view, exact=True))
             run(cursor, "COMMIT")
+            self._held.forget([view.name])
 
 
 def _described(cursor: Cursor, query: str) -> Schema:

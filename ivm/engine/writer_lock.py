@@ -70,6 +70,24 @@ class WriterLock:
         self._owner = session
         return True
 
+    def acquire_within(self, session: Holder, seconds: float) -> bool:
+        """Waits for the lock at most that long; returns whether it has it. Nobody expires."""
+        self._waiting += 1
+        try:
+            acquired = self._lock.acquire(timeout=seconds)
+        finally:
+            self._waiting -= 1
+        if acquired and self._closed is not None:
+            self._lock.release()
+            return False
+        if acquired:
+            self._owner = session
+        return acquired
+
+    def pass_to(self, session: Holder) -> None:
+        """Lets the owner's lock be another one's."""
+        self._owner = session
+
     def _wait(self) -> None:
         end = time.monotonic() + self.wait_limit
         # In short waits: an interrupt, the closing and an idle owner are noticed between them.

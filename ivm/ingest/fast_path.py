@@ -67,7 +67,7 @@ class FastPath:
         Raises:
             ConstraintError: a constraint is violated, or a key exists already.
         """
-        rows = ZSet(self._complete(given, count), ones(count))
+        rows = ZSet(self.complete(given, count), ones(count))
         self._check(rows)
         if self.key:
             assert index is not None
@@ -94,7 +94,7 @@ class FastPath:
             if len(last) < count:
                 given, count = {i: c.take(last) for i, c in given.items()}, len(last)
         matches = index.find([given[i] for i in self.key])
-        columns = self._complete(given, count)
+        columns = self.complete(given, count)
         if len(given) < len(self.schema):
             columns = self._keep_stored(columns, given, matches.probe, matches.rows, index)
         rows = ZSet(columns, ones(count))
@@ -205,7 +205,8 @@ class FastPath:
             found = self._nothing[columns] = empty([self.schema[i][1] for i in positions])
         return found
 
-    def _complete(self, given: Mapping[int, Column], count: int) -> tuple[Column, ...]:
+    def complete(self, given: Mapping[int, Column], count: int) -> tuple[Column, ...]:
+        """All columns, those not given with their defaults."""
         return tuple(
             [given[i] if i in given else self.default(i, count) for i in range(len(self.schema))]
         )
@@ -363,6 +364,19 @@ def last_of_each(
     last = np.zeros(len(groups.first), np.int64)
     np.maximum.at(last, groups.inverse, np.arange(count))
     return np.sort(last)
+
+
+def first_of_each(
+    keys: Sequence[Column], types: Sequence[ColumnType]
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Index of the first row of each key, ascending."""
+    count = len(keys[0])
+    if all_distinct(keys, types):
+        return np.arange(count)
+    groups = group(keys, types)
+    first = np.full(len(groups.first), count)
+    np.minimum.at(first, groups.inverse, np.arange(count))
+    return np.sort(first)
 
 
 def _among(keys: Sequence[Column], others: Sequence[Column], types: Sequence[ColumnType]) -> Mask:

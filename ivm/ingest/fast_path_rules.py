@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 import duckdb
 
 from ivm.ingest.fast_path import Check, FastPath
-from ivm.sql.parse.expression_text import expression_of
+from ivm.sql.parse.expression_text import expression_of, names_of
 from ivm.sql.scalar.compile import compile_scalar
 from ivm.storage.errors import ConstraintError, EvaluationError
 from ivm.storage.identifiers import path_of
@@ -42,14 +42,10 @@ def fast_path_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> Fa
         cursor: evaluates literals.
         macros: names of the user's functions and macros, in small letters.
     """
-    if info.duckdb_reason is not None or info.uniques or _has_trigger(info, cursor):
-        return None
-    if not all(_is_literal(text, info, i) for i, text in info.defaults.items()):
+    if why_none(info, cursor, macros) is not None:
         return None
     checks = [_check(text, info, macros) for text in info.checks]
     known = tuple(check for check in checks if check is not None)
-    if len(known) < len(checks):
-        return None
     return FastPath(
         table=info.name,
         schema=info.schema,
@@ -59,6 +55,23 @@ def fast_path_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> Fa
         checks=known,
         takes_only=info.history is not None and not info.primary_key,
     )
+
+
+def why_none(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> str | None:
+    """The reason why a table has no fast path; None if it has one."""
+    if info.duckdb_reason is not None:
+        return info.duckdb_reason
+    if info.uniques:
+        return "it has UNIQUE constraints or indexes"
+    if _has_trigger(info, cursor):
+        return "it has triggers"
+    for i, text in info.defaults.items():
+        if not _is_literal(text, info, i):
+            return f"the default of {info.schema[i][0]} is no literal"
+    for text in info.checks:
+        if _check(text, info, macros) is None:
+            return f"no kernel evaluates its CHECK ({text})"
+    return None
 
 
 def _has_trigger(info: TableInfo, cursor: Cursor) -> bool:
@@ -90,7 +103,7 @@ def _check(text: str, info: TableInfo, macros: Collection[str]) -> Check | None:
 
     DuckDB casts a number to an integer for its truth value: 0.4 is 0, which fails.
     """
-    tree = expression_of(text, [name for name, _ in info.schema], macros)
+    tree = expression_of(text, names_of([name for name, _ in info.schema]), macros)
     if tree is None:
         return None
     types = [type for _, type in info.schema]

@@ -65,6 +65,11 @@ class KeyIndex:
         """
         return self._rows.latest(keys) if self._unique else self._rows.lookup_live(keys)
 
+    def find_committed(self, keys: Sequence[Column]) -> Matches:
+        """The same without the changes of the running transaction; needs no writer lock."""
+        rows = self._committed
+        return rows.latest(keys) if self._unique else rows.lookup_live(keys)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the rows held."""
@@ -114,12 +119,16 @@ class LateIndex(KeyIndex):
 
     Args:
         snapshot: of a table with a primary key, as it is now; it is released here.
-        columns: positions of the columns to hold, the key's included, ascending.
+        columns: positions of the columns to hold, those of both keys included, ascending.
+        key: positions of the columns to find rows by; the primary key without.
     """
 
-    def __init__(self, snapshot: Snapshot, columns: Sequence[int]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, columns: Sequence[int], key: Sequence[int] | None = None
+    ) -> None:
         info = snapshot.info
-        super().__init__(info.schema, info.primary_key, columns, (), unique=True)
+        self._by = info.primary_key if key is None else tuple(key)
+        super().__init__(info.schema, self._by, columns, (), unique=key is None)
         self._snapshot = snapshot
         self._stored: Arrangement | None = None
         self._failed = self._stopped = False
@@ -155,7 +164,7 @@ class LateIndex(KeyIndex):
 
     def _asked(self, keys: Sequence[Column]) -> ZSet:
         try:
-            return self._snapshot.find(self.columns, keys).dictionary_encoded()
+            return self._snapshot.find(self.columns, self._by, keys).dictionary_encoded()
         except duckdb.Error:  # which has ended the transaction that held the snapshot
             self._failed = True
             raise
@@ -173,7 +182,7 @@ class LateIndex(KeyIndex):
         for batch in self._rows.batches():
             rows = rows.append(batch)
         info = self._snapshot.info
-        index = KeyIndex(info.schema, info.primary_key, self.columns, (), unique=True)
+        index = KeyIndex(info.schema, self._by, self.columns, (), unique=self._unique)
         index._rows = index._committed = rows
         return index
 

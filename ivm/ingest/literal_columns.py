@@ -29,6 +29,14 @@ Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 _MOST_CAST = 64  # more parameters than this that no rule covers are left to DuckDB's INSERT
 
 
+def are_given(wanted: Collection[int | str], parameters: Parameters) -> bool:
+    """Returns whether a statement's parameters have one value each, as it names or counts them."""
+    named = any(isinstance(name, str) for name in wanted)
+    return len(parameters) == len(wanted) and (
+        isinstance(parameters, Mapping) == named or not wanted
+    )
+
+
 def columns_of(
     rows: LiteralRows, types: Sequence[ColumnType], parameters: Parameters, cursor: Cursor | None
 ) -> tuple[Column, ...] | None:
@@ -37,17 +45,14 @@ def columns_of(
     Args:
         rows: the statement's cells.
         types: the type of each column named (or of all the table's columns).
-        parameters: values of ? and $1 (a sequence) or $name (a mapping); empty if there are none.
+        parameters: values of ? and $1 (a sequence) or $name (a mapping), see `are_given`.
         cursor: the session's cursor (its time zone counts), outside any unread result and any
             transaction, which a failing cast would abort; None if it has one open.
 
     Returns:
         One column a type, `rows.count` long; or None: DuckDB must run the INSERT (or fail).
     """
-    if len(types) != len(rows.cells) or len(parameters) != len(rows.parameters):
-        return None
-    named = any(isinstance(name, str) for name in rows.parameters)
-    if parameters and isinstance(parameters, Mapping) != named:
+    if len(types) != len(rows.cells):
         return None
     columns: dict[int, Column] = {}
     rest: dict[int, Values] = {}

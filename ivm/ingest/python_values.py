@@ -17,6 +17,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,7 @@ from ivm.storage.values.column import (
     column_from_arrow,
     null_column,
 )
-from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.types import WIDE, ColumnType, type_of
 
 Rule: TypeAlias = Callable[[Sequence[Any], ColumnType], Column | None]
 
@@ -141,6 +142,8 @@ _TIMES_IN_STRINGS = {  # a pattern of strings that numpy reads as DuckDB does, a
     "TIMESTAMP": (re.compile(f"(?:{_DAY}(?:{_TIME})?,)*"), "datetime64[us]"),
 }
 
+_UUIDS = re.compile("(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12},)*")
+
 
 def strings(values: Sequence[str], type: ColumnType) -> Column | None:
     if type.sql == "VARCHAR":
@@ -148,6 +151,11 @@ def strings(values: Sequence[str], type: ColumnType) -> Column | None:
             return ArrowColumn(pa.array(values, pa.large_string()))
         except (UnicodeEncodeError, pa.ArrowInvalid):
             return None  # a lone surrogate
+    if type.sql == "UUID":
+        text = joined(values)
+        written = _UUIDS.fullmatch(text + ",") is not None
+        digits = text.replace("-", "").replace(",", "")
+        return FixedColumn(np.frombuffer(bytes.fromhex(digits), WIDE)) if written else None
     pattern, unit = _TIMES_IN_STRINGS.get(type.base, (None, ""))
     if pattern is None or pattern.fullmatch(joined(values) + ",") is None:
         return None
@@ -164,6 +172,12 @@ def joined(strings: Sequence[str]) -> str:
 
 def _bytes(values: Sequence[bytes], type: ColumnType) -> Column | None:
     return ArrowColumn(pa.array(values, pa.large_binary())) if type.sql == "BLOB" else None
+
+
+def _uuids(values: Sequence[UUID], type: ColumnType) -> Column | None:
+    if type.sql != "UUID":
+        return None
+    return FixedColumn(np.frombuffer(b"".join([value.bytes for value in values]), WIDE))
 
 
 def _dates(values: Sequence[date], type: ColumnType) -> Column | None:
@@ -185,4 +199,5 @@ RULES: dict[object, Rule] = {
     bytes: _bytes,
     date: _dates,
     datetime: _datetimes,
+    UUID: _uuids,
 }

@@ -12,7 +12,7 @@ import numpy as np
 
 from ivm.storage.identifiers import quote
 from ivm.storage.values.column import Column
-from ivm.storage.values.types import Schema
+from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor, chunks, evaluate, rows
 from ivm.storage.warehouse.table_info import TableInfo
@@ -42,13 +42,36 @@ class Snapshot:
         chosen = self._schema(columns)
         return chunks(self._scanning, f"SELECT {_names(chosen)} FROM {self.info.qualified}", chosen)
 
-    def find(self, columns: Sequence[int], keys: Sequence[Column]) -> ZSet:
-        """The rows with the given primary keys, each once, projected to some columns."""
-        chosen, key = self._schema(columns), self._schema(self.info.primary_key)
+    def find(self, columns: Sequence[int], by: Sequence[int], keys: Sequence[Column]) -> ZSet:
+        """The rows with one of the given keys in the columns `by`, projected to some columns."""
+        chosen, key = self._schema(columns), self._schema(by)
         same = " AND ".join([f"t.{quote(n)} = {_ASKED}.{quote(n)}" for n, _ in key])
         table = f"{self.info.qualified} AS t SEMI JOIN {_ASKED} ON {same}"
         asked = {_ASKED: (ZSet(tuple(keys), np.ones(len(keys[0]), np.int64)), key)}
         return evaluate(self._asking, f"SELECT {_names(chosen)} FROM {table}", asked, chosen)
+
+    def nth(self, column: int, most: int, number: int) -> int:
+        """A bound before which about so many rows have a column's values, but `most` at most.
+
+        Args:
+            column: of dates or timestamps; values are given as days, or microseconds, since 1970.
+            most: the greatest bound.
+            number: how many rows.
+        """
+        name, value = quote(self.info.schema[column][0]), _value(self.info.schema[column][1], most)
+        found = rows(
+            self._asking,
+            f"SELECT {_number(name, self.info.schema[column][1])} FROM {self.info.qualified}"
+            f" WHERE {name} < {value} ORDER BY {name} LIMIT 1 OFFSET {number}",
+        )
+        return int(found[0][0]) + 1 if found and found[0][0] is not None else most
+
+    def before(self, columns: Sequence[int], column: int, bound: int) -> Iterator[ZSet]:
+        """The rows with a column's values before a bound, see `nth`, projected to some columns."""
+        chosen = self._schema(columns)
+        name, value = quote(self.info.schema[column][0]), _value(self.info.schema[column][1], bound)
+        sql = f"SELECT {_names(chosen)} FROM {self.info.qualified} WHERE {name} < {value}"
+        return chunks(self._scanning, sql, chosen)
 
     def _schema(self, columns: Sequence[int]) -> Schema:
         return tuple([self.info.schema[i] for i in columns])
@@ -61,3 +84,18 @@ class Snapshot:
 
 def _names(schema: Schema) -> str:
     return ", ".join([quote(name) for name, _ in schema])
+
+
+def _value(type: ColumnType, number: int) -> str:
+    """Writes a date or timestamp that is given in days or microseconds since 1970."""
+    if type.sql == "DATE":
+        return f"(DATE '1970-01-01' + CAST({number} AS INTEGER))"
+    made = "make_timestamptz" if "ZONE" in type.sql else "make_timestamp"
+    return f"system.main.{made}({number})"
+
+
+def _number(name: str, type: ColumnType) -> str:
+    """Writes the days or microseconds since 1970 of a column; NULL if it is not finite."""
+    number = f"{name} - DATE '1970-01-01'" if type.sql == "DATE" else f"epoch_us({name})"
+    number = number if type.sql == "DATE" else f"system.main.{number}"
+    return f"CASE WHEN system.main.isfinite({name}) THEN {number} END"

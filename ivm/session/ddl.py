@@ -28,9 +28,12 @@ from ivm.session.dml import refuse_hidden
 from ivm.session.meaning import refuse_meaning
 from ivm.session.query import query
 from ivm.session.result import Result
+from ivm.session.retention import follow_tables, refuse_retention, retain_created
 from ivm.session.session import Params, Session
+from ivm.session.view_indexes import change_index
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.plan.same_plan import same_plan, scans
+from ivm.sql.resolve.clock import CLOCK
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens, unquoted
@@ -70,6 +73,12 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     """Runs a statement that changes the catalog or the session."""
     refuse_meaning(statement)
     refuse_alias(session, statement)
+    refuse_retention(statement)
+    indexed = change_index(session, statement)
+    if indexed is not None:
+        return indexed
+    if session.scans.set(statement):
+        return Result("done")
     if statement.action == "detach" and session.transaction is None:
         session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
     if statement.action in _SESSION:
@@ -80,6 +89,8 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         if statement.target == "trigger":
             refuse_hidden(session, statement.text)
         session.engine.indexes.release_snapshots()  # DuckDB alters no table that one holds
+        with session.engine.retention.reading:  # nor that is being read for its retention
+            pass
         if statement.action in ("drop", "alter") and session.transaction is None:
             transaction.allow_late_flush()
         transaction.show(session.reads(statement))
@@ -156,6 +167,9 @@ def changed(session: Session, transaction: Transaction, statement: st.Ddl) -> No
         transaction.change_tables()
         refuse_types(before, engine.catalog.tables)
     refuse_unfit(session.cursor, engine.catalog.tables, before, typed)
+    follow_tables(session, statement, before)
+    if statement.retention is not None:
+        retain_created(session, statement)
     affected = _affected(session, statement, before, typed)
     session.refuse_temporary([(view.name, view.query) for view in affected])
     functions = list_functions(session.cursor) if affected else None
@@ -267,7 +281,10 @@ def _demand_valid(
     why, way = "", "drop it first"
     try:
         found = describe(session.cursor, view.query)
-        check_deterministic(view.query, session.cursor, functions)
+        tellers = check_deterministic(view.query, session.cursor, functions)
+        if bool(tellers) != bool(view.tellers):
+            raise UnsupportedError("it would begin or cease to read the time")
+        view.tellers = tellers
         if _folded(found) == _folded(view.described):
             view.described = found  # the view's own columns keep their names
             return
@@ -311,4 +328,4 @@ def _update_reads(session: Session, view: View) -> None:
             f"the materialized view {view.name} would then read {', '.join(later)}, which was "
             f"created after it: drop {view.name} first, and create it anew"
         )
-    view.reads = reads
+    view.reads = reads | ({CLOCK} if view.tellers else set())

@@ -89,7 +89,7 @@ def _refuse_unstored(session: Session, statement: st.Ddl, name: str | None) -> N
 
 
 def _refuse_on_view(session: Session, statement: st.Ddl) -> None:
-    """Refuses an index on a view, which could refuse its rows, and a trigger, which could add some.
+    """Refuses a trigger on a view, which could add rows.
 
     Raises:
         UnsupportedError: the statement creates one on a view.

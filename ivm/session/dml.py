@@ -1,4 +1,4 @@
-"""Changes by SQL: literals take the fast path, everything else runs in DuckDB and is captured.
+"""Changes by SQL that DuckDB runs and that are captured; `inserts` and `keyed_dml` have the others.
 
 Contract: the views get exactly the rows that changed in the tables. Tables of other databases and
 temporary ones are changed by DuckDB alone; materialized views cannot be changed directly. Names are
@@ -17,60 +17,14 @@ from ivm.capture.side_effects import written_names
 from ivm.capture.unstored import Unstored, capture_unstored
 from ivm.catalog.catalog import View
 from ivm.engine.transaction import Transaction
-from ivm.ingest.literal_columns import columns_of
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
-from ivm.session.table_writer import FastWriter
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.column import Column
-from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.table_info import TableInfo
-
-
-def insert(session: Session, statement: st.Insert, params: Params) -> Result:
-    """Runs an INSERT … VALUES of literals or parameters, by the fast path if the table has one."""
-    columns = session.ahead(functools.partial(_columns, session, statement, params))
-    with session.writing() as transaction:
-        info, given = columns()
-        path = None if info is None or given is None else transaction.fast_path(info.name)
-        if path is None or given is None:
-            return run_in_duckdb(session, transaction, statement, info, params)
-        FastWriter(transaction, path).insert(given, statement.rows.count)
-        return Result.count(statement.rows.count)
-
-
-def _columns(
-    session: Session, statement: st.Insert, params: Params
-) -> tuple[TableInfo | None, dict[int, Column] | None]:
-    """The base table, if it is one, and the rows as its columns; None for these if DuckDB must run
-    the statement."""
-    info, transaction = table_of(session, statement), session.transaction
-    if info is None or statement.returning or statement.or_action:
-        return info, None
-    if session.engine.definitions.lacks_fast_path(info.name):
-        return info, None
-    cursor: Cursor | None = session.cursor
-    if transaction is not None:
-        if transaction.fast_path(info.name) is None:
-            return info, None
-        cursor = transaction.idle_cursor
-    positions = _positions(info, statement.columns)
-    types = [info.schema[i][1] for i in positions]
-    columns = columns_of(statement.rows, types, params or (), cursor)
-    return info, None if columns is None else dict(zip(positions, columns, strict=True))
-
-
-def _positions(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
-    """The positions of the columns that an INSERT names; [] if one is unknown or named twice."""
-    if names is None:
-        return list(range(len(info.schema)))
-    found = [info.position(name) for name in names]
-    known = [i for i in found if i is not None]
-    return known if len(set(known)) == len(names) else []
 
 
 def change(session: Session, statement: st.Dml, params: Params) -> Result:

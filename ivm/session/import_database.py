@@ -11,17 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from ivm.engine.retention import COLUMNS, Rule
 from ivm.engine.view_reads import words_of
 from ivm.session import view_statements
 from ivm.session.result import Result
+from ivm.session.retention import restore_rules
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import fold, literal, path_of, quote
 from ivm.storage.warehouse.duck import rows, run
 from ivm.storage.warehouse.history import paths, restart_epochs
-from ivm.storage.warehouse.system_tables import read_state
+from ivm.storage.warehouse.system_tables import read_state, read_ticks
 
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _FROM = re.compile(r"\bFROM\s+'((?:[^']|'')*)'")
@@ -79,6 +82,8 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
         if path[:1] != ("_ivm",) and path not in left_out:
             run_statement(session, statement, None)
     _import_histories(session, schema, load)
+    columns = COLUMNS.replace(" NOT NULL", "")
+    restore_rules(session, [Rule(*r) for r in _records(session, load, "retention", columns, "%s")])
     reasons = {text: broken for _, text, broken in views}
     for text in _ordered([*plain, *[(path, text) for path, text, _ in views]]):
         for statement in st.parse(text):
@@ -146,18 +151,35 @@ def _views(
     session: Session, load: Sequence[st.Statement]
 ) -> list[tuple[tuple[str, ...], str, str | None]]:
     """The exported materialized views: path, CREATE statement and why it is broken."""
-    records = next((s for s in load if _path(s) == ("_ivm", "views")), None)
+    columns = "name, query, columns, state"
+    found = _records(session, load, "views", _RECORDS, f"SELECT {columns} %s ORDER BY number")
+    meta = _records(session, load, "meta", "(key VARCHAR, value VARCHAR)", "%s") if found else []
+    ticks = read_ticks(meta)
+    return [
+        (_folded(name), _created(name, query, given, ticks.get(name)), read_state(state)[1])
+        for name, query, given, state in found
+    ]
+
+
+def _records(
+    session: Session, load: Sequence[st.Statement], table: str, columns: str, query: str
+) -> list[tuple[Any, ...]]:
+    """The rows of a query over an exported table of our records; none if it was not exported.
+
+    Args:
+        table: its name in schema _ivm.
+        columns: their definitions.
+        query: with %s for FROM and the table.
+    """
+    records = next((s for s in load if _path(s) == ("_ivm", table)), None)
     if records is None:
         return []
     cursor = session.engine.warehouse.cursor()
-    run(cursor, f"CREATE TEMP TABLE _ivm_imported {_RECORDS}")
+    run(cursor, f"CREATE TEMP TABLE _ivm_imported {columns}")
     run(cursor, f"COPY {_IMPORTED} {records.text[records.text.index('FROM ') :]}")
-    found = rows(cursor, f"SELECT name, query, columns, state FROM {_IMPORTED} ORDER BY number")
+    found = rows(cursor, query % f"FROM {_IMPORTED}")
     run(cursor, f"DROP TABLE {_IMPORTED}")
-    return [
-        (_folded(name), _created(name, query, given), read_state(state)[1])
-        for name, query, given, state in found
-    ]
+    return found
 
 
 def _folded(name: str) -> tuple[str, ...]:
@@ -165,10 +187,11 @@ def _folded(name: str) -> tuple[str, ...]:
     return path[1:] if path[0] == "main" else path
 
 
-def _created(name: str, query: str, columns: Sequence[str] | None) -> str:
+def _created(name: str, query: str, columns: Sequence[str] | None, tick: int | None) -> str:
     listed = f" ({', '.join(map(quote, columns))})" if columns else ""
     path = ".".join(map(quote, path_of(name)))
-    return f"CREATE MATERIALIZED VIEW {path}{listed} AS {query}"
+    ticks = f" WITH (tick = '{tick} microseconds')" if tick is not None else ""
+    return f"CREATE MATERIALIZED VIEW {path}{listed}{ticks} AS {query}"
 
 
 def _ordered(views: list[tuple[tuple[str, ...], str]]) -> Iterator[str]:

@@ -1,46 +1,46 @@
-"""UPDATE and DELETE of one row by its primary key, without a DuckDB statement.
+"""UPDATE and DELETE of the rows that a key index finds, without a DuckDB statement.
 
-Contract: rows, count and errors are those of DuckDB's own run of the statement. A key is compared
-only with a value of its own kind (an integer with an integer, a string with a string); a statement
-that is not known to have the same meaning here runs in DuckDB.
+Contract: rows, count, errors and what RETURNING gives are those of DuckDB's own run; a statement
+that is not certain to have them runs in DuckDB.
 """
 
 from __future__ import annotations
 
-import functools
-import re
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import duckdb
-
-from ivm.delta_ops.operator import Kernel
 from ivm.engine.transaction import Transaction
-from ivm.ingest.fast_path import FastPath
-from ivm.ingest.key_index import KeyIndex
-from ivm.ingest.literal_columns import columns_of
+from ivm.ingest.keyed_rows import (
+    Assignments,
+    Search,
+    assignments_of,
+    found_rows,
+    keys_of,
+    new_rows,
+    search_of,
+)
+from ivm.ingest.literal_columns import are_given, columns_of
+from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
+from ivm.reads.returning import Returning
 from ivm.session import dml
+from ivm.session.inserts import NO_RETURNING, finished, returned
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
-from ivm.sql.parse.expression_text import expression_of
-from ivm.sql.scalar.compile import compile_scalar
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import EvaluationError
-from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
-from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.warehouse.table_info import TableInfo
 
-_INTEGER = re.compile(r"-?[0-9]+")
 
-
-def change_one(session: Session, statement: st.KeyedChange, params: Params) -> Result:
-    """Updates or deletes the row with a key."""
+def change_by_key(session: Session, statement: st.KeyedChange, params: Params) -> Result:
+    """Updates or deletes the rows that the WHERE clause finds by an index."""
     with session.writing() as transaction:
         info = dml.table_of(session, statement)
-        change = None if info is None else _change(session, transaction, info, statement, params)
-        if change is None:
+        result = None
+        if info is not None and are_given(statement.parameters, params or ()):
+            result = _change(session, transaction, info, statement, params)
+        if result is None:
             return dml.run_in_duckdb(session, transaction, statement, info, params)
-        transaction.add(change)
-        return Result.count(1 if len(change) else 0)
+        return result
 
 
 def _change(
@@ -49,110 +49,93 @@ def _change(
     info: TableInfo,
     statement: st.KeyedChange,
     params: Params,
-) -> TableChange | None:
+) -> Result | None:
     """The change by the fast path; None if DuckDB must run the statement."""
     path = transaction.fast_path(info.name)
-    positions = None if path is None else _positions(info, statement, params)
-    if path is None or positions is None:
+    plan = "" if path is None else plan_of(session, info, statement)
+    if path is None or isinstance(plan, str):
         return None
-    every = len(positions) == len(info.schema) and not statement.computed
-    all_columns = statement.kind == "update" and not every
-    index = transaction.index_if_worthwhile(info.name, all_columns=all_columns)
+    sets, search, key, returning = plan
+    keys = keys_of(search, info.schema, key, params or ())
+    if keys is not None and key != info.primary_key:
+        keys = _primary_keys(transaction, info, key, keys)
+    all_columns = needs_all(info, statement, search, sets)
+    index = None if keys is None else transaction.index_of_committed(info.name, all_columns)
+    if index is None or keys is None:
+        return None
+    expressions = expressions_of(session, info, statement, lookup_in(params or ()))
+    stored = found_rows(index, keys, search, expressions)
+    if stored is None or statement.kind == "delete":
+        change = None if stored is None else path.change(None, stored, index)
+        return None if change is None else finished(transaction, change, change.removed, returning)
+    types = [info.schema[i][1] for i in sets.literal]
+    literal = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
+    if literal is None:
+        return None
+    given = dict(zip(sets.literal, literal, strict=True))
+    new = new_rows(sets, info.schema, stored, index, expressions, given)
+    if new is None or next(path.violations(new), None) is not None:
+        return None
+    return finished(transaction, path.change(new, stored, index), new, returning)
+
+
+class ChangePlan(NamedTuple):
+    """How an UPDATE or DELETE is done; `key` has the columns that rows are found by."""
+
+    sets: Assignments
+    search: Search
+    key: tuple[int, ...]
+    returning: Returning | None
+
+
+def plan_of(session: Session, info: TableInfo, statement: st.KeyedChange) -> ChangePlan | str:
+    """The plan of the fast path, or the reason why DuckDB must run the statement."""
+    sets, found = assignments_of(statement, info), _search(info, statement)
+    returning = returned(session, info, statement)
+    if found is None:
+        return "its WHERE clause compares neither the whole primary key nor an index with values"
+    if sets is None:
+        return "it sets a column of the primary key, an unknown one, or one twice"
+    if statement.returning and returning is None:
+        return NO_RETURNING
+    return ChangePlan(sets, *found, returning)
+
+
+def _search(info: TableInfo, statement: st.KeyedChange) -> tuple[Search, tuple[int, ...]] | None:
+    """How the rows are found, by the primary key or else by an index of the user's."""
+    for key in (info.primary_key, *(info.indexed if info.primary_key else ())):
+        search = search_of(statement, info, key)
+        if search is not None:
+            return search, key
+    return None
+
+
+def _primary_keys(
+    transaction: Transaction, info: TableInfo, key: tuple[int, ...], keys: Sequence[Column]
+) -> list[Column] | None:
+    """The primary keys of the rows with these keys of an index; None if it cannot be used."""
+    index = transaction.index_by(info.name, key)
     if index is None:
         return None
-    types = [info.schema[i][1] for i in positions]
-    columns = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
-    if columns is None:
-        return None
-    given = dict(zip(positions, columns, strict=True))
-    return _checked(path, index, info, statement, given, session.macros)
+    rows = index.find(keys).rows
+    return [rows.columns[index.columns.index(position)] for position in info.primary_key]
 
 
-def _checked(
-    path: FastPath,
-    index: KeyIndex,
-    info: TableInfo,
-    statement: st.KeyedChange,
-    given: dict[int, Column],
-    macros: frozenset[str],
-) -> TableChange | None:
-    """The change of the stored row; None if DuckDB must evaluate the expressions."""
-    keys = {i: given[i] for i in path.key}
-    stored = index.find(list(keys.values())).rows
-    if not len(stored):
-        return path.nothing(index)
+def needs_all(
+    info: TableInfo, statement: st.KeyedChange, search: Search, sets: Assignments
+) -> bool:
+    """Returns whether the index must hold all columns of the table."""
+    if search.conditions or sets.computed:
+        return True
     if statement.kind == "delete":
-        return path.delete(keys, 1, index)
-    for name, text in statement.computed:
-        position = info.position(name)
-        assert position is not None
-        kernel = _kernel(text, info.schema, info.schema[position][1], macros)
-        if kernel is None:
-            return None
-        try:  # of the stored row: SET reads the old values
-            given[position] = kernel(stored.columns, 1)
-        except (EvaluationError, duckdb.Error):
-            return None
-    return path.upsert(given, 1, index)
+        return statement.returning
+    return len(sets.literal) + len(info.primary_key) < len(info.schema)
 
 
-def _positions(info: TableInfo, statement: st.KeyedChange, params: Params) -> list[int] | None:
-    """The positions of the columns with literal values.
-
-    Returns:
-        None if the WHERE clause is not the primary key or has a value of another kind, or a column
-        is unknown, set twice, or both set and in the key.
-    """
-    names = [*statement.columns, *[name for name, _ in statement.computed]]
-    found = [info.position(name) for name in names]
-    known = [i for i in found if i is not None]
-    count = len(statement.columns)
-    keys = known[count - statement.keys : count]
-    if len(set(known)) < len(names) or set(keys) != set(info.primary_key):
-        return None
-    return known[:count] if _keys_fit(info, statement, params) else None
-
-
-def _keys_fit(info: TableInfo, statement: st.KeyedChange, params: Params) -> bool:
-    """Returns whether each key column is compared with a value of its own kind."""
-    for column in range(len(statement.columns) - statement.keys, len(statement.columns)):
-        position = info.position(statement.columns[column])
-        assert position is not None
-        sources = statement.rows.column_parameters[column]
-        type = info.schema[position][1]
-        if sources is None:
-            fits = _literal_fits(statement.rows.cells[column][0], type)
-        else:
-            fits = _parameter_fits(params, sources[0], type)
-        if not fits:
-            return False
-    return True
-
-
-def _literal_fits(cell: str, type: ColumnType) -> bool:
-    if type.is_integer:
-        return _INTEGER.fullmatch(cell) is not None
-    return type.sql == "VARCHAR" and cell[:1] == "'"
-
-
-def _parameter_fits(params: Params, parameter: int | str, type: ColumnType) -> bool:
-    try:
-        value = params[parameter]  # type: ignore[index]
-    except (KeyError, IndexError, TypeError):
-        return False
-    if type.is_integer:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return type.sql == "VARCHAR" and isinstance(value, str)
-
-
-@functools.lru_cache(maxsize=256)
-def _kernel(text: str, schema: Schema, output: ColumnType, macros: frozenset[str]) -> Kernel | None:
-    """The kernel of an expression over a table's columns, cast to a column's type."""
-    cast = f"CAST(({text}) AS {output.sql})"
-    tree = expression_of(cast, [name for name, _ in schema], macros)
-    if tree is None:
-        return None
-    try:
-        return compile_scalar(tree, [type for _, type in schema], output)
-    except duckdb.Error:
-        return None
+def expressions_of(
+    session: Session, info: TableInfo, statement: st.KeyedChange, lookup: Lookup
+) -> RowExpressions:
+    """Evaluates SET and the conditions over the columns of the stored rows."""
+    assert statement.table is not None
+    names = ("", statement.alias or statement.table[-1])
+    return RowExpressions(((info.schema, names),), session.macros, lookup)

@@ -94,10 +94,6 @@ class SessionNames:
         """The canonical name of the relation that a name means apart from temporary relations."""
         return self._session.engine.catalog.resolve(parts) if self.hidden else None
 
-    def changed(self) -> None:
-        """Notes that the session has got or lost a temporary relation other than by a statement."""
-        self._uncertain = True
-
     def learn(self, statement: st.Ddl) -> None:
         """Notes a statement that the session has run, or tried; it may change the names."""
         engine = self._session.engine

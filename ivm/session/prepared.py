@@ -16,7 +16,8 @@ from ivm.session.query import query
 from ivm.session.result import Result
 from ivm.session.session import Params, RunStatement, Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.tokens import Token, split, text_of, tokens
+from ivm.sql.statements.placeholders import filled, placeholders
+from ivm.sql.statements.tokens import split, text_of, tokens
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.warehouse.duck import run
@@ -58,15 +59,24 @@ def execute(
         return query(session, statement, params)
     arguments = _arguments(statement.arguments)
     _demand_equal(prepared.text, arguments)
-    if isinstance(prepared, st.Insert | st.KeyedChange) and not statement.explain:
+    if _takes_plain_values(prepared) and not statement.explain:
         values = _plain_values(session, arguments)
         if values is not None:
             return run_statement(session, prepared, values)
     with _variables(session, arguments) as held:
-        (bound,) = st.parse(statement.explain + _filled(prepared.text, held))
+        (bound,) = st.parse(
+            statement.explain + filled(prepared.text, lambda name: _variable(held[name]))
+        )
         result = run_statement(session, bound, None)
         session.release()
         return result
+
+
+def _takes_plain_values(statement: st.Statement) -> bool:
+    """Returns whether the types of parameters do not matter: none is part of an expression."""
+    if not isinstance(statement, st.Insert | st.KeyedChange):
+        return False
+    return not any(e.parameters and not e.is_parameter for e in statement.expressions)
 
 
 def _arguments(text: str) -> dict[str, str]:
@@ -112,7 +122,7 @@ def _demand_equal(text: str, arguments: Mapping[str, str]) -> None:
     Raises:
         InputError: one has none.
     """
-    wanted = {name for name, _, _ in _parameters(text)}
+    wanted = {name for name, _, _ in placeholders(text)}
     for names, what in (
         (wanted - arguments.keys(), "values are missing for the parameters"),
         (arguments.keys() - wanted, "there are no parameters for the values"),
@@ -121,22 +131,6 @@ def _demand_equal(text: str, arguments: Mapping[str, str]) -> None:
             raise InputError(f"{what} {', '.join(sorted(names))}: EXECUTE gives each one value")
 
 
-def _filled(text: str, held: Mapping[str, str]) -> str:
-    """The text with its parameters replaced by reads of variables."""
-    found, at = "", 0
-    for name, start, end in _parameters(text):
-        found += f"{text[at:start]}system.main.getvariable({literal(held[name])})"
-        at = end
-    return found + text[at:]
-
-
-def _parameters(text: str) -> Iterator[tuple[str, int, int]]:
-    """The parameters: name (of `?` its number), start offset and end offset."""
-    count = 0
-    found = tokens(text)
-    for mark, after in zip(found, (*found[1:], Token("", "", len(text))), strict=True):
-        if mark.word in ("?", "$"):
-            named = after.start == mark.end and (after.word[:1].isalnum() or after.word[:1] == "_")
-            count += not named
-            name = after.text.lower() if named else str(count)
-            yield name, mark.start, after.end if named else mark.end
+def _variable(name: str) -> str:
+    """An expression that reads a variable."""
+    return f"system.main.getvariable({literal(name)})"

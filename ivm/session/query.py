@@ -15,16 +15,26 @@ import duckdb
 from ivm.engine.engine import Engine
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
+from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.refused import RefusedError
 from ivm.storage.warehouse.warehouse import roll_back
 
+SELECTS = frozenset(("select", "from", "with"))
+"""The kinds of queries that may be answered from memory."""
+
 
 def query(session: Session, statement: st.Statement, params: Params) -> Result:
     """Runs a statement that changes no table: a query, or one about the session."""
+    if isinstance(statement, st.Query) and statement.kind in SELECTS:
+        answered = session.from_state(statement.text, params)
+        if answered is not None:
+            return StateResult(answered)
     try:
+        if isinstance(statement, st.Query):
+            session.scans.show(statement, params)
         if session.transaction is not None:
             return _in_transaction(session, statement, params)
         return _outside_transaction(session, statement, params)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.engine.plain_arrow import plain
-from ivm.session.display import box, html_table
 from ivm.storage.errors import IvmError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.duck import Cursor
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 Row = tuple[Any, ...]
+Description = tuple[str, str, None, None, None, None, None]
+
+_SAID = {"rows": "no rows are left", "count": "the count was read", "done": "done"}
 
 _FREE: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
 
@@ -107,6 +110,9 @@ class Result:
 
     def fetchmany(self, size: int | None = 1) -> list[Row]:
         """The next `size` rows (all of them if None)."""
+        if self._counted and size != 0:
+            self._counted = False
+            return [(self.rowcount,)]
         with self._reading():
             cursor = self._source()
             if cursor is None:
@@ -150,75 +156,55 @@ class Result:
             assert isinstance(frame, polars.DataFrame)
             return frame
 
-    def fetchnumpy(self) -> dict[str, Any]:
-        """The remaining rows as a numpy array a column; a masked one where it holds NULLs."""
+    fetchdf = fetch_df = to_df = df
+    fetch_arrow_table = to_arrow_table = arrow
+
+    def fetchnumpy(self) -> dict[str, npt.NDArray[Any]]:
+        """The remaining rows as numpy arrays by column; those with NULLs are masked arrays."""
         with self._reading():
             cursor = self._source()
             if cursor is None:
                 return {}
-            arrays: dict[str, Any] = cursor.fetchnumpy()
+            arrays: dict[str, npt.NDArray[Any]] = cursor.fetchnumpy()
             self._end()
             return arrays
 
-    def to_arrow_reader(self, batch_size: int = 1_000_000) -> pa.RecordBatchReader:
-        """The remaining rows as a reader of Arrow batches of at most so many rows."""
-        return plain_batches(self.arrow(), batch_size)
-
-    # The names that DuckDB has for the same.
-    to_arrow_table = fetch_arrow_table = arrow
-    fetchdf = fetch_df = to_df = df
-
     @property
-    def description(self) -> list[tuple[Any, ...]] | None:
-        """A tuple of seven a column, of which the first two are its name and its type (PEP 249)."""
-        return description_of(self.columns, self.types) if self.columns else None
+    def description(self) -> list[Description] | None:
+        """The columns as PEP 249 has them, 7 values each; None without rows."""
+        if self.kind == "done":
+            return None
+        pairs = zip(self.columns, self.types, strict=True)
+        return [(name, type, None, None, None, None, None) for name, type in pairs]
 
-    def show(
-        self,
-        *,
-        max_width: int | None = None,
-        max_rows: int | None = None,
-        max_col_width: int | None = None,
-        null_value: str | None = None,
-    ) -> None:
-        """Prints the remaining rows as DuckDB does, and leaves them to be read.
+    def show(self, *, max_rows: int | None = None, max_width: int | None = None) -> None:
+        """Prints the remaining rows as DuckDB does; they can be read afterwards.
 
         Args:
-            max_width: characters of a line; by default as the terminal has.
-            max_rows: how many rows are shown.
-            max_col_width: characters of a column.
-            null_value: the text of NULL.
+            max_rows: rows shown at most, the first and the last ones.
+            max_width: characters of a line.
         """
-        options = {
-            "max_width": max_width,
-            "max_rows": max_rows,
-            "max_col_width": max_col_width,
-            "null_value": null_value,
-        }
-        print(box(self.peek(), **options) if self.columns else repr(self))
-
-    def peek(self) -> pa.Table:
-        """The remaining rows, read into memory and left to be read; no columns if it has no rows.
-
-        Types are DuckDB's lossless ones.
-        """
-        with self._reading():
-            if self._cursor is not None:
-                self._hold()
-            table = self._held()
-            return pa.table({}) if table is None else table
+        relation = self._relation()
+        if relation is None:
+            print(self)
+        else:
+            relation.show(max_rows=max_rows, max_width=max_width)
 
     def __repr__(self) -> str:
-        try:
-            return box(self.peek()) if self.columns else f"<ivm.Result: {self.message or 'done'}>"
-        except IvmError as error:  # a repr that raises would hide what is looked for
-            return f"<ivm.Result that cannot be read: {error}>"
+        relation = self._relation()
+        return str(relation) if relation is not None else (self.message or _SAID[self.kind])
 
     def _repr_html_(self) -> str | None:
-        try:
-            return html_table(self.peek()) if self.columns else None
-        except IvmError:
-            return None  # a notebook then shows the text
+        """A table, for notebooks."""
+        relation = self._relation()
+        return None if relation is None else relation._repr_mimebundle_()["text/html"]
+
+    def _relation(self) -> duckdb.DuckDBPyRelation | None:
+        """The remaining rows, which are held in memory from here on; None if it has no columns."""
+        with self._reading():
+            self._hold()
+            table = self._held()
+            return None if table is None else lossless().from_arrow(table)
 
     def __iter__(self) -> Iterator[Row]:
         while batch := self.fetchmany(1024):
@@ -276,8 +262,7 @@ class Result:
         """A cursor that holds the remaining rows."""
         table = None if self._cursor is not None else self._held()
         if table is not None:
-            self._cursor = duckdb.connect().execute("SET arrow_lossless_conversion = true")
-            self._cursor.complete()
+            self._cursor = lossless()
             self._cursor.register("held", table)
             self._cursor.execute("SELECT * FROM held")
             self._table = None
@@ -290,24 +275,11 @@ class Result:
             ended(error)
 
 
-def description_of(columns: Sequence[str], types: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The columns as PEP 249 describes them; types compare equal to `ivm.NUMBER` and the like."""
-    return [
-        (name, _type_object(type_name), None, None, None, None, None)
-        for name, type_name in zip(columns, types, strict=True)
-    ]
-
-
-def _type_object(name: str) -> object:
-    try:
-        return duckdb.dtype(name)
-    except duckdb.Error:  # a type that has no object, such as an ENUM's
-        return name
-
-
-def plain_batches(table: pa.Table, size: int) -> pa.RecordBatchReader:
-    """A table as a reader of batches of at most so many rows."""
-    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=size))
+def lossless() -> Cursor:
+    """A connection of its own that gives and takes Arrow's columns in DuckDB's own types."""
+    connection = duckdb.connect().execute("SET arrow_lossless_conversion = true")
+    connection.complete()
+    return connection
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -16,9 +16,11 @@ import duckdb
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
+from ivm.reads.answer import Answer
+from ivm.reads.reads import StateReads
 from ivm.session.broken_reads import refuse_broken
 from ivm.session.names import SessionNames
-from ivm.session.python_objects import PythonObjects
+from ivm.session.replacement_scans import ReplacementScans
 from ivm.session.result import Result
 from ivm.session.statement_kinds import Reads, read_by_kind
 from ivm.session.temporary import refuse_temporary
@@ -37,15 +39,17 @@ class Session:
 
     Args:
         engine: the database's engine.
+        reads: answers queries from memory.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, reads: StateReads) -> None:
         self.engine = engine
+        self._reads = reads
         self.cursor = engine.warehouse.cursor()
         self.transaction: Transaction | None = None
         self.prepared: dict[str, st.Statement] = {}
         self.names = SessionNames(self)
-        self.objects = PythonObjects(self)
+        self.scans = ReplacementScans(self)
         self._open: Result | None = None
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
@@ -57,6 +61,12 @@ class Session:
             self.transaction.fail(error)
         elif self._open is None:  # else the transaction is that of an earlier result, still read
             roll_back(self.cursor)
+        self.end_scans()
+
+    def end_scans(self) -> None:
+        """Forgets the Python objects of a statement, unless its result is still read."""
+        if self._open is None:
+            self.scans.hide()
 
     def reads(self, statement: st.Statement, text: str | None = None) -> frozenset[str]:
         """The canonical names of the tables and views that a statement reads.
@@ -107,6 +117,27 @@ class Session:
         catalog_changes = transaction is not None and transaction.changes_catalog
         return catalog_changes or bool(self.names.temporary)
 
+    def from_state(self, text: str, params: Params) -> Answer | None:
+        """The answer to a query from memory; None if DuckDB gives it."""
+        transaction = self.transaction
+        if transaction is None:
+            return None if self.names.temporary else self._reads.answer(text, params)
+        if self.names.temporary or transaction.changes_catalog:
+            return None
+        with transaction:  # it has the writer lock: every read of it finds the same rows
+            return self._reads.answer(text, params, transaction)
+
+    def way_of(self, text: str, params: Params) -> str:
+        """Says whether a query is answered from memory, or why not."""
+        transaction = self.transaction
+        if self.names.temporary:
+            why: str | None = "the session has made temporary things"
+        else:
+            why = self._reads.why_not(text, params, transaction)
+        if why is None:
+            return "memory, from the third time on"
+        return f"DuckDB, after a flush: {why}"
+
     # -- the cursor -----------------------------------------------------------------------------
 
     def release(self) -> None:
@@ -114,11 +145,6 @@ class Session:
         if self._open is not None:
             opened, self._open = self._open, None
             opened.detach()
-
-    @property
-    def is_read(self) -> bool:
-        """Returns whether no result is open on the cursor."""
-        return self._open is None
 
     def stream(self, *, pinned: bool = False, committed: bool = True) -> Result:
         """Opens a result over the cursor's rows.
@@ -137,7 +163,7 @@ class Session:
                     run(self.cursor, "ROLLBACK")
             elif error is not None and transaction is not None:
                 transaction.fail(error)
-            self.objects.unbind()
+            self.scans.hide()
 
         self._open = Result.streaming(self.cursor, on_end, self.lock)
         return self._open

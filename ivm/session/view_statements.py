@@ -19,13 +19,17 @@ from ivm.backfill.run_fills import progress_text
 from ivm.backfill.verify import verify_on_spark
 from ivm.catalog.broken_views import UNFILLED, why_broken
 from ivm.catalog.catalog import View
+from ivm.engine.clock import spelled_tick
 from ivm.engine.transaction import Transaction
 from ivm.engine.verify import Verdict, verify_view
 from ivm.engine.view_reads import views_shadowed_by
+from ivm.session.clock import make_clock
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.session.sinks import drop_sinks, refuse_sinks
+from ivm.sql.compile.explain_drawing import counted
 from ivm.sql.parse.function_list import list_functions
+from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.resolve.plain_views import PlainViews
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import SqlError, UnsupportedError
@@ -92,7 +96,21 @@ def _defined(
     reader = session.cursor if transaction.changes_catalog else engine.warehouse.cursor()
     with _placed(statement):
         functions = list_functions(reader)
-        return engine.views.define(reader, name, statement.query, statement.columns, functions)
+        tellers = check_deterministic(statement.query, reader, functions)
+        if tellers and make_clock(session, transaction):
+            reader = session.cursor
+        if statement.tick is not None and not tellers:
+            raise SqlError(
+                f"view {name!r} has ticks, but its query does not read the time: leave WITH (tick "
+                "= …) out"
+            )
+        given = name, statement.query, statement.columns
+        view = engine.views.define(reader, *given, functions, tellers, statement.tick)
+    if view.tick is not None:
+        transaction.begin_in_duckdb()
+        for change in engine.clock.begun(session.cursor, view.tick):
+            transaction.add(change)
+    return view
 
 
 def _create(
@@ -266,7 +284,10 @@ def _verdicts(session: Session, chosen: Sequence[View], found: Sequence[Verdict 
 
 
 def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
-    """Runs SHOW MATERIALIZED VIEWS: strategies, relations read, queries, why any is broken."""
+    """Runs SHOW MATERIALIZED VIEWS: strategies, relations read, queries, why any is broken.
+
+    If any has an index, or is held in memory, further columns say so.
+    """
     found = session.views
     views = {view.name: view for view in found}
     columns = {
@@ -275,11 +296,31 @@ def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
         "reads": pa.array([", ".join(sorted(view.reads)) for view in found], pa.string()),
         "query": pa.array([view.query for view in found], pa.string()),
     }
+    indexes = [_indexes(session, name) for name in views]
+    if any(indexes):
+        columns["indexes"] = pa.array(indexes, pa.string())
+    if any(view.tick for view in found):
+        columns["tick"] = pa.array([view.tick and spelled_tick(view.tick) for view in found])
+    held = session.engine.held.sizes()
+    if held:
+        sizes = [_size(*held[name]) if name in held else None for name in views]
+        columns["held"] = pa.array(sizes, pa.string())
     fills = {name: progress_text(session.engine, name) for name in views}
     if any(fills.values()):
         columns["backfill"] = pa.array(list(fills.values()), pa.string())
     _add_broken(columns, {n: None if fills[n] else why_broken(views, n) for n in views})
     return Result.of_table(pa.table(columns), ["VARCHAR"] * len(columns))
+
+
+def _size(rows: int, size: int) -> str:
+    return f"{counted(rows, 'row')}, {-(-size // 1024):,} kB"
+
+
+def _indexes(session: Session, view: str) -> str | None:
+    """The indexes on a view; None if there is none."""
+    found = session.engine.catalog.view_indexes.values()
+    texts = [f"{i.name} ({', '.join(i.columns)})" for i in found if i.view == view]
+    return ", ".join(texts) or None
 
 
 def _add_broken(columns: dict[str, pa.Array], reasons: Mapping[str, str | None]) -> None:

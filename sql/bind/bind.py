@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import duckdb
+from sqlglot import exp
 
+from ivm.sql.bind.limits import read_limit
 from ivm.sql.bind.query import bind_query
 from ivm.sql.bind.unnest import refuse_unnest_calls
 from ivm.sql.parse.function_list import FunctionList, list_functions
@@ -19,6 +21,7 @@ from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import NotIncremental, Plan, Project, width
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import RelationCatalog
+from ivm.sql.resolve.clock import refuse_tellers
 from ivm.sql.resolve.collated_groups import shown_without_collations
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.functions import Functions
@@ -31,7 +34,13 @@ from ivm.storage.warehouse.duck import Cursor, describe
 
 
 def bind(
-    query: str, catalog: RelationCatalog, cursor: Cursor, functions: FunctionList | None = None
+    query: str,
+    catalog: RelationCatalog,
+    cursor: Cursor,
+    functions: FunctionList | None = None,
+    tick: int | None = None,
+    *,
+    ordered: bool = False,
 ) -> Plan:
     """The logical plan of a query, as written (not yet rewritten).
 
@@ -40,6 +49,8 @@ def bind(
         catalog: the relations it may read.
         cursor: sees the same relations; used for types and names, never for data.
         functions: those that it sees, listed anew if not given.
+        tick: of the clock, in microseconds, if the query reads it.
+        ordered: whether an ORDER BY without LIMIT is kept, as a `TopK` without bounds.
 
     Returns:
         A plan whose schema has the query's own column names.
@@ -52,9 +63,9 @@ def bind(
     try:
         known = list_functions(cursor) if functions is None else functions
         refuse_literals(known.hiding)
-        plan = _bound(
-            query, Context(catalog, cursor, Functions(cursor, known), PlainViews(cursor)), wanted
-        )
+        called = Functions(cursor, known)
+        context = Context(catalog, cursor, called, PlainViews(cursor), tick=tick)
+        plan = _bound(query, context, wanted, ordered)
         written = render(plan)
         refuse_caught(written, cursor, known)
         found = describe(cursor, written)
@@ -66,17 +77,34 @@ def bind(
     return plan
 
 
-def _bound(query: str, context: Context, wanted: Schema) -> Plan:
+def _bound(query: str, context: Context, wanted: Schema, ordered: bool) -> Plan:
     names = [name for name, _ in wanted]
     parsed = parse_query(query, context.cursor, context.functions.hiding)
     tree = shown_without_collations(parsed, names)
+    if ordered:
+        _keep_order(tree)
     bound = bind_query(tree, context)
     refuse_unnest_calls(bound.plan)
     check_complete(bound.plan)
+    refuse_tellers(bound.plan)
     _check_names(bound.names, names)
     exprs = tuple(column(i) for i in range(width(bound.plan)))
     pairs = zip(wanted, bound.plan.schema, strict=True)
     return Project(bound.plan, exprs, tuple((name, t) for (name, _), (_, t) in pairs))
+
+
+def _keep_order(tree: exp.Expr) -> None:
+    """Gives an ORDER BY without LIMIT one without an end, so that it is not dropped.
+
+    Raises:
+        NotIncremental: an ORDER BY inside the query, of which the rows' order may be left.
+    """
+    order = tree.args.get("order")
+    within = [type(part.parent) for part in tree.find_all(exp.Order) if part is not order]
+    if not all(issubclass(kind, exp.Func | exp.Window | exp.WithinGroup) for kind in within):
+        raise NotIncremental("an ORDER BY inside the query")
+    if order is not None and read_limit(tree) is None:
+        tree.set("limit", exp.Limit(expression=exp.null()))
 
 
 def _check_names(found: Sequence[str], wanted: Sequence[str]) -> None:

@@ -17,9 +17,10 @@ from sqlglot import exp
 from ivm.sql.bind.grouping import is_window_function
 from ivm.sql.bind.unnest import bound_unnest
 from ivm.sql.parse.methods import is_marked, parameter, path, with_parameters
-from ivm.sql.plan.built_in import call
+from ivm.sql.plan.built_in import call, is_ours
 from ivm.sql.plan.expressions import closed
 from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.resolve.clock import AGE, TELLERS, WORDS, Told, aged_from, is_word
 from ivm.sql.resolve.columns_calls import bare, bind_position
 from ivm.sql.resolve.context import OuterNames
 from ivm.sql.resolve.functions import Functions
@@ -82,6 +83,9 @@ class _Binder:
         plain = desugared(node) or self.functions.expanded(node) or self._packed(node)
         if plain is not None:
             return self.bound(plain)
+        told = self._told(node)
+        if told is not None:
+            return told
         self.functions.check(node)
         if isinstance(node, exp.Star) and not _is_counted(node):
             raise NotIncremental("a star inside an expression")
@@ -111,9 +115,35 @@ class _Binder:
         found = found or self.scope.row(node)
         if found is None and self._outer is not None:
             found = self._outer.resolve(node)
+            if found is not None and is_word(node):  # DuckDB takes the function
+                raise NotIncremental(f"the name {node.sql()}, of a column of an outer query")
+        if found is None and is_word(node):
+            return self._time(TELLERS[WORDS[fold(node.name)]])
         if found is None:
             raise NotIncremental(f"the name {node.sql()}, which is no column of this FROM clause")
         return found
+
+    def _told(self, node: exp.Expr) -> exp.Expr | None:
+        """The value of a call that tells the time; None for any other node."""
+        if not isinstance(node, exp.Anonymous) or is_ours(node):
+            return None
+        name = fold(node.name)
+        if name in TELLERS and not node.expressions:
+            return self._time(TELLERS[name])
+        if name != AGE or len(node.expressions) != 1 or self.nesting is None:
+            return None
+        (since,) = node.expressions  # bound already, or its columns are
+        bound = self.bound(since)
+        (type,) = self.nesting.context.types([bound], self.nesting.plan)
+        told = aged_from(type.sql)
+        if told is None or holds_mark(bound):
+            raise NotIncremental(f"age() of one argument of type {type}")
+        return call(AGE, self._time(told), bound)
+
+    def _time(self, told: Told) -> exp.Expr:
+        if self.nesting is None:
+            raise NotIncremental("a function of the time in this place")
+        return self.nesting.told(told)
 
     def _alias(self, node: exp.Column) -> exp.Expr | None:
         """The expression of the alias `name` or `alias.name`; None if there is none."""
@@ -176,7 +206,8 @@ class _Binder:
         """Returns whether an aggregate is of an outer query: it reads no columns of this one."""
         if not self.functions.is_aggregate(node) or is_window_function(node):
             return False
-        names = [name for name in node.find_all(exp.Column) if not self._is_parameter(name)]
+        names = [n for n in node.find_all(exp.Column) if not self._is_parameter(n)]
+        names = [n for n in names if self._is_own(n) or not is_word(n)]
         if not names or any(self._is_own(name) for name in names):
             return False
         if holds_mark(node):

@@ -16,11 +16,25 @@ from sqlglot.tokenizer_core import TokenType
 from ivm.sql.plan.expressions import Writer
 
 _PLAIN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
+_TIME_WORDS = (
+    TokenType.CURRENT_DATE,
+    TokenType.CURRENT_TIME,
+    TokenType.CURRENT_TIMESTAMP,
+    TokenType.LOCALTIME,
+    TokenType.LOCALTIMESTAMP,
+)
 
 
 class _Parser(DuckDBParser):
     """Reads aliases in a PIVOT's IN, expressions in its USING, and its ORDER BY and LIMIT; an arrow
-    among a function's arguments is JSON's, since lambdas are written with their keyword."""
+    among a function's arguments is JSON's, since lambdas are written with their keyword; and
+    CURRENT_DATE without parentheses is a name, which may be a column's."""
+
+    NO_PAREN_FUNCTIONS: ClassVar[dict[TokenType, Any]] = {
+        token: function
+        for token, function in DuckDBParser.NO_PAREN_FUNCTIONS.items()
+        if token not in _TIME_WORDS
+    }
 
     LAMBDAS: ClassVar[dict[TokenType, Any]] = {
         token: parser for token, parser in DuckDBParser.LAMBDAS.items() if token != TokenType.ARROW

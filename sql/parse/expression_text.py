@@ -1,4 +1,4 @@
-"""Parses a user's expression over one table's columns, such as a CHECK.
+"""Parses a user's expression over the columns of rows, such as a CHECK or what SET assigns.
 
 Contract: the tree means what the text means to DuckDB, and every function in it is DuckDB's own. A
 text that calls a macro (an operator is a call, too) has no tree.
@@ -6,7 +6,8 @@ text that calls a macro (an operator is a call, too) has no tree.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
 
 import duckdb
 from sqlglot import exp
@@ -20,12 +21,27 @@ from ivm.storage.scratch import Scratch
 _scratch = Scratch()
 
 
-def expression_of(text: str, columns: Sequence[str], macros: Collection[str]) -> exp.Expr | None:
+Names: TypeAlias = Mapping[tuple[str, str], int]
+"""The position of a column by its qualifier ("" for none) and its name, both folded."""
+
+
+def names_of(columns: Sequence[str], *qualifiers: str, first: int = 0) -> Names:
+    """The names of columns without a qualifier, or with one of these ("" for none).
+
+    Args:
+        first: the position of the first column.
+    """
+    folded = [fold(name) for name in columns]
+    qualified = [fold(qualifier) for qualifier in qualifiers or ("",)]
+    return {(q, name): first + i for q in qualified for i, name in enumerate(folded)}
+
+
+def expression_of(text: str, names: Names, macros: Collection[str]) -> exp.Expr | None:
     """Parses an expression, its columns written c0, c1, … by position.
 
     Args:
-        text: an expression that DuckDB accepts for the table.
-        columns: the names of the table's columns.
+        text: an expression that DuckDB accepts over these columns.
+        names: of the columns.
         macros: folded names of the user's functions and macros.
 
     Returns:
@@ -34,24 +50,25 @@ def expression_of(text: str, columns: Sequence[str], macros: Collection[str]) ->
     query = f"SELECT {text}"
     with _scratch.borrow() as cursor:
         try:
-            if _called(query, cursor) & set(macros):
+            if calls(query, cursor) & set(macros):
                 return None
             tree = parse_query(query, cursor)
         except (NotIncremental, duckdb.Error):
             return None
-    return _numbered(tree, [fold(name) for name in columns])
+    return _numbered(tree, names)
 
 
-def _called(query: str, cursor: duckdb.DuckDBPyConnection) -> set[str]:
+def calls(query: str, cursor: duckdb.DuckDBPyConnection) -> set[str]:
+    """The names of all functions, macros and operators in a query, folded."""
     found = nodes(syntax_tree(query, cursor))
     return {fold(node["function_name"]) for node in found if "function_name" in node}
 
 
-def _numbered(tree: exp.Expr, names: Sequence[str]) -> exp.Expr | None:
+def _numbered(tree: exp.Expr, names: Names) -> exp.Expr | None:
     for column in list(tree.find_all(exp.Column)):
-        name = fold(column.name)
-        if name not in names or column.table:
+        position = names.get((fold(column.table), fold(column.name)))
+        if position is None or column.db:
             return None
-        column.replace(exp.column(f"c{names.index(name)}"))
+        column.replace(exp.column(f"c{position}"))
     (expression,) = tree.expressions
     return expression if isinstance(expression, exp.Expr) else None

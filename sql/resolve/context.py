@@ -90,6 +90,8 @@ class Context:
         ctes: bound common table expressions by folded name.
         cte_texts: their SQL.
         views: plain views being expanded, to detect cycles.
+        tick: of the clock that the query reads, see `ivm.sql.resolve.clock`; None if it reads none.
+        told: the numbers of the nested queries that read it, by column; shared like `nested`.
     """
 
     catalog: RelationCatalog
@@ -103,6 +105,8 @@ class Context:
     nested: dict[int, Nested] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)
     widened: dict[int, tuple[Plan, Plan]] = field(default_factory=dict)
+    tick: int | None = None
+    told: dict[str, int] = field(default_factory=dict)
 
     def with_cte(self, name: str, bound: Bound, node: exp.Expr) -> Context:
         """Returns the context in which one more common table expression is visible."""

@@ -1,8 +1,8 @@
 """Refuses constructs in a view whose values depend on more than the tables.
 
-Invariant: a view is a function of its base tables. VOLATILE functions, functions that read the
-clock or the session, and samples are refused, also inside plain views and macros; the error has the
-offset in the query and a way out.
+Invariant: a view is a function of its base tables and of the clock (see `ivm.sql.resolve.clock`),
+which is one of them. VOLATILE functions, functions that read the session, and samples are refused,
+also inside plain views and macros; the error has the offset in the query and a way out.
 """
 
 from __future__ import annotations
@@ -12,23 +12,13 @@ from typing import Any
 
 from ivm.sql.parse.duckdb_tree import read_or_error, syntax_tree
 from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_functions
+from ivm.sql.resolve.clock import AGE, TELLERS, WORDS
 from ivm.sql.resolve.plain_views import PlainViews
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import Cursor, rows
 
-_CLOCK = frozenset(
-    [
-        "now", "today", "current_date", "current_time", "current_timestamp", "current_localtime",
-        "current_localtimestamp", "localtime", "localtimestamp", "get_current_timestamp",
-        "get_current_time", "transaction_timestamp", "ago", "pg_conf_load_time",
-        "pg_postmaster_start_time",
-    ]
-)  # fmt: skip
-# Without parentheses DuckDB's parser reads these as column references.
-_CLOCK_WORDS = frozenset(
-    ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"]
-)
+_STARTS = frozenset(["pg_conf_load_time", "pg_postmaster_start_time"])
 _SESSION = frozenset(
     [
         "getvariable", "current_setting", "current_schema", "current_schemas", "current_catalog",
@@ -54,13 +44,18 @@ WHERE NOT internal AND database_name <> system.main.current_database()
 _HARMLESS = frozenset(["error", "assert_true"])
 
 
-def check_deterministic(query: str, cursor: Cursor, functions: FunctionList | None = None) -> None:
-    """Refuses a query whose answer depends on more than its tables.
+def check_deterministic(
+    query: str, cursor: Cursor, functions: FunctionList | None = None
+) -> frozenset[str]:
+    """Refuses a query whose answer depends on more than its tables and the time.
 
     Args:
         query: one SELECT that DuckDB accepts.
         cursor: sees the same views and macros.
         functions: the functions that the cursor sees, if they have been listed.
+
+    Returns:
+        The functions that tell the time and may be called, also inside plain views and macros.
 
     Raises:
         UnsupportedError: names the construct, why, where, and the way out.
@@ -68,9 +63,11 @@ def check_deterministic(query: str, cursor: Cursor, functions: FunctionList | No
     tree, error = read_or_error(query, cursor)
     if error:
         _refuse_open_pivot(error)
-        return
+        return frozenset()
     known = list_functions(cursor) if functions is None else functions
-    _Checker(query, cursor, known).check(tree, None, ())
+    checker = _Checker(query, cursor, known)
+    checker.check(tree, None, ())
+    return frozenset(checker.tellers)
 
 
 _Path = tuple[str, ...]
@@ -82,6 +79,8 @@ class _Checker:
         self._bytes = None if query.isascii() else query.encode()
         self._cursor = cursor
         self._unstable = functions.unstable - _HARMLESS
+        self._hiding = functions.hiding
+        self.tellers: set[str] = set()
         self._views = PlainViews(cursor)
         system: set[str] = set()
         own: set[str] = set()
@@ -116,7 +115,7 @@ class _Checker:
             self._check_from(node, at, through)
             called = _called(node)
             if called is not None:
-                self._check_call(called, at, through, hidden)
+                self._check_call(called, node, at, through, hidden)
             if node.get("type") == "BASE_TABLE":
                 name = fold(node["table_name"])
                 if node["schema_name"] or name not in hidden:
@@ -161,8 +160,6 @@ class _Checker:
                     f"{name}() in FROM", "no change of a table tells when its rows change", offset,
                     through, "Load its rows into a table, and select from that",
                 )  # fmt: skip
-        if node.get("function_name") == "age" and len(node.get("arguments", ())) == 1:
-            raise _clock_refusal("age() of one argument", offset, through)
 
     def _check_relation(self, node: dict[str, Any], offset: int | None, through: _Path) -> None:
         """Refuses files, and the system views and tables, which describe the database itself."""
@@ -182,20 +179,51 @@ class _Checker:
             )  # fmt: skip
 
     def _check_call(
-        self, name: str, offset: int | None, through: _Path, hidden: frozenset[str]
+        self,
+        name: str,
+        node: dict[str, Any],
+        offset: int | None,
+        through: _Path,
+        hidden: frozenset[str],
     ) -> None:
-        if name in _CLOCK:
-            raise _clock_refusal(f"{name}()", offset, through)
+        if self._tells_time(name, node, offset, through):
+            return
+        if name in _STARTS:
+            raise _refusal(
+                f"{name}()", "it tells when a server was started", offset, through,
+                "Write the time itself",
+            )  # fmt: skip
         if name in _SESSION:
             raise _refusal(
                 f"{name}()", "its value comes from the session, not from the tables", offset,
                 through, "Write the value itself, or keep it in a one-row table that you update",
             )  # fmt: skip
-        if name in self._unstable:
+        own = name in self._hiding and not node.get("schema")  # a macro, which is entered
+        if name in self._unstable and not own:
             raise _refusal(
                 f"{name}()", "its value changes from call to call", offset, through, _FIXED
             )
         self._enter(name, self._macros.get(name, ()), offset, through, hidden)
+
+    def _tells_time(
+        self, name: str, node: dict[str, Any], offset: int | None, through: _Path
+    ) -> bool:
+        """Notes a call that tells the time.
+
+        Raises:
+            UnsupportedError: it names the function's schema; then it cannot be answered with
+                another time, as VERIFY does.
+        """
+        aged = name == AGE and len(node.get("arguments", ())) == 1
+        if name in self._hiding or not (name in TELLERS or aged):
+            return False
+        if node.get("schema"):
+            raise _refusal(
+                f"{node['schema']}.{name}()", "a view reads the time of its last tick under the "
+                "function's bare name", offset, through, f"Write {name}() without the schema",
+            )  # fmt: skip
+        self.tellers.add(name)
+        return True
 
     def _enter(
         self,
@@ -223,14 +251,6 @@ def _refusal(
     inside = f" (through {' → '.join(through)})" if through else ""
     message = f"{what}{where}{inside} cannot stand in a materialized view: {why}. {way_out}."
     return UnsupportedError(message, offset if known else None)
-
-
-def _clock_refusal(what: str, offset: int | None, through: _Path) -> UnsupportedError:
-    return _refusal(
-        what, "its value changes with time, not with the tables", offset, through,
-        "Temporal filters come later; until then compare with a column, or keep the time in a "
-        "one-row table that you update",
-    )  # fmt: skip
 
 
 def _refuse_open_pivot(error: str) -> None:
@@ -268,6 +288,4 @@ def _called(node: dict[str, Any]) -> str | None:
     if "function_name" in node:
         return fold(str(node["function_name"]))
     names = node.get("column_names")
-    if isinstance(names, list) and len(names) == 1 and str(names[0]).lower() in _CLOCK_WORDS:
-        return str(names[0]).lower()
-    return None
+    return WORDS.get(fold(str(names[0]))) if isinstance(names, list) and len(names) == 1 else None

@@ -52,7 +52,7 @@ class Functions:
         self._aggregates, self._tables = _builtin()
         self._aggregates |= functions.aggregates
         self.hiding = functions.hiding
-        self.macros = Macros(cursor, functions, self._tables, self.hiding)
+        self.macros = Macros(cursor, functions, self._tables | {"ago"}, self.hiding)
 
     def is_aggregate(self, node: exp.Expr) -> bool:
         """Returns whether the node is an aggregate call (its FILTER or WITHIN GROUP included)."""

@@ -2,7 +2,7 @@
 
 In DuckDB a part of ±infinity is NULL, and a shifted or truncated infinity remains infinite: batches
 with such values, or with results near the ends of the ranges, are undecided. Types with a time zone
-are not on the list.
+are not on the list, but for shifts of TIMESTAMPTZ by hours and less: they are alike in all zones.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from ivm.sql.scalar.calendar import DAY_LIMIT, MICROS_PER_DAY, DayFunction, by_d
 from ivm.sql.scalar.kernel import NotListedError, Operand, Values, beyond, binary, refuse_if, unary
 from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, rule
 from ivm.storage.values.calendar import month_index
+from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import WIDE, ColumnType, type_of
 
 _TIMESTAMP = type_of("TIMESTAMP")
+_ZONED = "TIMESTAMP WITH TIME ZONE"
 _TIME_LIMIT = DAY_LIMIT * MICROS_PER_DAY
 
 _PARTS: dict[str, DayFunction] = {
@@ -177,7 +179,7 @@ def _boundaries(unit: str, type: ColumnType) -> Callable[[Values], Values]:
 
 def is_shift(left: ColumnType, right: ColumnType) -> bool:
     """Returns whether the operands are for `shift`: one is a date or a timestamp."""
-    times = ("DATE", "TIMESTAMP")
+    times = ("DATE", "TIMESTAMP", _ZONED)
     return left.sql in times or right.sql in times
 
 
@@ -190,8 +192,11 @@ def shift(
         return binary(left, right, output, lambda a, b: within_limit(a) - within_limit(b))
     if kinds == ("TIMESTAMP", "-", "TIMESTAMP"):
         return binary(left, right, output, _elapsed)
-    if sign == "+" and left.type.sql not in ("DATE", "TIMESTAMP"):
+    if sign == "+" and left.type.sql not in ("DATE", "TIMESTAMP", _ZONED):
         left, right = right, left
+    if left.type.sql == _ZONED and _is_below_days(right):
+        factor = 1 if sign == "+" else -1
+        return binary(left, right, output, lambda a, b: _add_interval(a, b, factor))
     if left.type.sql == "DATE" and right.type.is_integer and right.type.dtype != WIDE:
         return binary(left, right, output, _add_days if sign == "+" else _subtract_days)
     if left.type.sql in ("DATE", "TIMESTAMP") and right.type.sql == "INTERVAL":
@@ -199,6 +204,14 @@ def shift(
         factor = 1 if sign == "+" else -1
         return binary(times, right, output, lambda a, b: _add_interval(a, b, factor))
     raise NotListedError(f"{left.type} {sign} {right.type}")
+
+
+def _is_below_days(operand: Operand) -> bool:
+    """Returns whether an operand is an interval that no time zone gives another length."""
+    constant = operand.constant
+    if operand.type.sql != "INTERVAL" or not isinstance(constant, FixedColumn):
+        return False
+    return constant.valid is None and not constant.values["lo"].any()
 
 
 def _add_days(days: Values, count: Values) -> Values:

@@ -27,6 +27,7 @@ from ivm.sql.statements.nodes import (
     Statement,
     TransactionControl,
 )
+from ivm.sql.statements.retention import begins_retention, set_retention, with_retention
 from ivm.sql.statements.sinks import change_sink, create_sink
 from ivm.sql.statements.sources import (
     alter_source,
@@ -202,7 +203,9 @@ def _explain(source: SourceText, reader: Reader) -> Statement:
         return Dml(source.text, source.offset, "other", None)
     if analyze and isinstance(inner, Ddl):
         return dataclasses.replace(inner, text=source.text, offset=source.offset)
-    return _query(source, "explain")
+    shown = inner if isinstance(inner, Query) and not analyze else None
+    change = inner if isinstance(inner, Dml) else None
+    return Query(source.text, source.offset, "explain", shown or change)
 
 
 def _explain_options(reader: Reader) -> tuple[bool, str]:
@@ -240,7 +243,8 @@ def _create(source: SourceText, reader: Reader) -> Statement:
         way = "run the change first, as a statement of its own"
         reason = f"CREATE … AS with an INSERT, UPDATE, DELETE or MERGE inside: {way}"
         raise UnsupportedError(reason, source.offset)
-    return create(reader, source.text, source.offset)
+    text, retention = with_retention(source, reader)
+    return dataclasses.replace(create(reader, text, source.offset), retention=retention)
 
 
 def _drop(source: SourceText, reader: Reader) -> Statement:
@@ -263,6 +267,8 @@ def _alter(source: SourceText, reader: Reader) -> Statement:
         return alter_source(source, reader)
     if begins_set(reader):
         return set_history(source, reader)
+    if begins_retention(reader):
+        return set_retention(source, reader)
     return alter(reader, source.text, source.offset)
 
 

@@ -6,9 +6,11 @@ wrote it, without the closing semicolon; no statement is rendered back from a tr
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.values_list import LiteralRows
 
 Name: TypeAlias = tuple[str, ...]
@@ -37,6 +39,7 @@ class CreateView(Statement):
         query_offset: the query's offset in `text`.
         columns: the view's column names, empty if the view has the query's names.
         backfill: who fills it first: "duckdb", "spark" or "auto".
+        tick: of the clock that it reads, in microseconds; None for the usual one.
     """
 
     name: Name
@@ -46,6 +49,7 @@ class CreateView(Statement):
     replace: bool
     if_not_exists: bool
     backfill: str = "auto"
+    tick: int | None = None
 
 
 @dataclass(frozen=True)
@@ -206,6 +210,33 @@ class SetHistory(Statement):
     options: tuple[tuple[str, str], ...]
 
 
+class Retention(NamedTuple):
+    """How long a table keeps its rows.
+
+    Attributes:
+        retain: the length of time, as DuckDB writes an INTERVAL.
+        by: the column that tells a row's time, as written.
+    """
+
+    retain: str
+    by: str
+
+
+@dataclass(frozen=True)
+class SetRetention(Statement):
+    """ALTER TABLE [IF EXISTS] name SET (retain = …[, retain_by = column]) | RESET (retain).
+
+    Attributes:
+        retain: the length of time, as DuckDB writes an INTERVAL; None if all rows are to stay.
+        by: the column that tells a row's time; None for the one that did.
+    """
+
+    name: Name
+    retain: str | None
+    by: str | None
+    if_exists: bool
+
+
 @dataclass(frozen=True)
 class Dml(Statement):
     """A statement that changes rows.
@@ -234,33 +265,98 @@ class Dml(Statement):
 
 
 @dataclass(frozen=True)
+class Conflict:
+    """What an INSERT does where a key is stored already.
+
+    Attributes:
+        target: the columns after ON CONFLICT, None without; `sets` and `where` are of DO UPDATE.
+        sets: a column and its expression each; empty for DO NOTHING.
+        where: which rows are updated; None for all.
+        replaces: INSERT OR REPLACE: the other columns that are named get their new values.
+    """
+
+    target: tuple[str, ...] | None = None
+    sets: tuple[tuple[str, Expression], ...] = ()
+    where: Expression | None = None
+    replaces: bool = False
+
+
+@dataclass(frozen=True)
 class Insert(Dml):
     """INSERT INTO table [(columns)] VALUES of literals and parameters alone: the fast path.
 
     Attributes:
         columns: the columns named, or None for all.
         rows: the cells as SQL texts, not yet values.
+        conflict: of INSERT OR REPLACE, OR IGNORE and ON CONFLICT.
+        returned: the list after RETURNING, "" without.
     """
 
     columns: tuple[str, ...] | None = None
     rows: LiteralRows = field(default=LiteralRows((), 0))
+    conflict: Conflict | None = None
+    returned: str = ""
+
+    @functools.cached_property
+    def parameters(self) -> frozenset[int | str]:
+        """The distinct parameters."""
+        used = [expression.parameters for expression in self.expressions]
+        return self.rows.parameters.union(*used)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The expressions of DO UPDATE."""
+        if self.conflict is None:
+            return ()
+        sets = tuple([expression for _, expression in self.conflict.sets])
+        return sets if self.conflict.where is None else (*sets, self.conflict.where)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`column = value` or `column IN (value, …)` of a WHERE clause.
+
+    Attributes:
+        values: literals or parameters, one column of them.
+        condition: the same as an expression.
+    """
+
+    column: str
+    values: LiteralRows
+    condition: Expression
 
 
 @dataclass(frozen=True)
 class KeyedChange(Dml):
-    """UPDATE … SET … WHERE key = value, or DELETE … WHERE key = value: the fast path.
+    """UPDATE … SET … or DELETE, WHERE column = value or IN [AND …]: the fast path, by an index.
 
     Attributes:
-        columns: the columns set to literals or parameters, then the columns of the WHERE clause.
+        columns: the columns set to literals or parameters.
         rows: their cells, in one row.
-        keys: how many of the columns are in the WHERE clause.
         computed: the columns set to other expressions, each with its expression.
+        comparisons: of the WHERE clause, at least one.
+        conditions: the other ones that AND connects with them.
+        returned: the list after RETURNING, "" without.
     """
 
     columns: tuple[str, ...] = ()
     rows: LiteralRows = field(default=LiteralRows((), 0))
-    keys: int = 0
-    computed: tuple[tuple[str, str], ...] = ()
+    computed: tuple[tuple[str, Expression], ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    conditions: tuple[Expression, ...] = ()
+    returned: str = ""
+
+    @functools.cached_property
+    def parameters(self) -> frozenset[int | str]:
+        """The distinct parameters."""
+        compared = [comparison.condition for comparison in self.comparisons]
+        used = [expression.parameters for expression in (*self.expressions, *compared)]
+        return self.rows.parameters.union(*used)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The expressions of SET and of the conditions."""
+        return (*[expression for _, expression in self.computed], *self.conditions)
 
 
 @dataclass(frozen=True)
@@ -274,6 +370,7 @@ class Ddl(Statement):
             "database", "variable", "secret", …; "" if the action needs none.
         names: the objects named (several in one DROP), possibly empty.
         on: the table of an index or trigger, else None.
+        retention: of the table created; it is not in the text.
     """
 
     action: str
@@ -284,6 +381,7 @@ class Ddl(Statement):
     replace: bool = False
     if_exists: bool = False
     temporary: bool = False
+    retention: Retention | None = None
 
     @property
     def name(self) -> Name | None:
@@ -297,9 +395,11 @@ class Query(Statement):
 
     Attributes:
         kind: its first word, lower case: "select", "from", "with", "explain", "copy" (TO), ….
+        explained: the query or change that EXPLAIN explains without running it.
     """
 
     kind: str
+    explained: Query | Dml | None = None
 
 
 @dataclass(frozen=True)

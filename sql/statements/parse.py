@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 
 import duckdb
 
+from ivm.sql.statements import values_list
 from ivm.sql.statements.classify import classify
 from ivm.sql.statements.hints import hint
 from ivm.sql.statements.nodes import (
@@ -37,6 +38,7 @@ from ivm.sql.statements.nodes import (
     Query,
     RefreshView,
     SetHistory,
+    SetRetention,
     ShowSinks,
     ShowSources,
     ShowViews,
@@ -70,6 +72,7 @@ __all__ = [
     "Query",
     "RefreshView",
     "SetHistory",
+    "SetRetention",
     "ShowSinks",
     "ShowSources",
     "ShowViews",
@@ -130,13 +133,31 @@ def _bulk_insert(script: str) -> Insert | None:
     head = Reader(tokens(script[:_HEAD_LENGTH]))
     if head.peek() != "INSERT":
         return None
-    end = len(script.rstrip(" \t\r\n;"))
-    last = Token("", script[end - 1 : end], end - 1)  # shows `classify` where the text ends
     values = next((i for i, t in enumerate(head.tokens) if t.word == "VALUES"), None)
-    if values is None:
+    found = None if values is None else values_list.ends(script, head.tokens[values].end)
+    if values is None or found is None:
         return None
-    statement = classify(script, [*head.tokens[: values + 1], last])
-    return statement if isinstance(statement, Insert) else None
+    first, end = found
+    last = Token("", ")", end - 1)  # shows `classify` where the list ends
+    tail = script[end:].rstrip(" \t\r\n;")
+    if len(tail) > _HEAD_LENGTH:
+        return None
+    clauses = [token._replace(start=token.start + end) for token in tokens(tail)]
+    if any(token.word == ";" for token in clauses):
+        return None
+    statement = classify(script, [*head.tokens[: values + 1], last, *clauses])
+    if not isinstance(statement, Insert):
+        return None
+    return statement if not clauses or _parses(script[:first] + " " + tail) else None
+
+
+def _parses(text: str) -> bool:
+    """Returns whether DuckDB's parser accepts a text."""
+    try:
+        with _scratch.borrow() as parser:
+            return bool(parser.extract_statements(text))
+    except duckdb.Error:
+        return False  # the whole text is parsed, for an error at the right place
 
 
 def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
@@ -156,7 +177,7 @@ def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
 _OWN = (
     *(DropView, ExplainView, VerifyView, RefreshView, ShowViews, Subscribe, Insert),
     *(CreateSource, ChangeSource, ShowSources, CreateSink, ChangeSink, ShowSinks),
-    *(CreateHistory, SetHistory),
+    *(CreateHistory, SetHistory, SetRetention),
 )
 
 
@@ -165,7 +186,7 @@ _scratch = Scratch("SET errors_as_json = true")
 
 def _check(script: str, statement: Statement) -> None:
     """Raises SqlError if DuckDB's parser refuses a statement, before any of the script is run."""
-    if isinstance(statement, _OWN):
+    if isinstance(statement, _OWN) and not _has_clauses(statement):
         return
     text, offset = statement.text, statement.offset
     if isinstance(statement, CreateView):
@@ -178,6 +199,11 @@ def _check(script: str, statement: Statement) -> None:
     if isinstance(statement, CreateView) and found[0].type.name not in ("SELECT", "MULTI"):
         reason = f"a materialized view needs a SELECT, not {found[0].type.name}"
         raise SqlError(f"syntax error: {reason}", offset)
+
+
+def _has_clauses(statement: Statement) -> bool:
+    """Returns whether it is an INSERT with more than a VALUES list, which is read completely."""
+    return isinstance(statement, Insert) and (statement.on_conflict or statement.returning)
 
 
 def _sql_error(script: str, text: str, offset: int, message: str) -> SqlError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -45,6 +46,12 @@ class LiteralRows:
     parameters: frozenset[int | str] = frozenset()
 
 
+def only(rows: LiteralRows, columns: Sequence[int]) -> LiteralRows:
+    """Some columns of literals."""
+    cells, starts = [rows.cells[i] for i in columns], [rows.starts[i] for i in columns]
+    return LiteralRows(tuple(cells), rows.count, tuple(starts), (None,) * len(columns))
+
+
 def scan(text: str, begin: int, end: int) -> LiteralRows | None:
     """Reads the rows of a VALUES list.
 
@@ -68,6 +75,22 @@ def scan(text: str, begin: int, end: int) -> LiteralRows | None:
     if sum(map(len, matched)) != end - first.end():  # findall skipped text between two rows
         return None
     return _literal_rows(tuple([(a, *b) for a, b in zip(row, rest, strict=True)]))
+
+
+def ends(text: str, begin: int) -> tuple[int, int] | None:
+    """The offsets after the first and after the last row of a VALUES list that begins at `begin`.
+
+    None if its first row is none that `scan` reads; rows behind one that is none do not count.
+    """
+    first = _FIRST_CELLS.match(text, begin)
+    width = 0 if first is None else len(_ONE_CELL.findall(text, begin, first.end()))
+    if first is None or width > _MOST_COLUMNS:
+        return None
+    end = first.end()
+    pattern = _row_pattern(width)
+    while row := pattern.match(text, end):
+        end = row.end()
+    return first.end(), end
 
 
 @functools.lru_cache(maxsize=64)

@@ -5,11 +5,18 @@ Invariant: the view's query is the user's text, verbatim, but for WITH TIES (see
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from ivm.sql.statements.durations import duration
 from ivm.sql.statements.nodes import CreateView, DropView, RefreshView, Subscribe, VerifyView
 from ivm.sql.statements.tokens import Reader, SourceText
 from ivm.sql.statements.with_ties import without_ties_clause
 from ivm.storage.errors import UnsupportedError
 
+LEAST_TICK = 10_000
+"""The microseconds between two ticks, each of which is a commit."""
+_DAY = 86_400_000_000
 FILLERS = ("duckdb", "spark", "auto")
 """Who can fill a view first."""
 
@@ -19,7 +26,7 @@ def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name()
     columns = reader.columns() if reader.peek() == "(" else ()
-    backfill = _backfill(reader) if reader.accept("WITH") else "auto"
+    options = _options(reader) if reader.accept("WITH") else {}
     reader.expect("AS")
     if reader.done:
         raise reader.error("expected the view's query")
@@ -27,18 +34,46 @@ def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView
     query, ahead = without_ties_clause(source.text[begin:], source.offset + begin)
     begin -= ahead
     flags = begin, replace, if_not_exists
-    return CreateView(source.text, source.offset, name, columns, query, *flags, backfill)
+    return CreateView(source.text, source.offset, name, columns, query, *flags, **options)
+
+
+def _options(reader: Reader) -> dict[str, Any]:
+    """Reads `(backfill = 'spark', tick = '1 minute')`, after WITH."""
+    found: dict[str, Any] = {}
+    reader.expect("(")
+    while True:
+        name = "" if reader.done else reader.tokens[reader.at].text.lower()
+        if name not in _OPTIONS or name in found:
+            raise reader.error("a view's options are backfill and tick, each once")
+        reader.at += 1
+        reader.expect("=")
+        found[name] = _OPTIONS[name](reader)
+        if not reader.accept(","):
+            break
+    reader.expect(")")
+    return found
 
 
 def _backfill(reader: Reader) -> str:
-    """Reads `(backfill = 'spark')`, after WITH."""
-    reader.expect("(", "BACKFILL", "=")
     value = reader.tokens[reader.at].text.lower() if not reader.done else ""
     if value.strip("'") not in FILLERS:
         raise reader.error(f"backfill is {', '.join(map(repr, FILLERS))}")
     reader.at += 1
-    reader.expect(")")
     return value.strip("'")
+
+
+def _tick(reader: Reader) -> int:
+    """The microseconds of a tick."""
+    begin = reader.at
+    found = duration(reader)
+    micros = found.days * _DAY + found.micros
+    if found.months or micros < LEAST_TICK:
+        reader.at = begin
+        raise reader.error("a tick takes 10 milliseconds at least, and no months")
+    return micros
+
+
+_OPTIONS: dict[str, Callable[[Reader], Any]] = {"backfill": _backfill, "tick": _tick}
 
 
 def drop_view(source: SourceText, reader: Reader) -> DropView:

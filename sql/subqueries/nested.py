@@ -11,13 +11,17 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ivm.sql.plan.nodes import NotIncremental, Plan, types, width
+from ivm.sql.plan.expressions import cast, column
+from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Scan, types, width
+from ivm.sql.resolve.clock import AGE, CLOCK, TELLERS, Told
 from ivm.sql.resolve.context import BindQuery, Context, Nested
 from ivm.sql.resolve.scope import Scope
 from ivm.sql.subqueries.array import gathered
 from ivm.sql.subqueries.endless_recursion import refuse_endless
 from ivm.sql.subqueries.outer import Outer
 from ivm.sql.subqueries.parameters import reference
+from ivm.sql.subqueries.single_row import only_row
+from ivm.storage.identifiers import path_of
 from ivm.storage.values.types import type_of
 
 _MARK = "_ivm_nested"
@@ -81,6 +85,21 @@ class Nesting:
 
         return tree.transform(swap, copy=False), found
 
+    def told(self, told: Told) -> exp.Expr:
+        """What a function tells of the time: the value of a query of the clock, one per column."""
+        context = self.context
+        if context.tick is None:
+            raise NotIncremental("a function of the time where no clock was found")
+        if hidden := context.functions.hiding.intersection((*TELLERS, AGE, "ago")):
+            raise NotIncremental(f"the time, beside a macro named {min(hidden)}")
+        number = context.told.get(told.column)
+        if number is None:
+            number = context.told[told.column] = next(context.numbers)
+            context.nested[number] = Nested(_clock_row(told.column, context), None, 0, scalar=True)
+        type = types(context.nested[number].plan)[0]
+        value = reference(number, [], type)
+        return value if told.type is None else cast(value, type_of(told.type))
+
     def completed(
         self,
         tree: exp.Expr,
@@ -127,6 +146,18 @@ class Nesting:
         self.context.nested[number] = nested
         type = types(plan)[0] if found.scalar else type_of("BOOLEAN")
         return reference(number, [*operands, *outer.arguments], type)
+
+
+def _clock_row(name: str, context: Context) -> Plan:
+    """A plan of one row and column: a column of the clock's row for the query's ticks."""
+    relation = context.catalog.resolve(path_of(CLOCK))
+    schema = None if relation is None else context.catalog.schema(relation)
+    if relation is None or schema is None:
+        raise NotIncremental("a function of the time before the clock was made")
+    columns = tuple([i for i, (known, _) in enumerate(schema) if known in ("tick", name)])
+    scan = Scan(relation, columns, tuple([schema[i] for i in columns]))
+    row = exp.EQ(this=column(0), expression=exp.Literal.number(context.tick))
+    return only_row(context.narrow(Filter(scan, row), [1]), context)
 
 
 def _marks(tree: exp.Expr) -> list[exp.Anonymous]:

@@ -19,15 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.arrangement.layout import Layout
-from ivm.storage.arrangement.run import Run, pack_run, parts_of
+from ivm.storage.arrangement.run import STRETCH, Order, Run, in_order, pack_run, parts_of
 from ivm.storage.values.column import (
     AnyCodes,
     Column,
     FixedColumn,
     Indexes,
     concat,
-    empty_column,
+    concat_released,
     join_arrays,
+    join_released,
 )
 from ivm.storage.values.compare_rows import compare_rows, lower_bounds
 from ivm.storage.values.consolidate import distinct_rows, opposed
@@ -55,48 +56,33 @@ def build_run(layout: Layout, batch: ZSet, codes: KeyCodes | None = None) -> Run
 
 
 def build_large_run(
-    layout: Layout, batches: list[ZSet], known: Sequence[AnyCodes] | None = None
+    layout: Layout, batches: list[ZSet], known: list[AnyCodes] | None = None
 ) -> Run:
-    """The run of many batches' rows, which are taken over: the list is empty afterwards.
+    """The run of many batches' rows, which are taken over: the lists are empty afterwards.
 
-    About one column stands in memory twice at a time.
+    At most one column stands in memory twice at a time.
 
     Args:
         layout: of the run.
         batches: at least one.
         known: the search codes of each, if they are known.
     """
-    weights = [b.weights for b in batches if not (b.weights == 1).all()]
-    merged = join_arrays([b.weights for b in batches]) if weights else None
+    ones = all((b.weights == 1).all() for b in batches)
+    weights = None if ones else join_arrays([b.weights for b in batches])
     if known is None and not layout.native:
         known = [layout.search_codes(layout.key_columns(b.columns)) for b in batches]
     parts = [list(pieces) for pieces in zip(*[b.columns for b in batches], strict=True)]
     batches.clear()
     if layout.native:  # the codes are the key column
-        key = concat(parts[layout.key[0]])
-        parts[layout.key[0]][:] = [key]
+        key = concat_released(parts[layout.key[0]])
+        parts[layout.key[0]].append(key)
         codes = layout.search_codes([key])
     else:
         assert known is not None
-        codes = join_arrays(known)
-        del known
+        codes = join_released(known)
     if layout.order:
-        return _packed_in_order(layout, codes, parts, merged)
-    return _cancelled(layout, codes, parts, merged, _sorted(codes))
-
-
-def stacked(layout: Layout, runs: list[Run]) -> Run:
-    """One run of runs that ascend and have no code in common; they are taken over, see above."""
-    runs[:] = [run for run in runs if len(run)]
-    if len(runs) == 1:
-        return runs.pop()
-    parts = parts_of(runs) if runs else [[empty_column(type)] for type in layout.types]
-    codes = np.zeros(0, np.int64)
-    if not layout.native and runs:
-        codes = join_arrays([run.codes for run in runs])
-    weights = _weights(runs) if runs else None
-    runs.clear()
-    return pack_run(layout, codes, parts, None, weights)
+        return _packed_in_order(layout, codes, parts, weights)
+    return _cancelled(layout, codes, parts, weights, _sorted(codes))
 
 
 def merge_runs(layout: Layout, runs: Sequence[Run]) -> Run:
@@ -124,11 +110,12 @@ def _written_out(runs: Sequence[Run]) -> Weights:
     return join_arrays(ones)
 
 
-def _sorted(codes: AnyCodes) -> Indexes | None:
+def _sorted(codes: AnyCodes) -> Order | None:
     """The order of the codes, None when they ascend."""
     if bool((codes[1:] >= codes[:-1]).all()):
         return None
-    return order_of(codes)
+    order = order_of(codes)
+    return order.astype(np.uint32) if STRETCH <= len(order) < 1 << 32 else order
 
 
 def _cancelled(
@@ -136,18 +123,18 @@ def _cancelled(
     codes: AnyCodes,
     parts: list[list[Column]],
     weights: Weights | None,
-    order: Indexes | None,
+    order: Order | None,
 ) -> Run:
     """The run of the rows in the given order; weights None are all 1. Empties `parts`."""
     if weights is not None and order is not None:
-        weights = weights[order]
+        weights = in_order(weights, order)
     if weights is None and not layout.key_is_row:
         return pack_run(layout, codes, parts, order, None)
-    ordered = codes if order is None else codes[order]
+    ordered = codes if order is None else in_order(codes, order)
     positions = _repeated(ordered)
     if len(positions):
         weights = np.ones(len(codes), np.int64) if weights is None else weights.copy()
-        rows = positions if order is None else order[positions]
+        rows = positions if order is None else order[positions].astype(np.int64, copy=False)
         columns = [concat(pieces).take(rows) for pieces in parts]
         if not layout.key_is_row:
             positions, columns = _opposed(layout, ordered, weights, positions, columns)
@@ -210,7 +197,7 @@ def _packed_in_order(
 ) -> Run:
     """As `_cancelled`, for an ordered layout."""
     for pieces in parts:
-        pieces[:] = [concat(pieces)]
+        pieces.append(concat_released(pieces))
     order, begins = sort_rows(codes, [column for (column,) in parts], layout.terms)
     if len(begins) == len(order):
         weights = None if weights is None else weights[order]

@@ -1,9 +1,8 @@
 """Builds the run of rows that come batch by batch.
 
 Law: the run is that of the batches' sum, in whatever order they come. While they come sorted by key
-code, each stretch of them becomes a part of the run at once, so that one stretch is held beside the
-run, and in the end about one column twice. Rows that come otherwise are kept until the end, and
-sorted together.
+code, each stretch of them is appended to the run at once, so that one stretch is held beside it.
+Rows that come otherwise are kept until the end, and sorted together.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ivm.storage.arrangement.build import build_large_run, stacked
+from ivm.storage.arrangement.build import build_large_run
 from ivm.storage.arrangement.layout import Layout
-from ivm.storage.arrangement.run import Run
+from ivm.storage.arrangement.run import STRETCH, Run
 from ivm.storage.values.column import AnyCodes, Column, DictionaryColumn, FixedColumn, concat
-from ivm.storage.values.zset import ZSet, all_ones
+from ivm.storage.values.growing_column import GrowingColumn, grown
+from ivm.storage.values.zset import Weights, ZSet, all_ones
 
-STRETCH = 1 << 22
-"""The rows of a part: its columns are so large that their memory is given back to the system."""
 _ONE = np.ones(1, np.int64)
 
 
@@ -35,7 +33,7 @@ class RunBuilder:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._parts: list[Run] = []  # ascending, no two with a code in common
+        self._closed = _Closed(layout)
         self._open: list[ZSet] = []  # rows of the next part: of their last code more may come
         self._codes: list[AnyCodes] = []  # theirs
         self._joined = self._loose = 0  # batches that were joined, rows of those that were not
@@ -84,17 +82,50 @@ class RunBuilder:
 
     def _close(self) -> None:
         if self._open:
-            self._parts.append(build_large_run(self._layout, self._open, self._codes))
+            self._closed.append(build_large_run(self._layout, self._open, self._codes))
         self._open, self._codes = [], []
 
     def run(self) -> Run:
         """The run; the builder is of no use afterwards."""
         if self.ascends:
             self._close()
-            return stacked(self._layout, self._parts)
-        batches = [part.slice(0, len(part)) for part in self._parts] + self._open
-        self._parts, self._open, self._codes = [], [], []
+            return self._closed.run()
+        closed = self._closed.run()
+        batches = [closed.slice(0, len(closed)), *self._open] if len(closed) else self._open
+        del closed  # nobody else may hold the rows
+        self._open, self._codes = [], []
         return build_large_run(self._layout, batches)
+
+
+class _Closed:
+    """The run of parts of which each follows the last, and no two have a code in common."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._columns = [GrowingColumn(type) for type in layout.types]
+        self._codes: AnyCodes | None = None  # where they are not the key column
+        self._weights: Weights | None = None
+        self._count = 0
+
+    def append(self, part: Run) -> None:
+        """Appends a part."""
+        for column, piece in zip(self._columns, part.columns, strict=True):
+            column.append(piece)
+        if not self._layout.native:
+            self._codes = grown(self._codes, part.codes)
+        if self._weights is None and part.weights is not None:
+            self._weights = np.ones(self._count, np.int64)
+        if self._weights is not None:
+            self._weights = grown(self._weights, part.weights_of(np.arange(len(part))))
+        self._count += len(part)
+
+    def run(self) -> Run:
+        """The run; this object is of no use afterwards."""
+        columns = tuple([column.column() for column in self._columns])
+        codes = self._codes if self._codes is not None else np.zeros(0, np.int64)
+        if self._layout.native:
+            codes = self._layout.search_codes(self._layout.key_columns(columns))
+        return Run(codes, columns, self._weights)
 
 
 def _together(batches: Sequence[ZSet]) -> ZSet:

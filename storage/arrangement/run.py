@@ -9,7 +9,7 @@ that are the key column itself share its memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,16 @@ from ivm.storage.arrangement.bucket_index import BucketIndex
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.max_tree import MaxTree
 from ivm.storage.values import thresholds
-from ivm.storage.values.column import Column, FixedColumn, Indexes, concat
+from ivm.storage.values.column import Column, FixedColumn, Indexes, concat_released
 from ivm.storage.values.ranges import expand
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import Weights, ZSet, ones
 
 SHORT_ROWS = 1 << 16
+STRETCH = 1 << 22
+"""Rows of many: columns so long have memory of their own, given back to the system by itself."""
+Order: TypeAlias = Indexes | npt.NDArray[np.uint32]
+"""Positions of rows; those of very many rows are short numbers, half as long."""
 
 _RARE = 16  # rows a probe from which a short run needs no bucket index, either
 _PAID = 256  # rows of a long run per probe so far, from which its bucket index would not pay
@@ -208,7 +212,7 @@ def pack_run(
     layout: Layout,
     codes: npt.NDArray[Any],
     parts: list[list[Column]],
-    order: Indexes | None,
+    order: Order | None,
     weights: Weights | None,
 ) -> Run:
     """A run of chosen rows; those of weight zero are left out.
@@ -216,8 +220,8 @@ def pack_run(
     Args:
         layout: of the run.
         codes: search codes of all rows.
-        parts: all rows, each column in one or more pieces; the pieces are released one column
-            after the other, so that about one column is in memory twice.
+        parts: all rows, each column in one or more pieces; they are released one after the other,
+            so that at most one column is in memory twice.
         order: the run's rows, in its order; None for all as they stand.
         weights: their weights in that order; None for all ones.
     """
@@ -226,18 +230,35 @@ def pack_run(
         order, weights = live if order is None else order[live], weights[live]
     if weights is not None and (weights == 1).all():
         weights = None
-    taken = [_gathered(pieces, order) for pieces in parts]
+    # Where the key column is the codes, which the callers hold, it comes last.
+    last = layout.key[0]
+    columns = {i: _gathered(parts[i], order) for i in sorted(range(len(parts)), key=last.__eq__)}
+    taken = [columns[i] for i in range(len(parts))]
     if layout.native:
-        codes = taken[layout.key[0]].values  # type: ignore[union-attr]
+        codes = taken[last].values  # type: ignore[union-attr]
     elif order is not None:
-        codes = codes[order]
+        codes = in_order(codes, order)
     return Run(codes, tuple(taken), weights)
 
 
-def _gathered(pieces: list[Column], order: Indexes | None) -> Column:
-    column = concat(pieces)
-    pieces.clear()
-    return column if order is None else column.take(order)
+def _gathered(pieces: list[Column], order: Order | None) -> Column:
+    column = concat_released(pieces)
+    if order is None:
+        return column
+    if isinstance(column, FixedColumn):
+        valid = None if column.valid is None else in_order(column.valid, order)
+        return FixedColumn(in_order(column.values, order), valid)
+    return column.take(order.astype(np.int64, copy=False))
+
+
+def in_order(values: npt.NDArray[Any], order: Order) -> npt.NDArray[Any]:
+    """The values in an order; of a long one numpy gets a stretch at a time, as it widens it."""
+    if order.dtype == np.int64:
+        return values[order]
+    found = np.empty(len(order), values.dtype)
+    for start in range(0, len(order), STRETCH):
+        found[start : start + STRETCH] = values[order[start : start + STRETCH]]
+    return found
 
 
 def parts_of(runs: Sequence[Run]) -> list[list[Column]]:

@@ -232,6 +232,38 @@ def concat(columns: Sequence[Column]) -> Column:
     return FixedColumn(values)
 
 
+def join_released(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Concatenates arrays of a list that is emptied: each is released once it is copied.
+
+    Memory that is not yet written to is not there, so no more than one array is there twice.
+    """
+    joined, stop = np.empty(sum([len(array) for array in arrays]), arrays[0].dtype), 0
+    arrays.reverse()
+    while arrays:
+        array = arrays.pop()
+        start, stop = stop, stop + len(array)
+        joined[start:stop] = array
+    return joined
+
+
+def concat_released(columns: list[Column]) -> Column:
+    """As `concat`, of a list that is emptied: fixed-width pieces are released one by one."""
+    if len(columns) == 1:
+        return columns.pop()
+    if all(isinstance(c, DictionaryColumn) for c in columns):
+        codes = [c.codes for c in columns]  # type: ignore[union-attr]
+        columns.clear()
+        return DictionaryColumn(join_released(codes))
+    if isinstance(columns[0], FixedColumn):
+        valid = [not_null(c) for c in columns] if any(c.valid is not None for c in columns) else []
+        values = [c.values for c in columns]  # type: ignore[union-attr]
+        columns.clear()
+        return FixedColumn(join_released(values), join_released(valid) if valid else None)
+    joined = concat(columns)
+    columns.clear()
+    return joined
+
+
 def concat_ranges(ranges: Sequence[tuple[Column, int, int]]) -> Column:
     """One column of ranges of rows of the given ones, all of one type (at least one)."""
     first, begin, end = ranges[0]

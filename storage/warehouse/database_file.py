@@ -101,7 +101,7 @@ class DatabaseFile:
     def _connect(self, memory_limit: int, threads: int | None) -> duckdb.DuckDBPyConnection:
         config: dict[str, str | bool | int | float | list[str]] = {
             "arrow_lossless_conversion": "true",
-            "python_enable_replacements": "false",  # it would find the variables of our frames
+            "python_enable_replacements": False,  # they would find the variables of our frames
             "memory_limit": f"{memory_limit // 1024}KiB",
             "wal_autocheckpoint": "1TB",
         }

@@ -24,6 +24,8 @@ from ivm.storage.warehouse.carried import carried
 
 Cursor = duckdb.DuckDBPyConnection
 
+_POLICY = "SET current_transaction_invalidation_policy = "
+
 
 def run(cursor: Cursor, sql: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> None:
     """Runs a statement to its end and drops its result."""
@@ -54,6 +56,16 @@ def chunks(cursor: Cursor, sql: str, schema: Schema, size: int = 1 << 20) -> Ite
         for batch in carried(cursor.sql(sql)).to_arrow_reader(size):
             yield from_arrow(batch, schema).dictionary_encoded()
             check()
+
+
+@contextlib.contextmanager
+def lenient(cursor: Cursor) -> Iterator[None]:
+    """Lets the cursor's transaction survive statements in the block that do not parse or bind."""
+    run(cursor, f"{_POLICY}'SYNTACTIC_ERRORS_DO_NOT_INVALIDATE'")
+    try:
+        yield
+    finally:
+        run(cursor, f"{_POLICY}'STANDARD_POLICY'")
 
 
 def describe(cursor: Cursor, query: str) -> Schema:

@@ -6,7 +6,7 @@ tables it describes. Epochs are appended, never updated; the highest one counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -45,6 +45,12 @@ STREAM_TABLES = {
 """The columns of the tables in `_ivm` that change with the user's, epoch by epoch. The first event
 ingested, or the first source or sink created, has them made."""
 
+CLOCK_TABLES = {
+    "clock": "(tick BIGINT PRIMARY KEY, now TIMESTAMPTZ NOT NULL, local TIMESTAMP NOT NULL, "
+    "today DATE NOT NULL, midnight TIMESTAMP NOT NULL, local_midnight TIMESTAMPTZ NOT NULL)",
+}
+"""The same for the time; the first view that reads it has them made."""
+
 OLDER_STREAM_TABLES = {
     "positions": """SELECT source, "table", position, '' FROM _ivm.positions""",
     "dead_letters": 'SELECT source, "table", "table", position, event, time, reason, payload '
@@ -65,6 +71,8 @@ from them in its last bits until the circuit rewrites it; the rows of the last r
 may be out of date; or rows that changes have passed by, since the view fails on one of them."""
 _OLD_STATES: dict[str | None, State] = {None: "exact", "unsettled": "needs_rewrite"}
 """The words of format 1, where they were others."""
+_TICK = "tick: "
+"""Stands before a view's name in the key of `_ivm.meta` under which its tick is."""
 _BROKEN = "broken: "
 """Stands before the reason in the state of a broken view."""
 
@@ -79,6 +87,7 @@ class StoredView:
         columns: the column names given at creation; empty for the query's own.
         state: of its rows.
         reason: why it is broken, if it is.
+        tick: of the clock that it reads, in microseconds; None if it reads none.
     """
 
     name: str
@@ -86,6 +95,7 @@ class StoredView:
     columns: tuple[str, ...] = ()
     state: State = "exact"
     reason: str | None = None
+    tick: int | None = None
 
 
 def create_schema(cursor: Cursor, database_id: str) -> None:
@@ -164,10 +174,17 @@ def load_views(cursor: Cursor) -> list[StoredView]:
     """All views in the order of their creation, from records of any format."""
     views = "_ivm.views AS v(name, query, columns, state, number)"
     found = rows(cursor, f"SELECT name, query, columns, state FROM {views} ORDER BY number")
+    ticks = read_ticks(rows(cursor, "SELECT key, value FROM _ivm.meta"))
     return [
-        StoredView(name, query, tuple(names), *read_state(state))
+        StoredView(name, query, tuple(names), *read_state(state), ticks.get(name))
         for name, query, names, state in found
     ]
+
+
+def read_ticks(meta: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """The ticks that views read, by their names, of the rows of `_ivm.meta`."""
+    found = [(key, value) for key, value in meta if key.startswith(_TICK)]
+    return {key.removeprefix(_TICK): int(value) for key, value in found}
 
 
 def read_state(stored: str | None) -> tuple[State, str | None]:
@@ -184,6 +201,9 @@ def save_view(cursor: Cursor, view: StoredView) -> None:
     kept = rows(cursor, "DELETE FROM _ivm.views WHERE name = $1 RETURNING number", [view.name])
     number = kept[0][0] if kept else _last_number(cursor) + 1
     run(cursor, "INSERT INTO _ivm.views VALUES ($1, $2, $3, $4, $5)", [*values, number])
+    run(cursor, "DELETE FROM _ivm.meta WHERE key = $1", [_TICK + view.name])
+    if view.tick is not None:
+        run(cursor, "INSERT INTO _ivm.meta VALUES ($1, $2)", [_TICK + view.name, str(view.tick)])
 
 
 def _last_number(cursor: Cursor) -> int:
@@ -193,6 +213,7 @@ def _last_number(cursor: Cursor) -> int:
 def delete_view(cursor: Cursor, name: str) -> None:
     """Removes a view and its epochs."""
     run(cursor, "DELETE FROM _ivm.views WHERE name = $1", [name])
+    run(cursor, "DELETE FROM _ivm.meta WHERE key = $1", [_TICK + name])
     run(cursor, "DELETE FROM _ivm.epochs WHERE relation = $1", [name])
 
 

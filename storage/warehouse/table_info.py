@@ -17,7 +17,7 @@ from ivm.storage.values.types import Schema, type_of
 from ivm.storage.warehouse.duck import Cursor, rows
 from ivm.storage.warehouse.flush import Target
 from ivm.storage.warehouse.history import EPOCH, History, load
-from ivm.storage.warehouse.system_tables import STREAM_TABLES
+from ivm.storage.warehouse.system_tables import CLOCK_TABLES, STREAM_TABLES
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class TableInfo:
         foreign_keys: of this table to others.
         referenced_by: canonical names of the tables that reference this one.
         indexes: CREATE INDEX statements.
+        indexed: the columns of the indexes over plain columns that are not unique.
         unique_expressions: unique indexes over expressions, as SQL.
         collated: the table has columns with a collation.
         oid: DuckDB's number of the table; another table of the same name has another one.
@@ -70,6 +71,7 @@ class TableInfo:
     foreign_keys: tuple[ForeignKey, ...] = ()
     referenced_by: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
+    indexed: tuple[tuple[int, ...], ...] = ()
     unique_expressions: tuple[str, ...] = ()
     collated: bool = False
     oid: int = 0
@@ -175,7 +177,7 @@ def read_tables(cursor: Cursor, catalog: str) -> dict[str, TableInfo]:
     found = {}
     for oid, schema, table, sql in tables:
         history = histories.get(table) if schema == ("_ivm",) else None
-        if schema == ("_ivm",) and table not in STREAM_TABLES and history is None:
+        if schema == ("_ivm",) and table not in _FOLLOWED and history is None:
             continue
         info = _with_columns(catalog, (*schema, table), columns[oid])
         info = _with_indexes(_with_constraints(info, schema, constraints[oid]), indexes[oid])
@@ -187,6 +189,7 @@ def read_tables(cursor: Cursor, catalog: str) -> dict[str, TableInfo]:
     return _with_references(found)
 
 
+_FOLLOWED = STREAM_TABLES.keys() | CLOCK_TABLES.keys()
 _HISTORIES = (("_ivm",), "histories")
 
 
@@ -269,19 +272,21 @@ def _with_constraints(info: TableInfo, schema: Path, facts: list[tuple[Any, ...]
 
 def _with_indexes(info: TableInfo, facts: list[tuple[Any, ...]]) -> TableInfo:
     uniques, expressions = list(info.uniques), []
+    indexed: list[tuple[int, ...]] = []
     for is_unique, text, sql in facts:
-        if not is_unique:
-            continue
-        columns = [info.position(part.strip(" '").strip('"')) for part in text[1:-1].split(",")]
-        if all(c is not None for c in columns):
-            uniques.append(tuple([c for c in columns if c is not None]))
-        else:
+        found = [info.position(part.strip(" '").strip('"')) for part in text[1:-1].split(",")]
+        columns = tuple([c for c in found if c is not None])
+        plain = len(columns) == len(found)
+        if plain:
+            (uniques if is_unique else indexed).append(columns)
+        elif is_unique:
             expressions.append(sql)
     return replace(
         info,
         uniques=tuple(uniques),
         unique_expressions=tuple(expressions),
         indexes=tuple([fact[2] for fact in facts]),
+        indexed=tuple(dict.fromkeys(indexed)),
     )
 
 

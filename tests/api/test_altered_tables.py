@@ -171,7 +171,6 @@ def test_the_key_index_takes_the_column_in(
 ) -> None:
     if large:
         monkeypatch.setattr(key_indexes, "LARGE", 0)
-    monkeypatch.setattr(key_indexes, "_PATIENCE", 0)
     db.execute("UPDATE t SET b = 1 WHERE id = 1")
     index = db._engine.indexes.find("t", all_columns=True)
     assert index is not None

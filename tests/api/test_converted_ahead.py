@@ -55,7 +55,7 @@ class Waiting:
             wait()
 
         monkeypatch.setattr(RowReader, "read", noted_read)
-        monkeypatch.setattr("ivm.session.dml.columns_of", noted_columns)
+        monkeypatch.setattr("ivm.session.inserts.columns_of", noted_columns)
         monkeypatch.setattr(db._engine.writer_lock, "_wait", noted_wait)
 
     def _run(self, db: ivm.Database, call: Call) -> None:

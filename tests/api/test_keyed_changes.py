@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import duckdb
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm import errors
-from ivm.engine import key_indexes
 from ivm.session import dml
 from tests.support.view_oracle import assert_verified
 from tests.tiers import examples
@@ -28,6 +28,7 @@ VIEW = """
 CREATE MATERIALIZED VIEW v AS SELECT n % 2 AS odd, count(*) AS c, sum(m) AS m FROM t GROUP BY 1
 """
 
+DAYS = datetime.date(2024, 1, 1), datetime.date(2024, 2, 1)
 FAST: list[tuple[str, Any]] = [
     ("UPDATE t SET x = 2.5 WHERE id = 1", None),
     ("update T set X = -1e2, s = 'it''s' where ID = 3", None),
@@ -48,28 +49,41 @@ FAST: list[tuple[str, Any]] = [
     ("DELETE FROM t WHERE id = -2", None),
     ("DELETE FROM t WHERE id = ?", [4]),
     ("DELETE FROM pair WHERE a = ? AND b = ?", ["x", 1]),
+    ("UPDATE t SET n = 1 WHERE id = NULL", None),
+    ("UPDATE t SET n = 1 WHERE id = 1 AND n = 2", None),
+    ("UPDATE t SET n = 1 WHERE id = 1 RETURNING id", None),
+    ("UPDATE t SET n = n + ? WHERE id = 1", [2]),
+    ("UPDATE t AS u SET n = 1 WHERE u.id = 1", None),
+    ("DELETE FROM t WHERE id = 1 RETURNING *", None),
+    ("UPDATE t SET n = n + 1, s = s || ? WHERE id IN (?, ?, ?, ?)", ["+", 1, 2, 1, 88]),
+    ("UPDATE t SET n = 9 WHERE id IN (5, NULL, 1) AND x < 2 AND s IS NOT NULL RETURNING *", None),
+    ("UPDATE t u SET m = u.m + 1 WHERE u.id = 3 AND (x > 1 OR n = 0) RETURNING u.m, id AS k", None),
+    ("UPDATE t SET n = ? WHERE id = ? AND d BETWEEN ? AND ?", [3, 3, *DAYS]),
+    ("UPDATE t SET n = 1 WHERE id = ?", [None]),
+    ("DELETE FROM t WHERE id IN (1, 3) AND s = $s RETURNING id, s, m * 2", {"s": "s3"}),
+    ("DELETE FROM t AS u WHERE u.id IN (5, 4)", None),
+    ("UPDATE pair SET v = v + b WHERE a IN ('x', 'y') AND b IN (2, 1)", None),
+    ("DELETE FROM pair WHERE b = 1 AND a IN ('x', 'it''s') AND v > 10 RETURNING *", None),
 ]
 NATIVE: list[tuple[str, Any]] = [
     ("UPDATE t SET n = 1 WHERE id = 1.4", None),
     ("UPDATE t SET n = 1 WHERE id = '1'", None),
     ("UPDATE t SET n = 1 WHERE id = ?", [1.4]),
     ("UPDATE t SET n = 1 WHERE id = ?", [True]),
-    ("UPDATE t SET n = 1 WHERE id = NULL", None),
     ("UPDATE t SET n = 1 WHERE id = 99999999999999999999", None),
     ("UPDATE t SET n = 1 WHERE n = 1", None),
+    ("UPDATE t SET n = 1 WHERE id = 1 AND n + 1 > 0", None),
+    ("UPDATE t SET n = 1 WHERE id = 1 AND id = 1 OR n = 2", None),
+    ("UPDATE t SET n = 1 WHERE NOT id = 1", None),
+    ("UPDATE t SET n = ? WHERE id = 1 AND n > ?", [1, None]),
     ("UPDATE t SET n = 1 WHERE id = 1 OR id = 2", None),
-    ("UPDATE t SET n = 1 WHERE id = 1 AND n = 2", None),
     ("UPDATE t SET n = 1", None),
-    ("UPDATE t SET n = 1 WHERE id = 1 RETURNING id", None),
     ("UPDATE t SET id = 100 WHERE id = 1", None),
     ("UPDATE t SET s = DEFAULT WHERE id = 1", None),
-    ("UPDATE t SET n = n + ? WHERE id = 1", [2]),
-    ("UPDATE t AS u SET n = 1 WHERE u.id = 1", None),
     ("UPDATE t SET n = (SELECT max(v) FROM pair) WHERE id = 1", None),
     ("UPDATE t SET n = v FROM pair WHERE id = b AND a = 'x'", None),
     ("UPDATE pair SET v = 1 WHERE a = 'x'", None),
     ("DELETE FROM t USING pair WHERE id = b", None),
-    ("DELETE FROM t WHERE id = 1 RETURNING *", None),
     ("WITH gone AS (DELETE FROM pair RETURNING *) DELETE FROM t WHERE id = 1", None),
 ]
 WRONG: list[tuple[str, Any]] = [
@@ -99,13 +113,16 @@ class Twin:
     def run(self, sql: str, params: Any) -> bool:
         """Run it in both; whether it went well."""
         try:
-            counted = self.duck.execute(sql, params).fetchall()
+            counted = self.duck.execute(sql, params)
+            shown = [str(column[1]) for column in counted.description or ()]
+            rows = sorted(counted.fetchall(), key=repr)
         except duckdb.Error:
             with pytest.raises((errors.IvmError, duckdb.Error)):
                 self.db.execute(sql, params)
             return False
         result = self.db.execute(sql, params)
-        assert result.fetchall() == counted
+        assert result.types == (shown if result.kind != "done" else [])
+        assert sorted(result.fetchall(), key=repr) == (rows if result.kind != "done" else [])
         return True
 
     def check(self) -> None:
@@ -117,7 +134,7 @@ class Twin:
 
 @pytest.fixture
 def ran_natively(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The statements that DuckDB has run; indexes are made at once."""
+    """The statements that DuckDB has run."""
     seen: list[str] = []
     whole = dml.run_in_duckdb
 
@@ -126,7 +143,6 @@ def ran_natively(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return whole(session, transaction, statement, info, params)
 
     monkeypatch.setattr(dml, "run_in_duckdb", watched)
-    monkeypatch.setattr(key_indexes, "_PATIENCE", 0)
     return seen
 
 
@@ -157,19 +173,6 @@ def test_what_duckdb_refuses_is_refused(ran_natively: list[str], sql: str, param
     twin.check()
 
 
-def test_the_first_changes_of_a_large_table_do_not_read_it() -> None:
-    """Making an index reads the whole table: it has to be missed some times before."""
-    with ivm.connect() as db:
-        db.execute(TABLES)
-        indexes = db._engine.indexes
-        for _ in range(8):
-            db.execute("UPDATE t SET n = n + 1 WHERE id = 1")
-            assert indexes.find("t", all_columns=True) is None
-        db.execute("UPDATE t SET n = n + 1 WHERE id = 1")
-        assert indexes.find("t", all_columns=True) is not None
-        assert db.execute("SELECT n FROM t WHERE id = 1").fetchall() == [(10,)]
-
-
 steps = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size=8)
 
 
@@ -177,13 +180,11 @@ steps = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size=8)
 @given(history=st.lists(st.tuples(st.booleans(), steps), max_size=4))
 def test_any_history_leaves_what_duckdb_has(history: list[tuple[bool, Any]]) -> None:
     """Statements alone and in transactions, of which some are rolled back."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(key_indexes, "_PATIENCE", 1)
-        twin = Twin()
-        for keep, statements in history:
-            twin.run("BEGIN", None)
-            going = all(twin.run(sql, params) for sql, params in statements)
-            twin.run("COMMIT" if keep and going else "ROLLBACK", None)
-            if statements:
-                twin.run(*statements[0])
-            twin.check()
+    twin = Twin()
+    for keep, statements in history:
+        twin.run("BEGIN", None)
+        going = all(twin.run(sql, params) for sql, params in statements)
+        twin.run("COMMIT" if keep and going else "ROLLBACK", None)
+        if statements:
+            twin.run(*statements[0])
+        twin.check()

@@ -1,164 +1,271 @@
-"""`%ivm`, `%%ivm` and JupySQL's `%sql` in a real kernel, and notebooks run from top to bottom."""
+"""The magics of `%load_ext ivm`, in a real kernel, as a notebook's front end sees them."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from jupyter_client.manager import start_new_kernel
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
 
 import ivm
 
-SHOWN = ("execute_result", "display_data", "update_display_data", "error", "stream")
-Message = tuple[str, dict[str, Any]]
+_PATIENCE = 60.0  # seconds, of a busy machine
+_SETUP = """%%ivm
+CREATE TABLE orders(id INT PRIMARY KEY, item VARCHAR, price DOUBLE);
+INSERT INTO orders VALUES (1, 'pen', 2.5), (2, '<b>', 7);
+CREATE MATERIALIZED VIEW prices AS
+    SELECT item, sum(price) AS total FROM orders GROUP BY item ORDER BY item DESC;
+SELECT * FROM prices ORDER BY item"""
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """One that finds the package that is tested, but not the repository's other folders.
+@dataclass
+class Cell:
+    """What a cell has shown."""
 
-    JupySQL is a top-level package `sql`, as is a folder of the repository.
-    """
-    (folder / "lib").mkdir()
-    (folder / "lib" / "ivm").symlink_to(Path(ivm.__file__).parent)
-    return {**os.environ, "PYTHONPATH": str(folder / "lib")}
+    results: list[dict[str, str]] = field(default_factory=list)
+    displays: list[dict[str, str]] = field(default_factory=list)
+    text: str = ""
+    error: str = ""
 
 
-class Kernel:
-    """A running kernel, and what its cells show."""
+class Notebook:
+    """A kernel, its cells, and what is shown in places that change."""
 
-    def __init__(self, folder: Path) -> None:
-        self.manager, self.client = start_new_kernel(
-            kernel_name="python3", cwd=str(folder), env=environment(folder)
-        )
+    def __init__(self, client: BlockingKernelClient) -> None:
+        self._client = client
+        self.places: dict[str, dict[str, str]] = {}
 
-    def run(self, code: str) -> list[Message]:
-        """The messages that a cell shows until it has run."""
-        request, shown = self.client.execute(code), []
+    def run(self, code: str, *, during: Any = None) -> Cell:
+        """Runs a cell to its end; `during` is called once it has begun."""
+        cell, sent = Cell(), self._client.execute(code)
         while True:
-            message = self.client.get_iopub_msg(timeout=60)
+            message = self._client.get_iopub_msg(timeout=_PATIENCE)
             kind, content = message["msg_type"], message["content"]
-            if kind in SHOWN:
-                shown.append((kind, content))
-            mine = message["parent_header"].get("msg_id") == request
-            if mine and kind == "status" and content["execution_state"] == "idle":
-                return shown
+            self._place(kind, content)
+            if message["parent_header"].get("msg_id") != sent:
+                continue
+            if kind == "execute_input" and during is not None:
+                during()
+            if kind == "execute_result":
+                cell.results.append(content["data"])
+            elif kind == "display_data":
+                cell.displays.append(content["data"])
+            elif kind == "stream":
+                cell.text += content["text"]
+            elif kind == "error":
+                cell.error = "\n".join(content["traceback"])
+            elif kind == "status" and content["execution_state"] == "idle":
+                return cell
 
-    def updated(self, shown: list[Message], text: str) -> str:
-        """The display updated to hold a text, if not by the messages given, then by later ones."""
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            for kind, content in shown:
-                if kind == "update_display_data" and text in content["data"]["text/html"]:
-                    return str(content["transient"]["display_id"])
-            message = self.client.get_iopub_msg(timeout=60)
-            shown = [(message["msg_type"], message["content"])]
-        raise AssertionError(f"no display was updated to hold {text!r}")
+    def _place(self, kind: str, content: dict[str, Any]) -> None:
+        place = content.get("transient", {}).get("display_id")
+        if kind in ("display_data", "update_display_data") and place is not None:
+            self.places[place] = content["data"]
+
+    def shown(self, wanted: str) -> dict[str, str]:
+        """Waits until the newest place shows a text."""
+        end = time.monotonic() + _PATIENCE
+        while wanted not in (newest := list(self.places.values())[-1])["text/plain"]:
+            assert time.monotonic() < end, f"{wanted!r} is not in\n{newest['text/plain']}"
+            message = self._client.get_iopub_msg(timeout=_PATIENCE)
+            self._place(message["msg_type"], message["content"])
+        return newest
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[KernelManager]:
+    manager = KernelManager(kernel_name="python3")
+    path = os.pathsep.join([str(Path(ivm.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    manager.start_kernel(env={**os.environ, "PYTHONPATH": path})
+    yield manager
+    manager.shutdown_kernel(now=True)
 
 
 @pytest.fixture
-def kernel(tmp_path: Path) -> Iterator[Kernel]:
-    running = Kernel(tmp_path)
-    yield running
-    running.client.stop_channels()
-    running.manager.shutdown_kernel(now=True)
+def notebook(kernel: KernelManager) -> Iterator[Notebook]:
+    client = kernel.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=_PATIENCE)
+    book = Notebook(client)
+    assert book.run("%reset -f\n%reload_ext ivm\n%ivm connect :memory:").error == ""
+    yield book
+    assert book.run("%unload_ext ivm").error == ""
+    client.stop_channels()
 
 
-def only(shown: list[Message]) -> dict[str, Any]:
-    (message,) = shown
-    return message[1]
+def test_a_cell_runs_statements_and_shows_the_last_result(notebook: Notebook) -> None:
+    (shown,) = notebook.run(_SETUP).results
+    assert "pen" in shown["text/plain"]
+    assert "<td>&lt;b&gt;</td>" in shown["text/html"]
+    (shown,) = notebook.run("%ivm SELECT {'a': 1} AS s, '$HOME' AS h, '{x}' AS t;").results
+    assert "{'a': 1}" in shown["text/plain"]
+    assert "$HOME" in shown["text/plain"]
+    assert "{x}" in shown["text/plain"]
+    (shown,) = notebook.run("n = %ivm SELECT count(*) FROM prices\nn.fetchall()").results
+    assert shown["text/plain"] == "[(2,)]"
 
 
-@pytest.mark.filterwarnings("default")
-def test_magics_in_a_kernel(kernel: Kernel) -> None:
-    assert kernel.run("%load_ext ivm") == []
-    assert "no database is open" in only(kernel.run("%ivm SELECT 1"))["text"]
-    assert "ivm.Database 'shop.duckdb'" in str(kernel.run("%ivm connect shop.duckdb"))
-    assert kernel.run("%ivm CREATE TABLE t (a INTEGER, b VARCHAR)") == []
-    kernel.run("import pandas as pd\ndf = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})")
-    assert (
-        "Count" in only(kernel.run("%%ivm\nINSERT INTO t\nSELECT * FROM df"))["data"]["text/html"]
+def test_variables_of_the_notebook_are_tables(notebook: Notebook) -> None:
+    """In a function its own come first, as for SQL in a call."""
+    notebook.run(_SETUP)
+    cell = notebook.run(
+        "import pandas as pd\n"
+        "extra = pd.DataFrame({'id': [3], 'item': ['ink'], 'price': [1.5]})\n"
+        "%ivm INSERT INTO orders SELECT * FROM extra"
     )
-    data = only(kernel.run("%ivm SELECT {'k': a} AS s FROM t"))["data"]  # braces are SQL's
-    assert "<table" in data["text/html"]
-    assert "struct" in data["text/plain"]
-    kernel.run("%ivm CREATE MATERIALIZED VIEW v AS SELECT b, sum(a) AS s FROM t GROUP BY b")
-    kernel.run("x = %ivm SELECT * FROM v ORDER BY b")
-    assert "[('x', 1), ('y', 2)]" in str(kernel.run("x.fetchall()"))
-    body = "    own = df\n    return get_ipython().run_line_magic('ivm', 'FROM own')"
-    kernel.run(f"def f():\n{body}")
-    assert "<table" in only(kernel.run("f()"))["data"]["text/html"]
-    (error,) = kernel.run("%ivm SELECT nope FROM t")
-    assert error[0] == "error"
-    assert len(error[1]["traceback"]) == 1
-    assert "SqlError: Binder Error" in error[1]["traceback"][0]
-    assert "%ivm watch" in only(kernel.run("%ivm"))["text"]
+    assert cell.error == ""
+    (shown,) = notebook.run("%ivm SELECT total FROM prices JOIN extra USING (item)").results
+    assert "1.5" in shown["text/plain"]
+    (shown,) = notebook.run(
+        "def read():\n"
+        "    extra = pd.DataFrame({'a': ['mine']})\n"
+        "    return get_ipython().run_line_magic('ivm', 'SELECT * FROM extra')\n"
+        "read()"
+    ).results
+    assert "mine" in shown["text/plain"]
+    assert "shell does not exist" in notebook.run("%ivm SELECT * FROM shell").error
 
 
-@pytest.mark.filterwarnings("default")
-def test_a_watched_view_changes_in_place(kernel: Kernel) -> None:
-    kernel.run("%load_ext ivm")
-    kernel.run("import ivm; db = ivm.connect()")  # the only one among the variables
-    kernel.run("%ivm CREATE TABLE t (a INTEGER)")
-    kernel.run("%ivm CREATE MATERIALIZED VIEW v AS SELECT sum(a) AS s FROM t")
-    drawn = only(kernel.run("%ivm watch v"))
-    assert "v at epoch" in drawn["data"]["text/plain"]
-    place = drawn["transient"]["display_id"]
-    assert kernel.updated(kernel.run("db.insert('t', {'a': [777]})"), "777") == place
-    many = "for i in range(300): _ = db.execute('INSERT INTO t VALUES (1)')"
-    assert kernel.updated(kernel.run(many), "1077") == place
-    kernel.run("%ivm unwatch v")
-    kernel.run("%ivm INSERT INTO t VALUES (1)")
-    other = only(kernel.run("%ivm watch v"))["transient"]["display_id"]
-    assert other != place
-    assert kernel.updated(kernel.run("%ivm DROP MATERIALIZED VIEW v"), "has ended") == other
-    assert "error" in [kind for kind, _ in kernel.run("%ivm watch nothing")]
-
-
-@pytest.mark.filterwarnings("default")
-def test_jupysql_in_a_kernel(kernel: Kernel) -> None:
-    kernel.run("from sqlalchemy.dialects import registry")
-    kernel.run("registry.register('ivm', 'ivm.integrations.dialect', 'IvmDialect')")
-    # With PySpark there, JupySQL demands all that Spark Connect needs.
-    kernel.run("import sys; sys.modules['pyspark'] = None")
-    assert "error" not in [kind for kind, _ in kernel.run("%load_ext sql")]
-    kernel.run("%config SqlMagic.displaycon = False")
-    kernel.run("%sql ivm:///shop.duckdb")
-    kernel.run("%sql CREATE TABLE t (a INTEGER)")
-    kernel.run("%sql INSERT INTO t VALUES (1), (41)")
-    kernel.run("%sql CREATE MATERIALIZED VIEW v AS SELECT sum(a) AS s FROM t")
-    assert "42" in str(kernel.run("found = %sql SELECT * FROM v\nprint(found.DataFrame())"))
-    assert "nope" in str(kernel.run("%sql SELECT nope FROM t"))
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
-    cells = ["%load_ext ivm\n%ivm connect", "%ivm SELECT 42 AS answer", "%ivm SELECT nope"]
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    client = NotebookClient(
-        book, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+def test_errors_are_short_and_keep_their_types(notebook: Notebook) -> None:
+    cell = notebook.run("%ivm SELECT * FROM nowhere")
+    assert cell.error.startswith("SqlError: Catalog Error: Table with name nowhere does not exist!")
+    assert "Traceback" not in cell.error
+    cell = notebook.run(
+        "try:\n    %ivm SELECT * FROM nowhere\nexcept ivm.errors.SqlError:\n    print('met')"
     )
-    with pytest.raises(CellExecutionError, match="SqlError"):
-        client.execute(env=environment(tmp_path))
-    assert "42" in json.dumps(book.cells[1].outputs)
-
-
-def test_without_ipython_the_error_says_what_to_install() -> None:
-    code = (
-        "import sys; sys.modules['IPython'] = None\n"
+    assert "NameError" in cell.error  # `ivm` is loaded, not imported
+    cell = notebook.run(
         "import ivm\n"
-        "try: ivm.load_ipython_extension(None)\n"
-        "except ivm.OperationalError as error: print(error)"
+        "try:\n    %ivm SELECT * FROM nowhere\nexcept ivm.errors.SqlError:\n    print('met')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'ivmdb[notebook]'" in done.stdout
-    assert ivm.OperationalError is ivm.errors.UnavailableError
+    assert cell.text == "met\n"
+    assert "there is nothing to run" in notebook.run("%ivm").text
+    assert "takes the name of a materialized view" in notebook.run("%ivm watch").text
+
+
+def test_connections(notebook: Notebook, tmp_path: Path) -> None:
+    """A file that is opened here is closed here; a database of the notebook's stays open."""
+    assert "connected to :memory:" in notebook.run("%ivm connect ':memory:'").text
+    notebook.run(f"%ivm connect {tmp_path / 'shop.duckdb'}")
+    notebook.run("%ivm CREATE TABLE t AS SELECT 42 AS a")
+    assert notebook.run("%ivm connect /nowhere/shop.duckdb").error.startswith("Unavailable")
+    assert "42" in notebook.run("%ivm FROM t").results[0]["text/plain"]  # still connected
+    notebook.run("%ivm close")
+    assert "no database is open" in notebook.run("%ivm FROM t").text
+    with ivm.connect(tmp_path / "shop.duckdb") as db:  # the kernel does not hold it any more
+        assert db.execute("FROM t").fetchall() == [(42,)]
+    notebook.run(
+        "import ivm\nmine = ivm.connect(':memory:')\nmine.execute('CREATE TABLE u(b INT)')"
+    )
+    notebook.run("%ivm connect mine")
+    assert notebook.run("%ivm INSERT INTO u VALUES (1)").error == ""
+    notebook.run("%ivm close")
+    assert notebook.run("mine.execute('FROM u').fetchall()").results[0]["text/plain"] == "[(1,)]"
+
+
+def test_a_watched_view_changes_in_place(notebook: Notebook) -> None:
+    """While other cells run; the view's own order, the added rows marked, one place."""
+    notebook.run(_SETUP)
+    (first,) = notebook.run("%ivm watch prices").displays
+    assert first["text/plain"].startswith("prices   2 rows")
+    assert first["text/html"].index("pen") < first["text/html"].index("&lt;b&gt;")
+    notebook.run("%ivm INSERT INTO orders VALUES (3, 'ink', NULL)")
+    shown = notebook.shown("3 rows")
+    assert "last change +1 −0" in shown["text/plain"]
+    marked = shown["text/html"].split("rgba")[1]
+    assert "ink" in marked.split("</tr>")[0]
+    assert "<i>NULL</i>" in marked.split("</tr>")[0]
+    notebook.run("%ivm DELETE FROM orders")
+    notebook.shown("0 rows")
+    assert len(notebook.places) == 1
+
+
+def test_watching_ends(notebook: Notebook) -> None:
+    notebook.run(_SETUP)
+    notebook.run("%ivm watch prices")
+    notebook.run("%ivm unwatch PRICES")
+    assert "prices is not watched; nothing is" in notebook.run("%ivm unwatch prices").text
+    notebook.run("%ivm watch prices")
+    notebook.run("%ivm INSERT INTO orders VALUES (3, 'ink', 1)")
+    notebook.shown("3 rows")
+    first, second = notebook.places.values()
+    assert "2 rows" in first["text/plain"]  # the place that was left stays as it was
+    notebook.run("%ivm watch prices")  # instead of the one before
+    notebook.run("%ivm DROP MATERIALIZED VIEW prices")
+    notebook.shown("prices changes no more")
+    threads = "import threading\n[t.name for t in threading.enumerate() if t.name == 'ivm-watch']"
+    assert notebook.run(threads).results[0]["text/plain"] == "[]"
+    assert second is not first
+
+
+def test_watching_shows_what_is_committed(notebook: Notebook) -> None:
+    notebook.run(_SETUP)
+    notebook.run("%ivm BEGIN")
+    assert "a transaction is open" in notebook.run("%ivm watch prices").error
+    notebook.run("%ivm ROLLBACK")
+    assert notebook.run("%ivm watch nothing").error.startswith("SqlError: there is no material")
+    notebook.run("%ivm watch prices")
+    notebook.run("%ivm close")
+    notebook.run("pass")
+    assert "2 rows" in notebook.shown("prices")["text/plain"]
+
+
+def test_an_interrupted_cell(kernel: KernelManager, notebook: Notebook) -> None:
+    """The query ends, and the notebook goes on."""
+    notebook.run(_SETUP)
+
+    def interrupt() -> None:
+        time.sleep(1.0)  # until the query runs; too early it ends the cell all the same
+        kernel.interrupt_kernel()
+
+    begun = time.monotonic()
+    long = "%ivm SELECT sum(sin(a.range * b.range)) FROM range(10000000) a, range(1000000) b"
+    assert "KeyboardInterrupt" in notebook.run(long, during=interrupt).error
+    assert time.monotonic() - begun < _PATIENCE
+    assert "2" in notebook.run("%ivm SELECT count(*) FROM prices").results[0]["text/plain"]
+
+
+def test_a_terminal_has_no_place_that_changes() -> None:
+    """IPython without a kernel: SQL runs, watching is refused."""
+    code = (
+        "from IPython.testing.globalipapp import start_ipython\n"
+        "shell = start_ipython()\n"
+        "shell.run_line_magic('load_ext', 'ivm')\n"
+        "shell.run_line_magic('ivm', 'connect :memory:')\n"
+        "print(shell.run_line_magic('ivm', 'SELECT 42').fetchall())\n"
+        "try:\n"
+        "    shell.run_line_magic('ivm', 'watch v')\n"
+        "except BaseException as error:\n"
+        "    print(error)\n"
+    )
+    done = _python(code)
+    assert "[(42,)]" in done.stdout, done.stderr
+    assert "needs a notebook" in done.stdout
+
+
+def test_nothing_needs_ipython() -> None:
+    """Without it the package is imported and works; only loading the extension fails."""
+    code = (
+        "import sys\n"
+        "sys.modules['IPython'] = None\n"
+        "import ivm\n"
+        "print(ivm.connect().execute('SELECT 42').fetchall())\n"
+        "try:\n"
+        "    ivm.load_ipython_extension(object())\n"
+        "except ImportError as error:\n"
+        "    print('refused')\n"
+    )
+    assert _python(code).stdout == "[(42,)]\nrefused\n"
+    assert _python("import ivm, sys; print('IPython' in sys.modules)").stdout == "False\n"
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -436,13 +436,23 @@ def test_what_cannot_be_done_says_so(db: ivm.Database, lake: Path) -> None:
         "CREATE OR REPLACE TABLE s.t (a INT)",
         "DROP SCHEMA s CASCADE",
         "MERGE INTO s.t USING (SELECT 1 AS i) ON id = i WHEN MATCHED THEN DELETE",
-        "INSERT INTO s.t VALUES (1, 'a', 2) ON CONFLICT (id) DO UPDATE SET x = 3",
+        "INSERT INTO s.t SELECT 1, 'a', 2 ON CONFLICT (id) DO UPDATE SET x = 3",
     ):
         with pytest.raises(UnsupportedError):
             db.execute(sql)
     db.execute(f"CREATE TABLE IF NOT EXISTS S.T {made}")
     with pytest.raises(SqlError, match="exists"):
         db.execute(f"CREATE TABLE s.t {made}")
+
+
+def test_conflicts_of_values_are_found_by_the_key(db: ivm.Database, lake: Path) -> None:
+    db.execute(f"CREATE TABLE t {KEYED} {left_in(lake)}")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT name, sum(x) AS x FROM t GROUP BY name")
+    put = "INSERT INTO t VALUES (1, 'a', 2), (777, 'b', 3) ON CONFLICT (id) DO UPDATE SET x = 3"
+    found = db.execute(f"{put} RETURNING *").fetchall()
+    assert sorted(db.execute("FROM t WHERE id IN (1, 777)").fetchall()) == sorted(found)
+    assert found[1] == (777, "b", 3)
+    assert verified(db)
 
 
 def test_a_dropped_table_leaves_nothing(db: ivm.Database, lake: Path) -> None:

@@ -19,9 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-import duckdb
 import pytest
-from sqlalchemy.dialects import registry
 
 import ivm
 from ivm.cdc.sinks.tail import Tail
@@ -33,8 +31,6 @@ from tests.project.test_layers import LAYERS, ROOMS, layer_of, modules_of, room_
 from tests.support import ROOT
 from tests.support.spark import session
 from tests.support.view_oracle import assert_verified
-
-registry.register("ivm", "ivm.integrations.dialect", "IvmDialect")  # as the entry point does
 
 PAGES = ("README.md", "docs/sql.md", "docs/python.md", "docs/sources.md", "docs/sinks.md")
 SPARK_PAGES = ("docs/scaling.md",)
@@ -252,15 +248,6 @@ def test_every_public_name_is_documented() -> None:
     page = text_of("docs/python.md")
     assert [name for name in ivm.__all__ if f"`{name}`" not in page and f"{name}" not in page] == []
     assert [name for name in ivm.errors.__all__ if f"| `{name}` |" not in page] == []
-
-
-def test_the_missing_names_of_duckdbs_connection_are_listed() -> None:
-    theirs = {name for name in dir(duckdb.DuckDBPyConnection) if not name.startswith("_")}
-    _, _, table = text_of("docs/python.md").partition("| missing | why, and what to use |\n")
-    rows = [line.split("|") for line in table.partition("\n\n")[0].splitlines()[1:]]
-    listed = [name for row in rows for name in re.findall(r"`(\w+)`", row[1])]
-    assert sorted(listed) == sorted(theirs - set(dir(ivm.Database)))
-    assert all(row[2].strip() for row in rows)
 
 
 def test_every_argument_of_connect_is_documented() -> None:

@@ -27,7 +27,7 @@ ROOMS = {
     ),
     "spark_backfill": ("",),
     "ivm": (
-        *("catalog", "ingest", "capture", "engine", "backfill", "session"),
+        *("catalog", "ingest", "capture", "engine", "backfill", "reads", "session"),
         *(
             "cdc/formats",
             "cdc/sources",
@@ -36,7 +36,7 @@ ROOMS = {
             "cdc/sources/postgres",
         ),
         "cdc/sources/debezium",
-        *("cdc", "cdc/pipeline", "cdc/sinks", "", "integrations", "shell"),
+        *("cdc", "cdc/pipeline", "cdc/sinks", "", "shell", "notebook"),
     ),
 }
 ROOT = Path(ivm.__file__).parent

@@ -39,6 +39,17 @@ def test_shift_by_an_interval(sign: str, kind: str) -> None:
     check_all(texts, [kind], extremes(kind))
 
 
+SPANS = ["90 MINUTE", "1 SECOND", "-26 HOUR", "1000000 HOUR", "0 SECOND", "36:00:01.5"]
+
+
+@pytest.mark.parametrize("sign", ["+", "-"])
+def test_shift_with_a_time_zone_by_less_than_days(sign: str) -> None:
+    kind = "TIMESTAMP WITH TIME ZONE"
+    check_all([f"c0 {sign} INTERVAL '{span}'" for span in SPANS], [kind], extremes("TIMESTAMP"))
+    check_all([f"INTERVAL '{span}' + c0" for span in SPANS], [kind], extremes("TIMESTAMP"))
+    decided("c0 - INTERVAL '1 HOUR'", [kind], [0, 1711846800000000, None])
+
+
 @pytest.mark.parametrize("text", ["c0 + c1", "c0 - c1", "c1 + c0", "c0 + 1", "c0 - 7"])
 @pytest.mark.parametrize("whole", ["INTEGER", "TINYINT"])
 def test_shift_by_days(text: str, whole: str) -> None:

@@ -25,7 +25,8 @@ from ivm.shell.console import Console, Settings
 from ivm.shell.listing import listed, statements
 from ivm.shell.output import Output, Paint, standard_error, standard_output
 from ivm.shell.prompt import Shell, history_path, interact
-from ivm.shell.watch import Screen, ViewReader, drawn, watch
+from ivm.shell.view_pictures import ViewReader
+from ivm.shell.watch import Screen, drawn, watch
 from ivm.storage.interrupts import check
 from ivm.storage.warehouse import duck
 

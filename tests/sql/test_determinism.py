@@ -40,10 +40,6 @@ REFUSED = {
     "SELECT uuid() FROM t": ("uuid()", 7),
     "SELECT 'äöü', uuid() FROM t": ("uuid() at character 15 ", 14),
     "SELECT k FROM t WHERE nextval('numbers') > 1": ("nextval()", 22),
-    "SELECT now()": ("now()", 7),
-    "SELECT current_date": ("current_date()", 7),
-    "SELECT k FROM t WHERE day > today() - 7": ("today()", 28),
-    "SELECT current_timestamp > ts FROM u": ("current_timestamp()", 7),
     "SELECT (SELECT max(random()) FROM u) FROM t": ("random()", 19),
     "SELECT k FROM t TABLESAMPLE 10%": ("a sample", None),
     "SELECT k FROM t USING SAMPLE 5 ROWS": ("a sample", None),
@@ -53,10 +49,11 @@ REFUSED = {
     'SELECT * FROM "x AS (y"': ("random()", 14),
     "SELECT k FROM t UNION ALL SELECT roll(k) FROM t": ("random()", 33),
     "SELECT twice(k) FROM t": ("random()", 7),
-    "SELECT * FROM late()": ("now()", None),
+    "SELECT system.main.now()": ("main.now()", 7),
+    "SELECT k FROM t WHERE day > pg_catalog.today()": ("pg_catalog.today()", 28),
+    "SELECT pg_postmaster_start_time()": ("pg_postmaster_start_time()", 7),
     "SELECT current_setting('threads')": ("current_setting()", 7),
     "SELECT getvariable('x')": ("getvariable()", 7),
-    "SELECT age(ts) FROM u": ("age()", 7),
     "SELECT * FROM t POSITIONAL JOIN u": ("POSITIONAL JOIN", 16),
     "SELECT * FROM (SUMMARIZE t)": ("DESCRIBE, SUMMARIZE", None),
     "DESCRIBE t": ("DESCRIBE", None),
@@ -139,6 +136,32 @@ def test_functions_of_the_tables_pass(cursor: Cursor, query: str) -> None:
 )
 def test_what_only_has_such_a_name_passes(cursor: Cursor, query: str) -> None:
     check_deterministic(query, cursor)
+
+
+@pytest.mark.parametrize(
+    ("query", "tellers"),
+    [
+        ("SELECT now()", {"now"}),
+        ("SELECT current_date", {"current_date"}),
+        ("SELECT k FROM t WHERE day > today() - 7", {"today"}),
+        ("SELECT current_timestamp > ts FROM u", {"get_current_timestamp"}),
+        ("SELECT * FROM late()", {"now"}),
+        ("SELECT age(ts) FROM u", {"age"}),
+        ("SELECT age(ts, ts) FROM u", set()),
+        ("SELECT ago(INTERVAL 1 DAY)", {"get_current_timestamp"}),
+        ("SELECT k, (SELECT localtime) FROM t", {"current_localtime"}),
+    ],
+)
+def test_functions_that_tell_the_time_are_found(
+    cursor: Cursor, query: str, tellers: set[str]
+) -> None:
+    assert check_deterministic(query, cursor) == tellers
+
+
+def test_a_macro_of_the_users_tells_no_time() -> None:
+    with duckdb.connect() as connection:
+        connection.execute("CREATE MACRO today() AS DATE '2020-01-01'")
+        assert not check_deterministic("SELECT today()", connection)
 
 
 def test_message_names_the_way_and_the_way_out(cursor: Cursor) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.ingest.literal_columns import columns_of
+from ivm.ingest.literal_columns import are_given, columns_of
 from ivm.sql.statements.parse import Insert, parse
 from ivm.sql.statements.values_list import LiteralRows, scan
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
@@ -51,6 +51,8 @@ def stored(cursor: Cursor, types: Sequence[str], sql: str, parameters: Any) -> l
 def read(types: Sequence[str], sql: str, parameters: Any = ()) -> tuple[Column, ...] | None:
     (statement,) = parse(sql)
     assert isinstance(statement, Insert), sql
+    if not are_given(statement.parameters, parameters):
+        return None
     with CONNECTION.cursor() as cursor:
         return columns_of(statement.rows, [type_of(t) for t in types], parameters, cursor)
 

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ivm.sql.statements.expressions import Expression
+from ivm.sql.statements.nodes import Conflict
 from ivm.sql.statements.parse import (
     CreateView,
     Ddl,
@@ -165,7 +167,11 @@ def test_kinds_of_insert() -> None:
     assert isinstance(fast, Insert)
     assert (fast.table, fast.columns, fast.rows.count) == (("s", "T"), ("a", "b c"), 2)
     assert type(one("INSERT INTO t VALUES (DEFAULT)")) is Dml
-    assert type(one("INSERT INTO t VALUES (1) RETURNING *")) is Dml
+    clauses = one("INSERT INTO t VALUES (?) ON CONFLICT DO UPDATE SET a = ? RETURNING a, b")
+    assert isinstance(clauses, Insert)
+    assert clauses.conflict == Conflict(None, (("a", Expression('"?0"', (1,))),))
+    assert (clauses.returned, clauses.parameters) == ("a, b", frozenset({0, 1}))
+    assert type(one("INSERT INTO t VALUES (1) ON CONFLICT (a) WHERE b DO NOTHING")) is Dml
     assert dml("INSERT INTO t VALUES (1) RETURNING *").returning
     assert dml("INSERT OR REPLACE INTO t VALUES (1)").or_action == "replace"
     assert dml("INSERT OR IGNORE INTO t VALUES (1)").or_action == "ignore"
@@ -228,7 +234,6 @@ def test_hidden_changes_are_no_queries(sql: str) -> None:
         ("VALUES (1)", "values"),
         ("EXPLAIN SELECT 1", "explain"),
         ("EXPLAIN ANALYZE SELECT 1", "explain"),
-        ("EXPLAIN INSERT INTO t VALUES (1)", "explain"),
         ("DESCRIBE t", "describe"),
         ("SHOW TABLES", "show"),
         ("SUMMARIZE t", "summarize"),
@@ -239,7 +244,24 @@ def test_hidden_changes_are_no_queries(sql: str) -> None:
     ],
 )
 def test_queries(sql: str, kind: str) -> None:
-    assert one(sql) == Query(sql, 0, kind)
+    found = one(sql)
+    assert isinstance(found, Query)
+    assert (found.text, found.offset, found.kind) == (sql, 0, kind)
+
+
+def test_explain_knows_the_query_that_it_does_not_run() -> None:
+    explained = one("EXPLAIN SELECT 1")
+    assert isinstance(explained, Query)
+    assert explained.explained == Query("SELECT 1", 8, "select")
+    analyzed = one("EXPLAIN ANALYZE SELECT 1")
+    assert isinstance(analyzed, Query)
+    assert analyzed.explained is None
+
+
+def test_explain_of_a_change() -> None:
+    explained = one("EXPLAIN INSERT INTO t VALUES (1)")
+    assert isinstance(explained, Query)
+    assert isinstance(explained.explained, Insert)
 
 
 def test_transactions() -> None:
@@ -319,7 +341,11 @@ def test_a_long_insert_of_literals_is_not_tokenized() -> None:
     assert fast.rows.count == 2000
     slow = parse(f"INSERT INTO t VALUES {rows}; SELECT 1")
     assert [type(s) for s in slow] == [Insert, Query]
-    assert type(one(f"INSERT INTO t VALUES {rows} ON CONFLICT DO NOTHING")) is Dml
+    ignoring = one(f"INSERT INTO t VALUES {rows} ON CONFLICT DO NOTHING;")
+    assert isinstance(ignoring, Insert)
+    assert (ignoring.rows.count, ignoring.conflict) == (2000, Conflict())
+    with pytest.raises(SqlError):
+        parse(f"INSERT INTO t VALUES {rows} ON CONFLICT DO NOTHING WHERE a b")
 
 
 def test_with_ties_is_answered_by_what_duckdb_has() -> None:

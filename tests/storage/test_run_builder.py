@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.storage.arrangement import builder
+from ivm.storage.arrangement import build, builder
+from ivm.storage.arrangement import run as run_module
 from ivm.storage.arrangement.arrangement import Layout, OrderKey
 from ivm.storage.arrangement.build import build_large_run
 from ivm.storage.arrangement.builder import RunBuilder
@@ -66,7 +67,8 @@ def test_any_pieces_make_the_run_of_all(
 ) -> None:
     whole = hashing.hash_rows
     with pytest.MonkeyPatch.context() as patch:  # few hashes: different keys have one code
-        patch.setattr(builder, "STRETCH", stretch)
+        for module in (builder, build, run_module):
+            patch.setattr(module, "STRETCH", stretch)
         patch.setattr(hashing, "hash_rows", lambda *given: whole(*given) % hashes)
         layout = Layout(TYPES, key, order)
         rows = zset(entries)  # type: ignore[arg-type]

@@ -104,7 +104,6 @@ class Altered(Twins):
 
 @pytest.mark.parametrize("seed", seeds(examples(8)))
 def test_views_follow(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_indexes, "_PATIENCE", 0)
     if seed % 2:
         monkeypatch.setattr(key_indexes, "LARGE", 0)
     twins = Altered(tmp_path / "twins.duckdb", seed)

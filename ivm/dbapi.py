@@ -1,0 +1,73 @@
+"""The database as PEP 249 has one: for pandas, SQLAlchemy and the like.
+
+Contract: all connections of a process to one file share one open database: that of `ivm.connect` if
+there is one, else one that is closed with the last of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from ivm.connection import Connection, Cursor
+from ivm.database import Database
+from ivm.lifetime import opened
+from ivm.storage.errors import (
+    ConstraintError,
+    EvaluationError,
+    InputError,
+    InternalError,
+    IvmError,
+    UnavailableError,
+    UnsupportedError,
+)
+
+__all__ = [
+    "Connection", "Cursor", "DataError", "DatabaseError", "Error", "IntegrityError",
+    "InterfaceError", "InternalError", "NotSupportedError", "OperationalError", "ProgrammingError",
+    "Warning", "apilevel", "connect", "paramstyle", "threadsafety",
+]  # fmt: skip
+
+apilevel = "2.0"
+threadsafety = 1
+paramstyle = "qmark"
+
+Warning = UserWarning
+Error = DatabaseError = IvmError
+InterfaceError = ProgrammingError = InputError
+DataError = EvaluationError
+IntegrityError = ConstraintError
+OperationalError = UnavailableError
+NotSupportedError = UnsupportedError
+
+_ours: dict[Database, int] = {}  # what was opened here: how many connections it has
+_changing = threading.Lock()
+
+
+def connect(path: str | Path = ":memory:", **options: Any) -> Connection:
+    """A connection to a file; see `ivm.connect` for the options of the first one.
+
+    Raises:
+        UnavailableError: another process has the file open.
+    """
+    with _changing:
+        database = None if str(path) == ":memory:" else opened(str(path))
+        if not isinstance(database, Database):
+            database = Database(path, **options)
+            _ours[database] = 0
+        if database not in _ours:
+            return database.connection()
+        _ours[database] += 1
+        return database.connection(leave=lambda: _leave(database))
+
+
+def _leave(database: Database) -> None:
+    """Closes a database that was opened here, and has no other connection."""
+    with _changing:
+        _ours[database] -= 1
+        last = not _ours[database]
+        if last:
+            del _ours[database]
+    if last:
+        database.close()

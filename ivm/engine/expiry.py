@@ -1,0 +1,90 @@
+"""The removal of rows that are older than their tables keep them, batch by batch.
+
+Contract: each batch is an epoch of its own, so no writer waits longer than a batch takes.
+"""
+
+from __future__ import annotations
+
+from ivm.engine.engine import Aside, Engine
+from ivm.engine.own_commits import commit_own
+from ivm.engine.retention import Expiring, Rule
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.zset import empty
+from ivm.storage.warehouse.duck import Cursor
+
+BATCH = 2_000
+"""Rows removed in one epoch."""
+
+
+def expire(engine: Engine, cursor: Cursor, patience: float) -> bool:
+    """Removes all rows that are too old now.
+
+    Args:
+        engine: of the database.
+        cursor: of the caller's own.
+        patience: seconds to wait for the writer lock, each time.
+
+    Returns:
+        False if another transaction held the lock all that time; the next call goes on.
+    """
+    for rule in list(engine.retention.rules.values()):
+        if not _expire(engine, cursor, patience, rule):
+            return False
+    return True
+
+
+def _expire(engine: Engine, cursor: Cursor, patience: float, rule: Rule) -> bool:
+    retention = engine.retention
+    with engine.warehouse.zone.on(cursor):
+        threshold = retention.threshold(rule, engine.clock.second(), cursor)
+    while retention.rules.get(rule.table) == rule:
+        held = retention.held(rule)
+        if held is None or (held.done and held.bound < threshold):
+            held = _read_ahead(engine, patience, rule, threshold)
+        if held is None:
+            return False
+        held.catch_up()  # before the lock, as far as it goes
+        removed = _remove(engine, cursor, patience, rule, held, threshold)
+        if removed is None:
+            return False
+        if not held.complete:
+            engine.writer_lock.give_way()
+        elif held.bound >= threshold and not held.outdated:
+            break
+        else:
+            held.done = True
+    return True
+
+
+def _remove(
+    engine: Engine, cursor: Cursor, patience: float, rule: Rule, held: Expiring, threshold: int
+) -> int | None:
+    """Removes a batch, and returns how many rows it had; None if the lock was not had."""
+    found: list[TableChange] = []
+
+    def due() -> list[TableChange]:
+        if engine.retention.held(rule) is held:
+            rows = held.due(threshold, BATCH)
+            if len(rows):
+                none = empty([type for _, type in held.info.schema])
+                found.append(TableChange(rule.table, rows, held.columns, none))
+        return found
+
+    if not commit_own(engine, cursor, patience, due):
+        return None
+    return sum(len(change.removed) for change in found)
+
+
+def _read_ahead(engine: Engine, patience: float, rule: Rule, threshold: int) -> Expiring | None:
+    """Reads the rows that come next, beside the writers; None if the lock was not had."""
+    retention = engine.retention
+    engine.tables.flush()  # here, since a writer would wait for it
+    if not engine.writer_lock.acquire_within(Aside(), patience):
+        return None
+    with retention.reading:
+        try:
+            held, snapshot = retention.begin(rule)
+        finally:
+            engine.writer_lock.release()
+        retention.read(rule, held, snapshot, threshold)
+    return held

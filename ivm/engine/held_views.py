@@ -1,0 +1,187 @@
+"""The views whose rows are held in memory, by which queries are answered without DuckDB.
+
+Contract: all views that are asked for at once are given at the epoch of the last commit. A commit
+only passes on its deltas, and waits for no reader: readers add them up. Rows that nobody reads
+while as many rows change as are held are dropped, and loaded again when they are asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import TypeAlias
+
+from ivm.engine.stored_tables import StoredTables
+from ivm.engine.view_contents import Content, KeyedContent, WholeContent, under
+from ivm.storage.values.column import Column
+from ivm.storage.values.zset import ZSet
+
+MOST_ROWS = 20_000
+"""Rows of a view that is held whole: of more, DuckDB reads what a query wants in less time."""
+
+Key: TypeAlias = tuple[int, ...]
+"""Positions of the columns by which rows are arranged; () for rows that are held whole."""
+
+
+class TooManyRowsError(Exception):
+    """A view has more rows than may be held."""
+
+
+class HeldViews:
+    """The contents of views that are held; for one writer and any number of readers.
+
+    Args:
+        tables: the views as stored, and their pending deltas.
+        meaning: equal as long as names mean the same views with the same columns; None while that
+            changes.
+
+    Attributes:
+        publishing: held by a commit while its deltas become visible, here and for flushes.
+    """
+
+    def __init__(self, tables: StoredTables, meaning: Callable[[], Hashable]) -> None:
+        self._tables = tables
+        self._meaning = meaning
+        self.publishing = threading.Lock()
+        self._adding = threading.Lock()  # of readers; acquired before `publishing`
+        self._loading = threading.Lock()  # acquired before all others
+        self._held: dict[str, dict[Key, Content]] = {}
+        self._valid: Hashable = None
+
+    # -- the writer's side ----------------------------------------------------------------------
+
+    def follow(self, epoch: int, deltas: Mapping[str, ZSet]) -> None:
+        """Takes the deltas of one epoch; the caller holds `publishing`."""
+        for name in self._held.keys() & deltas.keys():
+            for key, content in list(self._held[name].items()):
+                if not content.wait(epoch, deltas[name]):
+                    del self._held[name][key]
+
+    def forget(self, names: Collection[str] | None = None) -> None:
+        """Drops contents, default all: their tables are written otherwise than by deltas."""
+        with self.publishing:
+            for name in list(self._held if names is None else names):
+                self._held.pop(name, None)
+
+    # -- the readers' side ----------------------------------------------------------------------
+
+    def whole(self, names: Sequence[str], meaning: Hashable) -> list[ZSet] | None:
+        """The rows of views at the epoch of the last commit, each row with weight 1.
+
+        Args:
+            names: of incremental views that are not broken.
+            meaning: under which they were found.
+
+        Returns:
+            None if they cannot be had now: others are loading, or names have another meaning.
+
+        Raises:
+            TooManyRowsError: one has too many rows.
+            UnavailableError: that commit cannot be made durable, or memory differs from the log.
+        """
+        wanted = [(name, ()) for name in names]
+        if not self._ready(wanted, meaning, MOST_ROWS):
+            return None
+        with self._adding:
+            contents = self._up_to_date(wanted, meaning)
+            if contents is None:
+                return None
+            rows = [content.rows for content in contents]  # type: ignore[attr-defined]
+        if any(len(each) > 2 * MOST_ROWS for each in rows):
+            self.forget(names)
+            raise TooManyRowsError
+        self._tables.log.sync(self._epoch)  # nothing is shown that a crash could undo
+        return rows
+
+    def under_key(
+        self, name: str, key: Key, values: Sequence[Column], meaning: Hashable, most: int
+    ) -> ZSet | None:
+        """The rows of a view under one key at the epoch of the last commit, each with weight 1.
+
+        Args:
+            name: of the view, see `whole`.
+            key: positions of the key's columns.
+            values: these columns, of one row.
+            meaning: see `whole`.
+            most: rows that the view may have.
+
+        Returns:
+            None as `whole`.
+        """
+        wanted = [(name, key)]
+        if not self._ready(wanted, meaning, most):
+            return None
+        with self._adding:
+            contents = self._up_to_date(wanted, meaning)
+            if contents is None:
+                return None
+            (content,) = contents
+            rows = content.rows  # type: ignore[attr-defined]
+        found = under(rows, values)
+        self._tables.log.sync(self._epoch)
+        return found
+
+    def _up_to_date(
+        self, wanted: Sequence[tuple[str, Key]], meaning: Hashable
+    ) -> list[Content] | None:
+        """The contents with all deltas of the last epoch; the caller holds `_adding`."""
+        with self.publishing:
+            self._tables.log.demand_readable()
+            contents = [self._held.get(name, {}).get(key) for name, key in wanted]
+            found = [c for c in contents if c is not None and c.epoch >= 0]
+            if len(found) < len(wanted) or meaning != self._meaning():
+                return None
+            taken = [content.take() for content in found]
+            self._epoch = self._tables.pending.epoch
+        try:
+            for content, deltas in zip(found, taken, strict=True):
+                content.add(deltas)
+        except BaseException:
+            self.forget([name for name, _ in wanted])  # deltas that were taken may not be added
+            raise
+        return found
+
+    def _ready(self, wanted: Sequence[tuple[str, Key]], meaning: Hashable, most: int) -> bool:
+        """Returns whether the contents are loaded, after loading those that are not."""
+        held = self._held
+        if meaning == self._valid and all(key in held.get(name, ()) for name, key in wanted):
+            return True
+        if not self._loading.acquire(blocking=False):
+            return False  # DuckDB answers meanwhile
+        try:
+            if meaning != self._valid:
+                self.forget()
+                self._valid = meaning
+            for name, key in wanted:
+                if key not in self._held.get(name, {}):
+                    self._load(name, key, most)
+            return True
+        finally:
+            self._loading.release()
+
+    def _load(self, name: str, key: Key, most: int) -> None:
+        view = self._tables.catalog.views[name]
+        schema = view.schema
+        whole = WholeContent(schema, view.key)
+        content = KeyedContent(schema, key) if key else whole
+        with self.publishing:
+            self._held.setdefault(name, {})[key] = content  # from here on it gets the deltas
+        try:
+            with self._tables.as_of_an_epoch(name) as (epoch, count, chunks):
+                if count > most:
+                    raise TooManyRowsError
+                content.load(epoch, count, chunks)
+        except BaseException:
+            with self.publishing:
+                self._held.get(name, {}).pop(key, None)
+            raise
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Rows and bytes of the views that are held, by name."""
+        with self._adding:
+            held = [(n, c) for n, contents in list(self._held.items()) for c in contents.values()]
+            sizes: dict[str, tuple[int, int]] = {}
+            for name, content in held:
+                rows, size = sizes.get(name, (0, 0))
+                sizes[name] = max(rows, content.count), size + content.nbytes
+            return sizes

@@ -1,0 +1,97 @@
+"""Values with which a WHERE clause compares a column, as a column of its type.
+
+Law: a stored value is equal to one of these exactly where DuckDB's comparison with the literal or
+parameter is true. So a value is taken only if it is of the column's own kind (an integer for a
+DECIMAL, a date for a DATE, but no number for a VARCHAR and no string for a number) and converted
+exactly; otherwise DuckDB, which may convert the column instead, must run the statement.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from types import NoneType
+from typing import Any
+from uuid import UUID
+
+from ivm.ingest.literal_columns import Parameters, columns_of
+from ivm.ingest.python_values import python_column
+from ivm.sql.statements.values_list import LiteralRows
+from ivm.storage.values.column import Column
+from ivm.storage.values.types import ColumnType
+
+_NUMBERS = {  # how literals are written that are exact in a type
+    "INTEGER": re.compile(r"-?[0-9]+"),
+    "DECIMAL": re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"),
+    "DOUBLE": re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:E[-+]?[0-9]+)?", re.I),
+}
+_PARAMETERS: Mapping[str, tuple[type, ...]] = {
+    "BLOB": (bytes,),
+    "BOOLEAN": (bool,),
+    "DATE": (date, str),
+    "DECIMAL": (int, Decimal),
+    "DOUBLE": (float,),
+    "INTEGER": (int,),
+    "TIMESTAMP": (datetime, str),
+    "UUID": (UUID, str),
+    "VARCHAR": (str,),
+}
+_IN_STRINGS = frozenset(("DATE", "TIMESTAMP", "UUID", "VARCHAR"))
+_WORDS = frozenset(("TRUE", "FALSE"))
+
+
+def compared_values(values: LiteralRows, type: ColumnType, parameters: Parameters) -> Column | None:
+    """The values that are not NULL, which equals nothing.
+
+    Args:
+        values: one column of literals or parameters.
+        type: of the column that is compared.
+        parameters: of the statement.
+
+    Returns:
+        None if DuckDB must compare them.
+    """
+    kind = "INTEGER" if type.is_integer else type.base
+    sources = values.column_parameters[0]
+    if kind not in _PARAMETERS:
+        return None
+    if sources is None:
+        fits = all(_literal_fits(cell, kind) for cell in values.cells[0])
+    else:
+        fits = all(_parameter_fits(parameters, source, kind) for source in sources)
+    columns = columns_of(values, [type], parameters, None) if fits else None
+    if columns is None:
+        return None
+    (column,) = columns
+    return column if column.valid is None else column.filter(column.valid)
+
+
+def compared_parameters(values: Sequence[Any], type: ColumnType) -> Column | None:
+    """Values of parameters with which a column is compared, none of them NULL.
+
+    Returns:
+        None if DuckDB must compare them, or one is NULL.
+    """
+    known = _PARAMETERS.get("INTEGER" if type.is_integer else type.base, ())
+    return python_column(values, type) if {*map(builtins.type, values)} <= {*known} else None
+
+
+def _literal_fits(cell: str, kind: str) -> bool:
+    if not cell:
+        return True  # NULL
+    if kind in _NUMBERS:
+        return _NUMBERS[kind].fullmatch(cell) is not None
+    if kind == "BOOLEAN":
+        return cell.upper() in _WORDS
+    return kind in _IN_STRINGS and (cell[0] == "'" or cell[: len(kind)].upper() == kind)
+
+
+def _parameter_fits(parameters: Parameters, source: int | str, kind: str) -> bool:
+    try:
+        value: Any = parameters[source]  # type: ignore[index]
+    except (KeyError, IndexError, TypeError):
+        return False
+    return type(value) is NoneType or type(value) in _PARAMETERS[kind]

@@ -1,0 +1,1 @@
+"""SQL in notebooks: the magics of `%load_ext ivm`."""

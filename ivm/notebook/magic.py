@@ -1,0 +1,148 @@
+"""The magics %ivm and %%ivm: SQL in a cell, a connection for it, and views that are watched.
+
+Contract: SQL runs as `Database.execute` runs it, and reads the notebook's variables by their names;
+IPython replaces nothing in its text. An error keeps its type, and is shown without our frames.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import needs_local_scope, no_var_expand
+
+from ivm.database import Database, connect
+from ivm.lifetime import opened
+from ivm.notebook.watch import Watch
+from ivm.session.caller_scope import variables
+from ivm.session.result import Result
+from ivm.storage.errors import IvmError
+from ivm.storage.identifiers import fold
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+NAME = "ivm"
+_COMMAND = re.compile(r"(\w+)(?:\s+(.*?))?\s*;?\s*", re.DOTALL)
+_USAGE = """\
+%ivm connect shop.duckdb    opens a database (or takes a variable's: %ivm connect db)
+%ivm SELECT …               runs SQL; %%ivm runs the statements of a cell, and shows the last result
+%ivm watch revenue          shows a materialized view as it changes
+%ivm unwatch [revenue]      leaves it, or all of them, as they are
+%ivm close                  closes the database, if it was opened here"""
+
+
+class Magic:
+    """The magics of one shell.
+
+    Args:
+        shell: IPython's.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._database: Database | None = None
+        self._owned = False
+        self._watches: dict[str, Watch] = {}
+        self._commands: dict[str, Callable[[str], None]] = {
+            "connect": self._connect,
+            "watch": self._watch,
+            "unwatch": self._unwatch,
+            "close": self._close,
+        }
+
+    @classmethod
+    def register(cls, shell: InteractiveShell) -> Magic:
+        """Makes `%ivm` and `%%ivm` known to a shell."""
+        magic = cls(shell)
+
+        def ivm(
+            line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None
+        ) -> Result | None:
+            return magic.run(line, cell, local_ns)
+
+        ivm.__doc__ = _USAGE
+        decorated = no_var_expand(needs_local_scope(ivm))
+        register: Callable[..., None] = shell.register_magic_function  # its type lacks arguments
+        register(decorated, "line_cell", NAME)
+        return magic
+
+    def remove(self) -> None:
+        """Undoes `register`, and closes what was opened."""
+        self._close("")
+        for kind in ("line", "cell"):
+            self._shell.magics_manager.magics[kind].pop(NAME, None)
+
+    def run(self, line: str, cell: str | None, local_ns: Mapping[str, Any] | None) -> Result | None:
+        """Runs a command of the magic's, or SQL."""
+        try:
+            if cell is None:
+                found = _COMMAND.fullmatch(line)
+                command = self._commands.get(found[1].lower()) if found else None
+                if found is not None and command is not None:
+                    command(found[2] or "")
+                    return None
+            sql = line if cell is None else f"{line}\n{cell}"
+            if not sql.strip():
+                raise UsageError(f"there is nothing to run\n{_USAGE}")
+            with variables(ChainMap(dict(local_ns or {}), self._shell.user_ns)):
+                return self._demand().execute(sql)
+        except IvmError as error:
+            _show_plainly(error)
+            raise
+
+    def _demand(self) -> Database:
+        if self._database is None:
+            raise UsageError("no database is open: %ivm connect shop.duckdb")
+        return self._database
+
+    def _connect(self, argument: str) -> None:
+        path = argument.strip("'\"")
+        if not path:
+            raise UsageError("%ivm connect takes a path, :memory:, or a variable's name")
+        given = self._shell.user_ns.get(path) or opened(path)
+        database = given if isinstance(given, Database) else connect(path)
+        if database is not self._database:
+            self._close("")
+        self._owned |= not isinstance(given, Database)
+        self._database = database
+        print(f"connected to {database.path}")
+
+    def _close(self, argument: str) -> None:
+        self._unwatch("")
+        database, owned = self._database, self._owned
+        self._database, self._owned = None, False
+        if database is not None and owned:
+            database.close()
+
+    def _watch(self, argument: str) -> None:
+        if not argument:
+            raise UsageError("%ivm watch takes the name of a materialized view")
+        if not hasattr(self._shell, "kernel"):
+            raise UsageError(
+                "%ivm watch needs a notebook, whose output can change: in a terminal use .watch of "
+                "`ivm shell`, or db.subscribe"
+            )
+        watch = Watch(self._demand(), argument)
+        before = self._watches.get(watch.view)
+        if before is not None:
+            before.end()
+        self._watches[watch.view] = watch
+        watch.begin()
+
+    def _unwatch(self, argument: str) -> None:
+        ended = [v for v in self._watches if not argument or fold(v) == fold(argument)]
+        if argument and not ended:
+            watched = ", ".join(self._watches) or "nothing"
+            raise UsageError(f"{argument} is not watched; {watched} is")
+        for view in ended:
+            self._watches.pop(view).end()
+
+
+def _show_plainly(error: IvmError) -> None:
+    """Lets IPython show an error's message alone."""
+    shown = [f"{type(error).__name__}: {error}"]
+    error._render_traceback_ = lambda: shown  # type: ignore[attr-defined]

@@ -1,0 +1,68 @@
+"""The rows of an answer from memory, as Python objects or as an Arrow table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ivm.reads.python_values import has_python_values, python_rows
+from ivm.storage.identifiers import quote
+from ivm.storage.values.types import ColumnType, Schema
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.duck import Cursor, table
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Names and types of an answer's columns.
+
+    Attributes:
+        arrow: as DuckDB exports them.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[ColumnType, ...]
+    arrow: pa.Schema
+
+    @staticmethod
+    def of(schema: Schema, cursor: Cursor) -> Shape | None:
+        """The shape of columns; None if there is a type whose values DuckDB must convert.
+
+        Args:
+            schema: names and types.
+            cursor: exports a row of NULLs.
+        """
+        names, types = [n for n, _ in schema], [t for _, t in schema]
+        if not all(has_python_values(t) for t in types):
+            return None
+        nulls = ", ".join(f"NULL::{t.sql} AS {quote(n)}" for n, t in schema)
+        return Shape(tuple(names), tuple(types), table(cursor, f"SELECT {nulls}").schema)
+
+
+class Answer:
+    """The rows of one answer; they never change.
+
+    Args:
+        batch: the rows in order, each with weight 1.
+        shape: of its columns.
+    """
+
+    __slots__ = ("_batch", "shape")
+
+    def __init__(self, batch: ZSet, shape: Shape) -> None:
+        self._batch = batch
+        self.shape = shape
+
+    def rows(self) -> list[tuple[Any, ...]] | None:
+        """The rows as tuples of Python values; None if DuckDB must make them of `arrow`."""
+        return python_rows(self._batch.columns, self.shape.types)
+
+    def arrow(self, start: int = 0) -> pa.Table:
+        """The rows from a number on, with DuckDB's Arrow types."""
+        pairs = zip(self._batch.columns, self.shape.types, strict=True)
+        arrays = [column.to_arrow(type) for column, type in pairs]
+        fields = zip(arrays, self.shape.arrow, strict=True)
+        arrays = [a if a.type == field.type else a.cast(field.type) for a, field in fields]
+        return pa.Table.from_arrays(arrays, schema=self.shape.arrow).slice(start)

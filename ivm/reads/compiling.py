@@ -1,0 +1,223 @@
+"""From a query's text to its compiled form, or the reason why DuckDB answers it.
+
+Contract: the text means to DuckDB what its compiled form computes. It is bound as the text of a
+materialized view would be; views are tables in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import threading
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ivm.catalog.broken_views import broken_views
+from ivm.catalog.catalog import BindingCatalog
+from ivm.engine.engine import Engine
+from ivm.reads.answer import Answer, Shape
+from ivm.reads.parameters import Parameters
+from ivm.reads.state_query import NotFromStateError, StateQuery
+from ivm.sql.bind.bind import bind
+from ivm.sql.parse.function_list import FunctionList, list_functions
+from ivm.sql.plan.nodes import Plan, nodes, types
+from ivm.sql.plan.render import render
+from ivm.sql.resolve.determinism import check_deterministic
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.sql.statements.placeholders import placeholders
+from ivm.storage.errors import UnsupportedError
+from ivm.storage.values.column import Column
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.duck import Cursor
+
+_ZONED = re.compile(r"TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
+_MOST_KEYED = 2_000_000
+"""Rows of a view that is arranged by its key for a query that asks for keys."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A query that is answered from memory.
+
+    Attributes:
+        sources: the relation behind each of its sources.
+        reads: the views that it reads, or the base table.
+        key: the columns by which the rows of its only relation are looked up; () if there are none.
+        most: rows that its view may have to be looked up so; None for a base table.
+    """
+
+    query: StateQuery
+    shape: Shape
+    reads: tuple[str, ...]
+    sources: Mapping[str, str]
+    parameters: Parameters | None
+    key: tuple[int, ...]
+    most: int | None
+
+    def found(self, rows: Sequence[ZSet], given: Sequence[Column]) -> Answer:
+        """The answer from the rows of its relations, in their order."""
+        by_name = dict(zip(self.reads, rows, strict=True))
+        scans = self.query.scans
+        read = {s: by_name[name].project(scans[s].columns) for s, name in self.sources.items()}
+        return Answer(self.query.answer(read, given), self.shape)
+
+    def values(self, given: Sequence[Column]) -> list[Column] | None:
+        """The values of the key's columns; None if no row can have them."""
+        found = [self.query.lookups[i].key(given) for i in self.key]
+        values = [column for column in found if column is not None]
+        return values if len(values) == len(found) else None
+
+
+class ReadCompiler:
+    """Compiles the queries of one database, one at a time.
+
+    Args:
+        engine: its engine.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._names = _Tables(engine.catalog)
+        self._compiling = threading.Lock()
+        self._functions: tuple[Hashable, FunctionList] | None = None
+
+    def compile(self, text: str, given: Mapping[str, str | None], meaning: Hashable) -> Compiled:
+        """The compiled form of a query.
+
+        Args:
+            text: one SELECT.
+            given: DuckDB's types of its parameters by name; None for those that are left to it.
+            meaning: see `Engine.meaning`.
+
+        Raises:
+            NotFromStateError: DuckDB answers it.
+            NotIncremental: the same; so do errors of DuckDB's.
+        """
+        with self._compiling:
+            return self._compiled(text, given, meaning)
+
+    def _compiled(self, text: str, given: Mapping[str, str | None], meaning: Hashable) -> Compiled:
+        engine = self._engine
+        parameters = _parameters(text, given)
+        written = text if parameters is None else parameters.marked()
+        named = self._relations(written)
+        with contextlib.closing(engine.warehouse.cursor()) as cursor:
+            functions = self._functions_seen_by(cursor, meaning)
+            _demand_deterministic(written, cursor, functions)
+            plan = rewrite(bind(written, self._names, cursor, functions, ordered=True))
+            shape = _shape(plan, cursor)
+            query = StateQuery(plan, engine.warehouse.cursor, parameters)
+        if parameters is not None and any(parameters.marks_in(name) for name in shape.names):
+            raise NotFromStateError("a column that DuckDB names after a parameter")
+        sources = {s: self._names.canonical(scan.relation) for s, scan in query.scans.items()}
+        if not named.issuperset(sources.values()):
+            raise NotFromStateError("a name that DuckDB takes for another relation")
+        read = tuple(sorted(set(sources.values())))
+        key, most = self._key(read, query)
+        return Compiled(query, shape, read, sources, parameters, key, most)
+
+    def _functions_seen_by(self, cursor: Cursor, meaning: Hashable) -> FunctionList:
+        """The functions, listed once as long as names mean the same."""
+        if self._functions is None or self._functions[0] != meaning:
+            self._functions = meaning, list_functions(cursor)
+        return self._functions[1]
+
+    def _key(self, read: Sequence[str], query: StateQuery) -> tuple[tuple[int, ...], int | None]:
+        """The columns by which rows are looked up, and how many rows a view may have for that.
+
+        The number is None where the columns are the primary key of a base table.
+        """
+        if len(read) != 1:
+            return (), 0
+        (name,), asked = read, query.lookups.keys()
+        info = self._engine.catalog.tables.get(name)
+        if info is not None:
+            if not asked >= set(info.primary_key):
+                raise NotFromStateError(f"it does not ask for a key of the table {name!r}")
+            return info.primary_key, None
+        for key in self._indexed(name):
+            if asked >= set(key):
+                return key, sys.maxsize
+        key = self._engine.catalog.views[name].key or ()
+        return (key, _MOST_KEYED) if asked >= set(key) else ((), 0)
+
+    def _indexed(self, view: str) -> list[tuple[int, ...]]:
+        """The positions of the columns of the user's indexes on a view."""
+        catalog = self._engine.catalog
+        names = [name for name, _ in catalog.views[view].schema]
+        found = [index for index in catalog.view_indexes.values() if index.view == view]
+        return [tuple([names.index(column) for column in index.columns]) for index in found]
+
+    def _relations(self, text: str) -> frozenset[str]:
+        """The views that a query reads, or the base table.
+
+        Raises:
+            NotFromStateError: it reads others too, or one whose rows cannot be held.
+        """
+        catalog = self._engine.catalog
+        found = self._engine.definitions.relations.read_by(text)
+        if not found:
+            raise NotFromStateError("it reads no table and no materialized view")
+        broken = broken_views(catalog.views)
+        for name in found:
+            view = catalog.views.get(name)
+            if view is not None and (not view.incremental or name in broken):
+                raise NotFromStateError(f"the view {name!r} is not maintained incrementally")
+            if view is None and (len(found) > 1 or not self._is_indexed(name)):
+                raise NotFromStateError(f"{name!r} is no materialized view")
+        return found
+
+    def _is_indexed(self, table: str) -> bool:
+        """Returns whether a base table has a key index that holds its columns."""
+        info = self._engine.catalog.user_tables.get(table)
+        plain = info is not None and info.history is None and not info.generated
+        return plain and bool(info and info.primary_key)
+
+
+def _demand_deterministic(text: str, cursor: Cursor, functions: FunctionList) -> None:
+    try:
+        tellers = check_deterministic(text, cursor, functions)
+    except UnsupportedError as reason:
+        raise NotFromStateError("its answer depends on more than the rows of its views") from reason
+    if tellers:
+        raise NotFromStateError("it asks for the time")
+
+
+def _parameters(text: str, types: Mapping[str, str | None]) -> Parameters | None:
+    """The parameters of a text.
+
+    Raises:
+        NotFromStateError: DuckDB alone knows what they mean.
+    """
+    if not types and not any(True for _ in placeholders(text)):
+        return None
+    known = {name: type for name, type in types.items() if type is not None}
+    parameters = Parameters(text, known)
+    if len(known) < len(types) or not parameters.fit:
+        raise NotFromStateError("parameters whose values DuckDB converts, or that do not fit")
+    return parameters
+
+
+def _shape(plan: Plan, cursor: Cursor) -> Shape:
+    """The shape of a plan's rows.
+
+    Raises:
+        NotFromStateError: something depends on the session's time zone, or DuckDB alone converts
+            the values.
+    """
+    read = {type.sql for node in nodes(plan) for type in types(node)}
+    if _ZONED.search(render(plan)) or any(_ZONED.search(sql) for sql in read):
+        raise NotFromStateError("a value in the session's time zone")
+    shape = Shape.of(plan.schema, cursor)
+    if shape is None:
+        raise NotFromStateError("a column of a type whose values DuckDB converts")
+    return shape
+
+
+class _Tables(BindingCatalog):
+    """The relations of a database, where a materialized view is a table like others."""
+
+    def view_plan(self, name: str) -> Plan | None:
+        """None: a query reads the rows of the view."""
+        return None

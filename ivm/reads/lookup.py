@@ -1,0 +1,101 @@
+"""An equality in a WHERE by which rows are looked up under a key.
+
+Contract: the rows under the value that a lookup gives are all rows that the equality chooses, and
+perhaps others. An equality for which that is not certain is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlglot import exp
+
+from ivm.sql.plan.expressions import cast, position
+from ivm.sql.scalar.compile import compile_scalar
+from ivm.storage.values.column import Column, FixedColumn
+from ivm.storage.values.types import ColumnType
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """One equality.
+
+    Attributes:
+        column: the position of the column in the scan.
+        type: the column's type.
+        parameter: the number of the parameter that it equals; None for a constant.
+        constant: of one row.
+    """
+
+    column: int
+    type: ColumnType
+    parameter: int | None
+    constant: Column | None = None
+
+    @staticmethod
+    def of(term: exp.Expr, types: Sequence[ColumnType], width: int) -> Lookup | None:
+        """The equality that a term of a WHERE is, if it is one.
+
+        Args:
+            term: over the columns of a scan.
+            types: of these.
+            width: how many of them are the relation's; parameters are behind these.
+        """
+        if not isinstance(term, exp.EQ):
+            return None
+        for side, other in ((term.this, term.expression), (term.expression, term.this)):
+            found = position(side)
+            if found is not None and found < width:
+                return _equal(found, types, width, other)
+        return None
+
+    def key(self, given: Sequence[Column]) -> Column | None:
+        """The value as a column of one row and the column's type; None if no row can have it.
+
+        Args:
+            given: the parameters.
+        """
+        if self.parameter is None:
+            return self.constant
+        value = given[self.parameter]
+        if isinstance(value, FixedColumn) and value.values.dtype != self.type.dtype:
+            return _narrowed(value.values.item(0), self.type)
+        return value
+
+
+def _equal(found: int, types: Sequence[ColumnType], width: int, other: exp.Expr) -> Lookup | None:
+    type, at = types[found], position(other)
+    if at is not None:
+        fits = types[at] == type or (types[at].is_integer and _is_narrow(type))
+        return Lookup(found, type, at - width) if at >= width and fits else None
+    number = _integer(other)
+    if number is not None and _is_narrow(type):
+        column = _narrowed(number, type)
+        return None if column is None else Lookup(found, type, None, column)
+    if not isinstance(other, exp.Literal) or not other.is_string:
+        return None
+    kernel = compile_scalar(cast(other, type), (), type)
+    return None if kernel is None else Lookup(found, type, None, kernel((), 1))
+
+
+def _is_narrow(type: ColumnType) -> bool:
+    return type.is_integer and type.is_word
+
+
+def _integer(node: exp.Expr) -> int | None:
+    """The value of an integer literal."""
+    if isinstance(node, exp.Neg):
+        inner = _integer(node.this)
+        return None if inner is None else -inner
+    plain = isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
+    return int(node.name) if plain else None
+
+
+def _narrowed(value: int, type: ColumnType) -> Column | None:
+    assert type.dtype is not None
+    limits = np.iinfo(type.dtype)
+    if not limits.min <= value <= limits.max:
+        return None
+    return FixedColumn(np.array([value], type.dtype))

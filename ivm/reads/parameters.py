@@ -1,0 +1,179 @@
+"""Parameters of a query: bound as constants of their types, and computed with as columns.
+
+Law: the plan of the text with parameters = the plan with a constant for each, where that constant
+is replaced. The constants are marks, values that are found again in the plan and stand nowhere in
+the text. DuckDB gives a parameter the type of its Python value (the tests compare the two).
+"""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from ivm.sql.plan.expressions import column
+from ivm.sql.plan.nodes import Filter, Plan, Project, Scan, inputs, nodes, with_inputs
+from ivm.sql.plan.render import render
+from ivm.sql.statements.placeholders import filled, placeholders
+from ivm.storage.identifiers import is_text, literal
+from ivm.storage.values.column import Column, FixedColumn, column_from_arrow
+from ivm.storage.values.types import ColumnType, Schema, type_of
+
+Values: TypeAlias = Mapping[str, Any]
+"""The parameters' values by name; those without a name are called 1, 2, …"""
+
+_MOST = 100
+_DAY = datetime.date(1987, 1, 2)
+_MARKS: dict[str, Callable[[int], str]] = {
+    "INTEGER": lambda i: f"{1_987_650_000 + i}",
+    "BIGINT": lambda i: f"{7_987_650_000_000_000_000 + i}",
+    "DOUBLE": lambda i: f"{1_987_650_000 + i}.25",
+    "VARCHAR": lambda i: f"ivm parameter {i}.",
+    "DATE": lambda i: f"{_DAY + datetime.timedelta(i)}",
+    "TIMESTAMP": lambda i: f"1987-01-02 03:04:05.000{i:03d}",
+    "UUID": lambda i: f"8ceadae7-9c71-4d89-b5e1-00bd5b811d{i:02d}",
+}
+_NUMBERS = frozenset(("INTEGER", "BIGINT", "DOUBLE"))
+_PLAIN: dict[type, str] = {
+    float: "DOUBLE",
+    datetime.date: "DATE",
+    uuid.UUID: "UUID",
+}
+
+
+def named(params: Sequence[Any] | Mapping[str, Any]) -> Values:
+    """The parameters by name."""
+    if isinstance(params, Mapping):
+        return {name.lower(): value for name, value in params.items()}
+    return {str(i): value for i, value in enumerate(params, 1)}
+
+
+def duckdb_type(value: Any) -> str | None:
+    """The type that DuckDB gives a parameter; None for values that are left to it."""
+    kind = type(value)
+    if kind is int:
+        if -(1 << 31) <= value < 1 << 31:
+            return "INTEGER"
+        return "BIGINT" if -(1 << 63) <= value < 1 << 63 else None
+    if kind is str:
+        return "VARCHAR" if is_text(value) and "\0" not in value else None
+    if kind is datetime.datetime:
+        return "TIMESTAMP" if value.tzinfo is None else None
+    return _PLAIN.get(kind)
+
+
+def _column(value: Any, type: ColumnType) -> Column:
+    if type.is_integer or type.is_float:
+        return FixedColumn(np.array([value], type.dtype))
+    return column_from_arrow(pa.array([value], type.arrow), type)
+
+
+class Parameters:
+    """The parameters of a text, and their types.
+
+    Args:
+        text: the query.
+        types: DuckDB's types of its parameters by name.
+
+    Attributes:
+        schema: a column for each, in order.
+    """
+
+    def __init__(self, text: str, types: Mapping[str, str]) -> None:
+        self._types = dict(types)
+        self._marks = {n: _MARKS[type](i) for i, (n, type) in enumerate(self._types.items())}
+        self._text = text
+        self.schema: Schema = tuple([(name, type_of(type)) for name, type in types.items()])
+        self._found: dict[str, int] = {}
+
+    @property
+    def fit(self) -> bool:
+        """Whether there is one value for each, and no mark stands in the text."""
+        wanted = {name for name, _, _ in placeholders(self._text)}
+        free = not any(mark in self._text for mark in self._marks.values())
+        return wanted == self._types.keys() and len(wanted) < _MOST and free
+
+    def marked(self) -> str:
+        """The text with marks for parameters."""
+        return filled(self._text, self._mark)
+
+    def _mark(self, name: str) -> str:
+        type, mark = self._types[name], self._marks[name]
+        return f"CAST({mark if type in _NUMBERS else literal(mark)} AS {type})"
+
+    def marks_in(self, name: str) -> bool:
+        """Returns whether a mark stands in a column's name."""
+        return any(mark in name for mark in self._marks.values())
+
+    def columns(self, values: Values) -> tuple[Column, ...]:
+        """The values as columns of one row."""
+        return tuple([column_from_arrow(pa.array([values[n]], t.arrow), t) for n, t in self.schema])
+
+    # -- in plans -------------------------------------------------------------------------------
+
+    def widened(self, plan: Plan) -> Plan:
+        """The plan with the parameters as further columns of the scans where they are read.
+
+        Returns:
+            A plan with the same columns, over scans that have the parameters as last columns.
+
+        Raises:
+            LookupError: a parameter is read elsewhere than in filters and projections of a scan.
+        """
+        written = render(plan)
+        self._found = dict.fromkeys(self._marks.values(), 0)
+        wide = self._widened(plan)
+        if any(count == 0 or written.count(mark) != count for mark, count in self._found.items()):
+            raise LookupError("a parameter outside of WHERE and the select list")
+        scans = [(s.relation, s.columns) for s in nodes(wide) if isinstance(s, Scan)]
+        if len(set(scans)) < len(scans):
+            raise LookupError("a parameter in a query that reads a view twice")
+        return wide
+
+    def _widened(self, plan: Plan) -> Plan:
+        below, reads = plan, False
+        while isinstance(below, Filter | Project):
+            reads |= self._reads(below)
+            below = below.input
+        if not reads:
+            return with_inputs(plan, self._widened)
+        if not isinstance(below, Scan):
+            raise LookupError("a parameter above a join or an aggregate")
+        exprs = tuple([column(i) for i in range(len(plan.schema))])
+        return Project(self._wide(plan), exprs, plan.schema)
+
+    def _wide(self, plan: Plan) -> Plan:
+        """A scan, filter or projection with the parameters' columns behind its own."""
+        if isinstance(plan, Scan):
+            return replace(plan, schema=plan.schema + self.schema)
+        (below,) = inputs(plan)
+        first, wide = len(below.schema), self._wide(below)
+        if isinstance(plan, Filter):
+            return Filter(wide, self._replaced(plan.predicate, first))
+        assert isinstance(plan, Project)
+        exprs = [self._replaced(e, first) for e in plan.exprs]
+        exprs += [column(first + i) for i in range(len(self._types))]
+        return Project(wide, tuple(exprs), plan.schema + self.schema)
+
+    def _reads(self, plan: Filter | Project) -> bool:
+        exprs = (plan.predicate,) if isinstance(plan, Filter) else plan.exprs
+        return any(n.name in self._found for e in exprs for n in e.find_all(exp.Literal))
+
+    def _replaced(self, expr: exp.Expr, first: int) -> exp.Expr:
+        """A copy of the expression with columns for the marks."""
+        positions = {mark: first + i for i, mark in enumerate(self._found)}
+
+        def swap(node: exp.Expr) -> exp.Expr:
+            inner = node.this if isinstance(node, exp.Cast) else node
+            if not isinstance(inner, exp.Literal) or inner.name not in positions:
+                return node
+            self._found[inner.name] += 1
+            return column(positions[inner.name])
+
+        return expr.copy().transform(swap, copy=False)

@@ -1,0 +1,73 @@
+"""EXPLAIN of a change: DuckDB's answer, and one more row that tells the way it takes here, and why.
+
+Contract: the way told is the way taken, unless values or expressions turn out to need DuckDB (a
+value that no rule converts, a result of which a kernel is not certain).
+"""
+
+from __future__ import annotations
+
+from ivm.session import dml, inserts, keyed_dml
+from ivm.session.explain_read import with_way
+from ivm.session.query import query
+from ivm.session.result import Result
+from ivm.session.session import Params, Session
+from ivm.sql.statements import parse as st
+from ivm.storage.warehouse.table_info import TableInfo
+
+KEY = "changed_by"
+"""What stands before the way that the change is made, where DuckDB has `physical_plan`."""
+_FAST = "fast path"
+
+
+def explain(session: Session, statement: st.Query, params: Params) -> Result:
+    """Runs EXPLAIN of a change; one row more than DuckDB's says how it is made, and why."""
+    result, explained = query(session, statement, params), statement.explained
+    assert isinstance(explained, st.Dml)
+    return with_way(result, KEY, way_of(session, explained))
+
+
+def way_of(session: Session, statement: st.Dml) -> str:
+    """The way that a change takes, and why, in one line."""
+    info = dml.table_of(session, statement)
+    if info is None:
+        return "DuckDB: it changes no base table of the database by its name alone"
+    why = session.engine.definitions.why_no_fast_path(info.name)
+    if why is not None:
+        return f"DuckDB, captured: only DuckDB can change {info.name}, since {why}"
+    if isinstance(statement, st.Insert):
+        return _of_insert(session, info, statement)
+    if isinstance(statement, st.KeyedChange):
+        return _of_keyed(session, info, statement)
+    return f"DuckDB, captured: {_unread(statement)}"
+
+
+def _of_insert(session: Session, info: TableInfo, statement: st.Insert) -> str:
+    plan = inserts.plan_of(session, info, statement)
+    if isinstance(plan, str):
+        return f"DuckDB, captured: {plan}"
+    key = _names(info, info.primary_key)
+    by = f"; keys are looked up in the key index ({key})" if key else ""
+    return f"{_FAST}: literals and parameters, constraints checked in memory{by}"
+
+
+def _of_keyed(session: Session, info: TableInfo, statement: st.KeyedChange) -> str:
+    plan = keyed_dml.plan_of(session, info, statement)
+    if isinstance(plan, str):
+        return f"DuckDB, captured: {plan}"
+    kind, further = "the key index", len(plan.search.conditions)
+    if plan.key != info.primary_key:
+        kind = "an arrangement of the index"
+    checked = f", {further} further conditions checked on them" if further else ""
+    return f"{_FAST}: rows are found in {kind} ({_names(info, plan.key)}){checked}"
+
+
+def _names(info: TableInfo, positions: tuple[int, ...]) -> str:
+    return ", ".join([info.schema[i][0] for i in positions])
+
+
+def _unread(statement: st.Dml) -> str:
+    if statement.kind == "insert":
+        return "its rows are not VALUES of literals and parameters alone"
+    if statement.kind in ("update", "delete"):
+        return "its WHERE clause does not compare columns with values, connected by AND"
+    return f"{statement.kind.upper()} has no other way"

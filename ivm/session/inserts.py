@@ -1,0 +1,206 @@
+"""INSERT of literals and parameters by the fast path, with ON CONFLICT and RETURNING.
+
+Contract: rows, count, errors and what RETURNING gives are those of DuckDB's own run; a statement
+that is not certain to have them runs in DuckDB. Values are converted before the writer lock is
+acquired, and again if the catalog has changed until then.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ivm.engine.transaction import Transaction
+from ivm.ingest.conflicts import Rule, resolve
+from ivm.ingest.fast_path import FastPath
+from ivm.ingest.literal_columns import are_given, columns_of
+from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
+from ivm.reads.returning import Returning, returning_of
+from ivm.session import dml
+from ivm.session.result import Result
+from ivm.session.session import Params, Session
+from ivm.session.state_result import StateResult
+from ivm.sql.statements import parse as st
+from ivm.sql.statements.nodes import Conflict
+from ivm.storage.errors import InputError
+from ivm.storage.identifiers import fold
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.column import Column
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.table_info import TableInfo
+
+
+def insert(session: Session, statement: st.Insert, params: Params) -> Result:
+    """Runs an INSERT … VALUES of literals or parameters, by the fast path if the table has one."""
+    if statement.conflict is not None:
+        _demand_no_more(statement, params or ())
+    columns = session.ahead(functools.partial(_columns, session, statement, params))
+    with session.writing() as transaction:
+        info, given = columns()
+        path = None if info is None or given is None else transaction.fast_path(info.name)
+        if info is not None and path is not None and given is not None:
+            result = _insert(session, transaction, path, info, statement, given, params)
+            if result is not None:
+                return result
+        return dml.run_in_duckdb(session, transaction, statement, info, params)
+
+
+def _demand_no_more(statement: st.Insert, params: Sequence[Any] | Mapping[str, Any]) -> None:
+    """Raises InputError if there are more values than parameters; the capture would not notice."""
+    if isinstance(params, Mapping):
+        surplus = [name for name in params if name not in statement.parameters]
+    else:
+        indexes = [index for index in statement.parameters if isinstance(index, int)]
+        surplus = list(map(str, range(max(indexes, default=-1) + 2, len(params) + 1)))
+    if surplus:
+        raise InputError(
+            f"there are no parameters for the values {', '.join(surplus)}: give each one value"
+        )
+
+
+def _columns(
+    session: Session, statement: st.Insert, params: Params
+) -> tuple[TableInfo | None, dict[int, Column] | None]:
+    """The base table, if it is one, and the rows as its columns; None for these if DuckDB must run
+    the statement."""
+    info, transaction = dml.table_of(session, statement), session.transaction
+    if info is None or session.engine.definitions.lacks_fast_path(info.name):
+        return info, None
+    cursor: Cursor | None = session.cursor
+    if transaction is not None:
+        if transaction.fast_path(info.name) is None:
+            return info, None
+        cursor = transaction.idle_cursor
+    if not are_given(statement.parameters, params or ()):
+        return info, None
+    positions = positions_of(info, statement.columns)
+    types = [info.schema[i][1] for i in positions]
+    columns = columns_of(statement.rows, types, params or (), cursor)
+    return info, None if columns is None else dict(zip(positions, columns, strict=True))
+
+
+def positions_of(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
+    """The positions of the columns that an INSERT names; [] if one is unknown or named twice."""
+    if names is None:
+        return list(range(len(info.schema)))
+    found = [info.position(name) for name in names]
+    known = [i for i in found if i is not None]
+    return known if len(set(known)) == len(names) else []
+
+
+def _insert(
+    session: Session,
+    transaction: Transaction,
+    path: FastPath,
+    info: TableInfo,
+    statement: st.Insert,
+    given: dict[int, Column],
+    params: Params,
+) -> Result | None:
+    """Inserts by the fast path; None if DuckDB must run the statement."""
+    plan = plan_of(session, info, statement)
+    if isinstance(plan, str):
+        return None
+    count, rule, returning = statement.rows.count, plan.rule, plan.returning
+    if rule is None:
+        index = transaction.index(path.table) if path.key else None
+        change = path.insert(given, count, index)
+        return finished(transaction, change, change.added, returning)
+    index = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
+    if index is None:
+        return None
+    expressions = expressions_of(session, info, statement, lookup_in(params or ()))
+    resolved = resolve(path, given, count, index, rule, expressions)
+    return None if resolved is None else finished(transaction, *resolved, returning)
+
+
+class InsertPlan(NamedTuple):
+    """How an INSERT is done: `rule` is of the conflicts, if it has any clause about them."""
+
+    rule: Rule | None
+    returning: Returning | None
+
+
+def plan_of(session: Session, info: TableInfo, statement: st.Insert) -> InsertPlan | str:
+    """The plan of the fast path, or the reason why DuckDB must run the statement."""
+    returning, rule = returned(session, info, statement), None
+    if statement.returning and returning is None:
+        return NO_RETURNING
+    if statement.conflict is not None:
+        rule = rule_of(info, statement)
+        if rule is None:
+            return "the rule for conflicts is not one by the primary key that sets other columns"
+    return InsertPlan(rule, returning)
+
+
+NO_RETURNING = "its RETURNING list is not certain to have kernels that equal DuckDB"
+
+
+def finished(
+    transaction: Transaction, change: TableChange, rows: ZSet, returning: Returning | None
+) -> Result | None:
+    """Adds a change; its result is the count of rows or what RETURNING gives of them.
+
+    Returns:
+        None if DuckDB must compute that; nothing is added then.
+    """
+    if returning is None:
+        transaction.add(change)
+        return Result.count(len(rows))
+    answer = returning.of(rows)
+    if answer is None:
+        return None
+    transaction.add(change)
+    return StateResult(answer)
+
+
+def returned(
+    session: Session, info: TableInfo, statement: st.Insert | st.KeyedChange
+) -> Returning | None:
+    """The compiled RETURNING list; None if there is none, or DuckDB must compute it."""
+    if not statement.returning or statement.table is None:
+        return None
+    upserts = statement.on_conflict or bool(statement.or_action)
+    kind, named = "update" if upserts else statement.kind, (statement.table[-1], statement.alias)
+    return returning_of(statement.returned, kind, info.schema, *named, session.macros)
+
+
+def rule_of(info: TableInfo, statement: st.Insert) -> Rule | None:
+    """What is to be done with rows whose primary key is stored; None if DuckDB must find out."""
+    conflict, key = statement.conflict, info.primary_key
+    if conflict is None or not key or _hides_excluded(statement):
+        return None
+    if conflict.target is not None:
+        target = [info.position(name) for name in conflict.target]
+        if len(target) != len(key) or set(target) != set(key):
+            return None
+    if conflict.replaces:
+        given = positions_of(info, statement.columns)
+        rest = {position: None for position in given if position not in key}
+        return Rule(rest) if rest else None  # DuckDB counts such rows in a way of its own
+    return _rule(info, conflict)
+
+
+def _hides_excluded(statement: st.Insert) -> bool:
+    assert statement.table is not None
+    return fold(statement.alias or statement.table[-1]) == "excluded"
+
+
+def _rule(info: TableInfo, conflict: Conflict) -> Rule | None:
+    found = [(info.position(name), expression) for name, expression in conflict.sets]
+    updates = {position: value for position, value in found if position is not None}
+    if len(updates) < len(found) or updates.keys() & set(info.primary_key):
+        return None  # unknown, set twice, or in the key
+    return Rule(updates, conflict.where)
+
+
+def expressions_of(
+    session: Session, info: TableInfo, statement: st.Insert, lookup: Lookup
+) -> RowExpressions:
+    """Evaluates DO UPDATE over the columns of the stored row and of `excluded`."""
+    assert statement.table is not None
+    stored = "", statement.alias or statement.table[-1]
+    parts = (info.schema, stored), (info.schema, ("excluded",))
+    return RowExpressions(parts, session.macros, lookup)

@@ -1,0 +1,277 @@
+"""Replacement scans: Python objects of the caller's scope, which SQL reads by their names.
+
+Contract: as in DuckDB, a name that is no relation may be a variable's (`caller_scope`); tables,
+views and CTEs come first. No view is made over one: it would outlive the object.
+Invariant: such an object is a temporary view of the session's cursor for one statement, until its
+result has been read or detached. DuckDB's own search is off (`DatabaseFile`): it would find the
+variables of our own frames. Which names a statement lacks is DuckDB's answer to an EXPLAIN, asked
+only if a word of the statement is the name of an object that can be scanned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Protocol
+
+import duckdb
+
+from ivm.engine.engine import Engine
+from ivm.engine.transaction import Transaction
+from ivm.session.caller_scope import values_of
+from ivm.session.names import SessionNames
+from ivm.sql.statements import parse as st
+from ivm.sql.statements.tokens import Reader, tokens
+from ivm.storage.errors import InputError, UnsupportedError
+from ivm.storage.identifiers import fold, quote
+from ivm.storage.warehouse.duck import Cursor, lenient, rows, run
+
+_WORD = re.compile(r'"((?:[^"]|"")+)"|(\w+)')
+_MISSING = re.compile(r"Table with name (.+) does not exist!", re.DOTALL)
+_LIBRARIES = frozenset(("numpy", "pandas", "polars", "pyarrow"))
+_SETTINGS = {"python_enable_replacements": "enabled", "python_scan_all_frames": "all_frames"}
+_DEFINITIONS = ("view", "macro")
+_PROBE = "_ivm_probe"
+
+
+class Owner(Protocol):
+    """The part of a session that its scans use."""
+
+    engine: Engine
+    cursor: Cursor
+    transaction: Transaction | None
+    prepared: dict[str, st.Statement]
+    names: SessionNames
+
+    def release(self) -> None:
+        """Frees the cursor: an open result is read into memory."""
+
+
+class ReplacementScans:
+    """The Python objects that one session's SQL reads.
+
+    Args:
+        session: whose cursor reads them.
+
+    Attributes:
+        registered: the folded names of those that `register` has given.
+    """
+
+    def __init__(self, session: Owner) -> None:
+        self._session = session
+        self._shown: list[str] = []
+        self.registered: set[str] = set()
+
+    def register(self, name: str, scanned: object) -> None:
+        """Makes an object a temporary view of the session, until `unregister`.
+
+        Raises:
+            InputError: it is no text, or the object cannot be scanned.
+        """
+        _demand_name(name)
+        self._begin()
+        self._register(name, scanned)
+        self._learn(name)
+        self.registered.add(fold(name))
+
+    def unregister(self, name: str) -> None:
+        """Forgets an object; an unknown name is no error, as in DuckDB."""
+        _demand_name(name)
+        self._begin()
+        self._session.cursor.unregister(name)
+        self._learn(name)
+        self.registered.discard(fold(name))
+
+    def show(self, statement: st.Statement, params: Any) -> None:
+        """Makes the objects that a statement reads temporary views, until `hide`.
+
+        Args:
+            statement: about to be run.
+            params: its parameters.
+
+        Raises:
+            InputError: an object that it names cannot be scanned.
+            UnsupportedError: a view or macro would read one.
+        """
+        if self.registered:
+            self._refuse_registered(statement)
+        if isinstance(statement, st.Execute):
+            statement = st.Prepare("", 0, "", self._session.prepared[statement.name.lower()])
+        found = self._candidates(statement) if self._may_read(statement) else {}
+        if not found:
+            return
+        probe, values = _probe(statement, params)
+        while (missing := self._missing(probe, values)) in found and missing not in self._shown:
+            if _defines(statement):
+                raise UnsupportedError(_no_definition(missing, "variable"), statement.offset)
+            self._begin()
+            self._register(missing, found[missing])
+            self._shown.append(missing)
+
+    def hide(self) -> None:
+        """Forgets the objects of the last statement, whose result has been read."""
+        if not self._shown:
+            return
+        with contextlib.suppress(duckdb.TransactionException):  # aborted: after its ROLLBACK
+            self._session.cursor.complete()
+            while self._shown:
+                self._session.cursor.unregister(self._shown[-1])
+                self._shown.pop()
+
+    def _may_read(self, statement: st.Statement) -> bool:
+        """Returns whether a statement may name an object."""
+        match statement:
+            case st.Query(text=text):
+                return not self._session.engine.definitions.relations.names_relations_alone(text)
+            case st.KeyedChange(computed=computed):
+                return bool(computed)
+            case st.Ddl(action="create", target=target):
+                return target == "table" or target in _DEFINITIONS
+            case st.Ddl(action="set", target=target):
+                return target == "variable"
+            case st.Prepare(statement=inner):
+                return self._may_read(inner)
+            case _:
+                insert = isinstance(statement, st.Insert)
+                return isinstance(statement, st.Dml | st.CreateView) and not insert
+
+    def _candidates(self, statement: st.Statement) -> dict[str, object]:
+        """The objects that words of a statement name, apart from the names of relations."""
+        settings = self._session.engine.scan_settings
+        if not settings.enabled:
+            return {}
+        found = values_of(_words(_text(statement)), all_frames=settings.all_frames)
+        resolve = self._session.names.resolve
+        return {n: o for n, o in found.items() if _is_scannable(o) and resolve((n,)) is None}
+
+    def _missing(self, probe: str, params: Any) -> str | None:
+        """The first name in a statement that DuckDB knows no relation of, if any."""
+        cursor = self._session.cursor
+        with lenient(cursor):
+            try:
+                run(cursor, probe, params)
+            except duckdb.CatalogException as error:
+                found = _MISSING.search(str(error))
+                return None if found is None else found[1]
+            except duckdb.InterruptException:
+                raise
+            except duckdb.Error:
+                return None  # the statement itself will say it
+            if probe.startswith("PREPARE"):
+                run(cursor, f"DEALLOCATE {_PROBE}")
+        return None
+
+    def _begin(self) -> None:
+        """Begins an open transaction in DuckDB: views made before would outlive its ROLLBACK."""
+        self._session.release()
+        if self._session.transaction is not None:
+            with self._session.transaction as transaction:
+                transaction.show(())
+
+    def _register(self, name: str, scanned: object) -> None:
+        try:
+            self._session.cursor.register(name, scanned)
+        except (duckdb.InvalidInputException, duckdb.NotImplementedException) as error:
+            kind = f"{type(scanned).__module__}.{type(scanned).__qualname__}"
+            raise InputError(
+                f"the Python object {name!r} ({kind}) cannot be read as a table: give a pandas or "
+                "polars frame, an Arrow table, batch, reader or dataset, a numpy array, or a dict "
+                f"of numpy arrays ({str(error).splitlines()[0]})"
+            ) from error
+
+    def _learn(self, name: str) -> None:
+        made = st.Ddl("", 0, "create", "view", names=((name,),), temporary=True)
+        self._session.names.learn(made)
+
+    def _refuse_registered(self, statement: st.Statement) -> None:
+        if not _defines(statement) or (isinstance(statement, st.Ddl) and statement.temporary):
+            return
+        standing = self.registered & self._session.names.hidden  # a ROLLBACK may undo one
+        for word in _words(statement.text):
+            if fold(word) in standing:
+                raise UnsupportedError(_no_definition(word, "registered"), statement.offset)
+
+    # -- settings -------------------------------------------------------------------------------
+
+    def set(self, statement: st.Ddl) -> bool:
+        """Runs a SET, RESET or PRAGMA of DuckDB's settings for scans; False if it is another."""
+        name = statement.name[-1].lower() if statement.name else ""
+        if name not in _SETTINGS or statement.target == "variable":
+            return False
+        settings = self._session.engine.scan_settings
+        with duckdb.connect() as other:  # which reads every spelling of a value
+            for each, attribute in _SETTINGS.items():
+                run(other, f"SET GLOBAL {each} = {getattr(settings, attribute)}")
+            run(other, statement.text)
+            for each, attribute in _SETTINGS.items():
+                ((value,),) = rows(other, f"SELECT current_setting('{each}')")
+                setattr(settings, attribute, value)
+        return True
+
+
+def _demand_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise InputError(f"a registered object has a name as text, not {name!r}")
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    """All words of a text that may be the name of a table, as they are written."""
+    return frozenset([quoted.replace('""', '"') or word for quoted, word in _WORD.findall(text)])
+
+
+def _is_scannable(value: object) -> bool:
+    """Returns whether an object is of a kind that DuckDB may read; DuckDB decides."""
+    kind = type(value)
+    if kind.__module__.partition(".")[0] in _LIBRARIES or hasattr(kind, "__arrow_c_stream__"):
+        return True
+    if isinstance(value, dict | list) and value:
+        values: Iterable[Any] = value.values() if isinstance(value, dict) else value
+        return all(type(each).__module__ == "numpy" for each in values)
+    return False
+
+
+def _text(statement: st.Statement) -> str:
+    return statement.statement.text if isinstance(statement, st.Prepare) else statement.text
+
+
+def _defines(statement: st.Statement) -> bool:
+    """Returns whether a statement makes a view or a macro."""
+    return isinstance(statement, st.CreateView) or (
+        isinstance(statement, st.Ddl)
+        and statement.action == "create"
+        and statement.target in _DEFINITIONS
+    )
+
+
+def _no_definition(name: str, what: str) -> str:
+    table = quote(name)
+    return (
+        f"{name!r} is a Python object ({what}), which ends with the program, so that no view or "
+        f"macro can read it: load it into a table first, by CREATE TABLE {table} AS FROM {table} "
+        "(under another name if you keep the object registered)"
+    )
+
+
+def _probe(statement: st.Statement, params: Any) -> tuple[str, Any]:
+    """A statement that binds what the given one reads and changes nothing, and its parameters."""
+    match statement:
+        case st.Prepare(statement=prepared):
+            return f"PREPARE {_PROBE} AS {prepared.text}", None
+        case st.CreateView(query=query):
+            return f"EXPLAIN {query}", None
+        case _:
+            return f"EXPLAIN {_explained(statement.text)}", params
+
+
+def _explained(text: str) -> str:
+    """The text without its own EXPLAIN [ANALYZE] [(options)]."""
+    reader = Reader(tokens(text))
+    if not reader.accept("EXPLAIN"):
+        return text
+    reader.accept("ANALYZE")
+    if reader.peek() == "(" and reader.peek(1) in ("ANALYZE", "FORMAT"):
+        reader.skip_parentheses()
+    return text if reader.done else text[reader.tokens[reader.at].start :]

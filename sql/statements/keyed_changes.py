@@ -1,0 +1,152 @@
+"""Reads UPDATE and DELETE whose WHERE clause compares columns with values.
+
+Contract: a `KeyedChange` means to the fast path what the statement means to DuckDB; statements with
+FROM, USING, subqueries, or OR between the conditions have none. Whether an index can find the rows
+by the columns compared is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ivm.sql.statements import values_list
+from ivm.sql.statements.expressions import Expression, Marks
+from ivm.sql.statements.inserts import returned_list, settings
+from ivm.sql.statements.nodes import Comparison, KeyedChange, Name
+from ivm.sql.statements.tokens import Reader, SourceText, Token, split, top_level
+from ivm.storage.errors import SqlError
+from ivm.storage.identifiers import fold
+
+_NO_CONJUNCTION = frozenset(("OR", "CASE"))
+
+
+def keyed_change(
+    source: SourceText, reader: Reader, kind: str, table: Name, alias: str | None
+) -> KeyedChange | None:
+    """Reads a change from SET, of a DELETE from WHERE; the reader stays where it is.
+
+    Args:
+        kind: "update" or "delete".
+
+    Returns:
+        The change; None if the statement has any other form.
+    """
+    if reader.tokens[0].word != kind.upper():
+        return None  # a WITH clause precedes it
+    marks, end = Marks(), reader.index("RETURNING")
+    where = min(reader.index("WHERE"), end)
+    sets = _sets(source, reader.tokens[reader.at : where], kind, marks)
+    conditions = _conditions(source, reader.tokens[where + 1 : end], alias or table[-1], marks)
+    if sets is None or conditions is None or marks.mixed:
+        return None
+    cells = [(name, value) for name, value in sets if _is_cell(value)]
+    rows = (
+        _scan([_written(value) for _, value in cells]) if cells else values_list.LiteralRows((), 1)
+    )
+    compared = tuple([one for one in conditions if isinstance(one, Comparison)])
+    if rows is None or not compared:
+        return None
+    tail = Reader(reader.tokens, end)
+    returned = returned_list(source, tail) if end < len(reader.tokens) else ""
+    return KeyedChange(
+        *(source.text, source.offset, kind, table, alias, bool(returned)),
+        columns=tuple([name for name, _ in cells]),
+        rows=rows,
+        computed=tuple([(name, value) for name, value in sets if not _is_cell(value)]),
+        comparisons=compared,
+        conditions=tuple([one for one in conditions if isinstance(one, Expression)]),
+        returned=returned,
+    )
+
+
+def _sets(
+    source: SourceText, head: Sequence[Token], kind: str, marks: Marks
+) -> tuple[tuple[str, Expression], ...] | None:
+    if kind == "delete":
+        return None if head else ()
+    if not head or head[0].word != "SET":
+        return None
+    return settings(source, head[1:], marks)
+
+
+def _conditions(
+    source: SourceText, tokens: Sequence[Token], table: str, marks: Marks
+) -> list[Comparison | Expression] | None:
+    """The conditions that AND connects; None if another word may connect them."""
+    if not tokens or any(tokens[i].word in _NO_CONJUNCTION for i in top_level(tokens)):
+        return None
+    found: list[Comparison | Expression] = []
+    for part in _conjuncts(tokens):
+        expression = marks.expression(source.script, part)
+        if expression is None:
+            return None
+        found.append(_comparison(part, expression, table) or expression)
+    return found
+
+
+def _conjuncts(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+    """Splits at each AND but those of BETWEEN."""
+    cuts, between = [-1], 0
+    for i in top_level(tokens):
+        if tokens[i].word == "BETWEEN":
+            between += 1
+        elif tokens[i].word == "AND" and between:
+            between -= 1
+        elif tokens[i].word == "AND":
+            cuts.append(i)
+    return [tokens[a + 1 : b] for a, b in zip(cuts, [*cuts[1:], len(tokens)], strict=True)]
+
+
+def _comparison(part: Sequence[Token], condition: Expression, table: str) -> Comparison | None:
+    """Reads `[table.]column = value` or `… IN (value, …)`; None for another condition."""
+    reader = Reader(part)
+    try:
+        *qualifier, column = reader.name()
+    except SqlError:
+        return None
+    if qualifier and [fold(name) for name in qualifier] != [fold(table)]:
+        return None
+    if reader.accept("="):
+        texts = [part[reader.at :]]
+    elif reader.accept("IN", "(") and part[-1].word == ")":
+        texts = split(part[reader.at : -1])
+    else:
+        return None
+    values = _values(texts, condition)
+    return None if values is None else Comparison(column, values, condition)
+
+
+def _values(
+    texts: Sequence[Sequence[Token]], condition: Expression
+) -> values_list.LiteralRows | None:
+    """The values as one column; None if one is neither a literal nor a parameter."""
+    parameters, cells = iter(condition.parameters), []
+    for value in texts:
+        if not value:
+            return None
+        mark = value[0].word in ("?", "$")
+        cells.append(_mark(next(parameters)) if mark else "".join([_spaced(t) for t in value]))
+    return _scan(cells, separator="), (")
+
+
+def _spaced(token: Token) -> str:
+    """The token's text; a word and a string that follows it are told apart by a blank."""
+    return f"{token.text} " if token.word.isalpha() else token.text
+
+
+def _mark(parameter: int | str) -> str:
+    return f"${parameter + 1}" if isinstance(parameter, int) else f"${parameter}"
+
+
+def _is_cell(value: Expression) -> bool:
+    return _scan([_written(value)]) is not None
+
+
+def _written(value: Expression) -> str:
+    """The expression as the user wrote it, but with `$1` for `?`."""
+    return _mark(value.parameters[0]) if value.is_parameter else value.text
+
+
+def _scan(texts: Sequence[str], separator: str = ", ") -> values_list.LiteralRows | None:
+    row = f"({separator.join(texts)})"
+    return values_list.scan(row, 0, len(row))

@@ -1,0 +1,28 @@
+"""The parameters of a statement's text: `?`, `$1` and `$name`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ivm.sql.statements.tokens import Token, tokens
+
+
+def placeholders(text: str) -> Iterator[tuple[str, int, int]]:
+    """The parameters in order: name (of `?` its number), start offset and end offset."""
+    count = 0
+    found = tokens(text)
+    for mark, after in zip(found, (*found[1:], Token("", "", len(text))), strict=True):
+        if mark.word in ("?", "$"):
+            named = after.start == mark.end and (after.word[:1].isalnum() or after.word[:1] == "_")
+            count += not named
+            name = after.text.lower() if named else str(count)
+            yield name, mark.start, after.end if named else mark.end
+
+
+def filled(text: str, written: Callable[[str], str]) -> str:
+    """The text with each parameter replaced by what is written for its name."""
+    found, at = "", 0
+    for name, start, end in placeholders(text):
+        found += f"{text[at:start]}{written(name)}"
+        at = end
+    return found + text[at:]

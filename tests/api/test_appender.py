@@ -1,0 +1,170 @@
+"""Appenders write rows in batches, lose none of them, and tell of errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ivm
+from ivm.errors import ConstraintError, InputError, SqlError, UnavailableError
+from tests.support.view_oracle import assert_verified
+
+TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER DEFAULT 7, s VARCHAR)"
+VIEW = "CREATE MATERIALIZED VIEW v AS SELECT n, count(*) AS c FROM t GROUP BY n"
+LATE = 1e6  # seconds: no batch is written for its age
+
+
+@pytest.fixture
+def db() -> Iterator[ivm.Database]:
+    with ivm.connect() as db:
+        db.execute(TABLE)
+        db.execute(VIEW)
+        yield db
+
+
+def ids(db: ivm.Database) -> list[int]:
+    return [i for (i,) in db.execute("SELECT id FROM t ORDER BY id").fetchall()]
+
+
+def test_each_batch_is_one_epoch(db: ivm.Database) -> None:
+    before = db.epoch
+    with db.appender("t", ["id", "s"], batch_rows=10, max_age=LATE) as appender:
+        for i in range(25):
+            appender.append(i, f"s{i}")
+    assert db.epoch == before + 3
+    assert ids(db) == list(range(25))
+    assert db.execute("SELECT DISTINCT n FROM t").fetchall() == [(7,)]
+    assert_verified(db)
+
+
+def test_a_row_is_written_for_its_age(db: ivm.Database) -> None:
+    feed = db.subscribe("v")
+    with db.appender("t", max_age=0.01) as appender:
+        appender.append_row({"id": 1, "n": 2, "s": None})
+        epoch, _ = next(iter(feed))
+        assert epoch == db.epoch
+        assert ids(db) == [1]
+
+
+def test_flush_waits_for_the_rows(db: ivm.Database) -> None:
+    with db.appender("main.t", max_age=LATE) as appender:
+        for i in range(3):
+            appender.append_row([i, i, "x"])
+            appender.flush()
+            assert ids(db) == list(range(i + 1))
+        appender.flush()
+
+
+def test_an_error_is_told_by_the_next_call(db: ivm.Database) -> None:
+    db.execute("INSERT INTO t VALUES (1, 1, 'first')")
+    appender = db.appender("t", max_age=LATE)
+    appender.append(2, 2, "a")
+    appender.append(1, 2, "b")
+    with pytest.raises(ConstraintError, match="Duplicate key"):
+        appender.flush()
+    assert appender.refused == [(2, 2, "a"), (1, 2, "b")]
+    appender.append(3, 3, "c")
+    appender.close()
+    appender.close()
+    assert ids(db) == [1, 3]
+    with pytest.raises(UnavailableError, match="closed"):
+        appender.append(4, 4, "d")
+    with pytest.raises(UnavailableError, match="closed"):
+        appender.flush()
+
+
+def test_an_error_is_told_at_the_end(db: ivm.Database) -> None:
+    with pytest.raises(ConstraintError), db.appender("t", max_age=LATE) as appender:
+        appender.append(1, "no number", "a")
+    assert appender.refused == [(1, "no number", "a")]
+    other = db.appender("t", max_age=LATE)
+    other.append(None, 1, "a")
+    with pytest.raises(KeyError) as raised, other:
+        raise KeyError
+    assert "batch was refused" in raised.value.__notes__[0]
+
+
+def test_what_is_no_row_is_refused_at_once(db: ivm.Database) -> None:
+    with db.appender("t") as appender:
+        with pytest.raises(InputError, match="3 values"):
+            appender.append(1)
+        with pytest.raises(InputError, match="the columns id, n, s"):
+            appender.append_row({"id": 1})
+    assert ids(db) == []
+    with pytest.raises(SqlError):
+        db.appender("nowhere")
+    for columns in (["nope"], ["id", "ID"], []):
+        with pytest.raises(InputError, match="columns"):
+            db.appender("t", columns)
+    with pytest.raises(InputError):
+        db.appender("t", batch_rows=0)
+
+
+def test_it_does_not_wait_for_its_own_thread(db: ivm.Database) -> None:
+    appender = db.appender("t", batch_rows=1, max_age=LATE)
+    db.execute("BEGIN; INSERT INTO t VALUES (100, 1, 'x')")
+
+    def fill() -> None:
+        for i in range(100):
+            appender.append(i, 1, "a")
+
+    with pytest.raises(InputError, match="transaction"):
+        fill()
+    with pytest.raises(InputError, match="transaction"):
+        appender.flush()
+    with pytest.raises(InputError, match="transaction"):
+        appender.close()
+    db.execute("ROLLBACK")
+    appender.close()
+    assert ids(db) == list(range(len(ids(db))))
+    assert len(ids(db)) >= 4
+
+
+def test_many_threads_append(db: ivm.Database) -> None:
+    with db.appender("t", batch_rows=7, max_age=0.001) as appender:
+
+        def work(first: int) -> None:
+            for i in range(first, first + 200):
+                appender.append(i, i % 3, "x")
+
+        threads = [threading.Thread(target=work, args=(200 * k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert ids(db) == list(range(800))
+    assert_verified(db)
+
+
+def test_closing_the_database_writes_what_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "t.duckdb"
+    with ivm.connect(path) as db:
+        db.execute(TABLE)
+        db.appender("t", max_age=LATE).append(1, 1, "a")
+        bad = db.appender("t", max_age=LATE)
+        bad.append(2, "no number", "b")
+        db.execute("BEGIN; INSERT INTO t VALUES (1, 1, 'rolled back')")
+        with pytest.raises(ConstraintError):
+            db.close()
+    assert bad.refused == [(2, "no number", "b")]
+    with ivm.connect(path) as db:
+        assert ids(db) == [1]
+
+
+def test_a_program_that_ends_writes_what_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "t.duckdb"
+    program = f"""
+        import ivm
+        db = ivm.connect({str(path)!r})
+        db.execute({TABLE!r})
+        db.appender("t", max_age=1e6).append(1, 1, "a")
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
+    with ivm.connect(path) as db:
+        assert ids(db) == [1]

@@ -1,0 +1,167 @@
+"""`executemany` leaves what executing the statement with each row does, in one epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ivm
+from ivm.errors import ConstraintError, InputError, IvmError, SqlError
+from tests.support.duckdb_twin import Twin, watched
+from tests.tiers import examples
+
+TABLES = """
+CREATE TABLE t (id INTEGER PRIMARY KEY, n BIGINT DEFAULT 7, s VARCHAR,
+                m DECIMAL(9,2) NOT NULL DEFAULT 1);
+CREATE TABLE plain (k INTEGER, v VARCHAR);
+INSERT INTO t SELECT i, i, 's' || i, i FROM range(4) r(i);
+"""
+VIEW = """
+CREATE MATERIALIZED VIEW v AS SELECT n % 2 AS odd, count(*) AS c, sum(m) AS m FROM t GROUP BY 1
+"""
+
+integers, texts = st.integers(0, 9), st.sampled_from(["", "a", "it's", None])
+BATCHES: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
+    "INSERT INTO plain VALUES (?, ?)": st.tuples(integers, texts),
+    "INSERT INTO t (id, s) VALUES (?, ?)": st.tuples(st.integers(), texts).filter(
+        lambda row: 9 < row[0] < 2**31
+    ),
+    "INSERT OR REPLACE INTO t (s, id, n) VALUES (?, ?, 5)": st.tuples(texts, integers),
+    "INSERT OR IGNORE INTO t (id, n) VALUES (?, ?)": st.tuples(integers, integers),
+    "INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT DO UPDATE SET n = t.n * 10 + $2": st.tuples(
+        integers, integers
+    ),
+    "INSERT INTO t (id, s) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET s = t.s || excluded.s"
+    " WHERE t.n > ?": st.tuples(integers, texts, integers),
+    "UPDATE t SET n = n * 10 + ?, s = ? WHERE id = ?": st.tuples(integers, texts, integers),
+    "UPDATE t SET n = n + 1 WHERE id = ? AND n > ?": st.tuples(integers, integers),
+    "DELETE FROM t WHERE id = ?": st.tuples(integers),
+    "DELETE FROM t WHERE n = ?": st.tuples(integers),
+}
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(data=st.data())
+def test_many_rows_are_each_row_in_turn(data: st.DataObject) -> None:
+    both = Twin(TABLES, VIEW, ("t", "plain"))
+    for _ in range(data.draw(st.integers(1, 5))):
+        sql = data.draw(st.sampled_from(list(BATCHES)))
+        rows = data.draw(st.lists(BATCHES[sql], min_size=1, max_size=6))
+        counted = 0
+        try:
+            both.duck.execute("BEGIN")
+            for row in rows:
+                counted += both.duck.execute(sql, list(row)).fetchall()[0][0]
+            both.duck.execute("COMMIT")
+        except Exception:
+            both.duck.execute("ROLLBACK")
+            with pytest.raises(IvmError):
+                both.db.executemany(sql, rows)
+        else:
+            assert both.db.executemany(sql, rows).rowcount == counted
+        both.check()
+
+
+@pytest.mark.parametrize("sql", [sql for sql in BATCHES if "n = ?" not in sql[-5:]])
+def test_a_batch_is_one_epoch_without_duckdb(sql: str) -> None:
+    with ivm.connect() as db:
+        db.execute(TABLES)
+        db.execute(VIEW)
+        strategy = [(i + 10, "x", 1) for i in range(300)]
+        width = sql.count("?") or 2
+        if width == 3 and sql.startswith("UPDATE"):
+            rows: list[tuple[Any, ...]] = [(1, "x", i) for i in range(300)]
+        elif "(s, id, n)" in sql:
+            rows = [("x", i + 10) for i in range(300)]
+        elif sql.endswith("n > ?") or "(id, n)" in sql:
+            rows = [(i + 10, i) for i in range(300)]
+            rows = [(*row, 1)[:width] for row in rows]
+        else:
+            rows = [row[:width] for row in strategy]
+        if sql.startswith("INSERT INTO t (id, s) VALUES (?, ?) ON"):
+            rows = [(i, "x", i) for i in range(300)]
+        before = db.epoch
+        with watched() as seen:
+            db.executemany(sql, rows)
+        assert seen == []
+        assert db.epoch <= before + 1
+
+
+COLUMNS = {"id": [10, 11, 1], "n": [1, None, 3]}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        COLUMNS,
+        pa.table(COLUMNS),
+        pa.table(COLUMNS).to_batches()[0],
+        pd.DataFrame(COLUMNS, dtype="Int64"),
+        {"id": np.array([10, 11, 1]), "n": [1, None, 3]},
+        [(10, 1), [11, None], (1, 3)],
+        iter([(10, 1), (11, None), (1, 3)]),
+        [{"id": 10, "n": 1}, {"n": None, "id": 11}, {"id": 1, "n": 3}],
+    ],
+)
+def test_forms_of_rows(rows: Any) -> None:
+    named = isinstance(rows, list) and isinstance(rows[0], dict)
+    marks = "$id, $n" if named else "?, ?"
+    with ivm.connect() as db:
+        db.execute(TABLES)
+        with watched() as seen:
+            done = db.executemany(f"INSERT OR REPLACE INTO t (id, n) VALUES ({marks})", rows)
+        assert (done.rowcount, seen) == (3, [])
+        found = db.execute("SELECT id, n FROM t WHERE id IN (1, 10, 11) ORDER BY id").fetchall()
+        assert found == [(1, 3), (10, 1), (11, None)]
+
+
+def test_other_statements_are_executed_row_by_row() -> None:
+    with ivm.connect() as db:
+        db.execute(TABLES)
+        before = db.epoch
+        db.executemany("INSERT INTO plain SELECT k, ? FROM range(?) r(k)", [("a", 2), ("b", 1)])
+        assert db.epoch == before + 1
+        assert db.execute("FROM plain ORDER BY ALL").fetchall() == [(0, "a"), (0, "b"), (1, "a")]
+        assert db.executemany("SELECT ? + 1", [(1,), (2,)]).fetchall() == [(3,)]
+        assert db.executemany("INSERT INTO plain VALUES (?, ?)", []).rowcount == 0
+
+
+def test_an_error_leaves_nothing() -> None:
+    with ivm.connect() as db:
+        db.execute(TABLES)
+        before = db.execute("FROM t ORDER BY id").fetchall()
+        insert = "INSERT INTO t (id) VALUES (?)"
+        for rows, error in (
+            ([(10,), (1,)], ConstraintError),
+            ([(10,), (10,)], ConstraintError),
+            ([(10,), ("no number",)], IvmError),
+            ([(10,), (11, 12)], IvmError),
+            ([10, 11], InputError),
+            ("abc", InputError),
+            ({"a": [1], "b": [1, 2]}, InputError),
+        ):
+            with pytest.raises(error):
+                db.executemany(insert, rows)
+            assert not db.in_transaction
+            assert db.execute("FROM t ORDER BY id").fetchall() == before
+        with pytest.raises(InputError):
+            db.executemany("SELECT 1; SELECT 2", [()])
+        with pytest.raises(SqlError):
+            db.executemany("INSERT INTO nowhere VALUES (?)", [(1,)])
+
+
+def test_in_a_transaction_it_is_a_part_of_it() -> None:
+    with ivm.connect() as db:
+        db.execute(TABLES)
+        db.execute("BEGIN")
+        db.executemany("INSERT INTO t (id) VALUES (?)", [(10,), (11,)])
+        db.executemany("UPDATE t SET n = ? WHERE id = ?", [(1, 10), (2, 11)])
+        assert db.in_transaction
+        db.execute("ROLLBACK")
+        assert db.execute("SELECT count(*) FROM t").fetchall() == [(4,)]

@@ -1,0 +1,151 @@
+"""A base table that is read by its key gives DuckDB's rows, inside and outside of transactions."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as s
+
+import ivm
+from ivm.engine import key_indexes
+from ivm.session.state_result import StateResult
+from tests.api.test_reads_from_state import oracle
+from tests.tiers import examples
+
+
+def read(db: ivm.Database, text: str, params: Any = None) -> ivm.Result:
+    """The result of the fourth execution, which nothing but memory should give."""
+    for _ in range(3):
+        db.execute(text, params).fetchall()
+    return db.execute(text, params)
+
+
+@pytest.mark.parametrize("key", ["INTEGER", "VARCHAR", "DATE"])
+def test_a_row_by_its_key(key: str) -> None:
+    """Between changes of every kind, with and without views on the table."""
+    step = s.tuples(
+        s.sampled_from(["insert", "update", "delete", "native", "move"]), s.integers(0, 5)
+    )
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE t (a {key}, b INTEGER, c VARCHAR, PRIMARY KEY (a, b))")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT b, count(*) AS n FROM t GROUP BY b")
+        texts = (
+            "SELECT * FROM t WHERE a = ? AND b = ?",
+            "SELECT c || '!' AS c FROM t WHERE b = $2 AND a = $1 AND c <> 'x'",
+        )
+        values: list[Any] = {
+            "INTEGER": list[Any]([0, 1, 2**31]),
+            "VARCHAR": ["", "é", "1"],
+            "DATE": ["2024-01-01", "2024-01-02", "2024-01-03"],
+        }[key]
+
+        @settings(max_examples=examples(25), deadline=None)
+        @given(steps=s.lists(step, max_size=6), a=s.sampled_from(values), together=s.booleans())
+        def changed(steps: list[tuple[str, int]], a: Any, together: bool) -> None:
+            if together:
+                db.execute("BEGIN")
+            for kind, b in steps:
+                where = f"a = CAST('{a}' AS {key}) AND b = {b}"
+                if a == 2**31:
+                    continue
+                if kind == "insert":
+                    db.execute(f"DELETE FROM t WHERE {where}")
+                    db.execute("INSERT INTO t VALUES (?, ?, 'new')", [a, b])
+                elif kind == "update":
+                    db.execute(f"UPDATE t SET c = c || 'x' WHERE {where}")
+                elif kind == "delete":
+                    db.execute(f"DELETE FROM t WHERE {where}")
+                elif kind == "native":
+                    db.execute("UPDATE t SET c = 'x' WHERE b < 3")
+                else:
+                    db.execute("DELETE FROM t WHERE b > 4")
+                for text in texts:
+                    found = Counter(db.execute(text, [a, b]).fetchall())
+                    wanted = Counter(
+                        db.execute(f"SELECT random() AS r, * FROM ({text})", [a, b]).fetchall()
+                    )
+                    assert found == Counter(tuple(row[1:]) for row in wanted.elements())
+            if together:
+                db.execute("COMMIT")
+            for text in texts:
+                for b in range(6):
+                    found = Counter(db.execute(text, [a, b]).fetchall())
+                    assert found == Counter(oracle(db, text, [a, b]).fetchall())
+
+        changed()
+
+
+def test_it_comes_from_memory(tmp_path: Path) -> None:
+    text = "SELECT c FROM t WHERE k = ?"
+    with ivm.connect(tmp_path / "x.duckdb") as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, c VARCHAR)")
+        db.execute("INSERT INTO t SELECT i, 'c' || i FROM range(1000) r(i)")
+        assert isinstance(read(db, text, [7]), StateResult)
+        db.execute("UPDATE t SET c = 'new' WHERE k = 7")
+        assert db.execute(text, [7]).fetchall() == [("new",)]
+        with db.transaction():
+            assert isinstance(db.execute(text, [7]), StateResult)
+            db.execute("UPDATE t SET c = 'newer' WHERE k = 7")
+            result = db.execute(text, [7])
+            assert isinstance(result, StateResult)
+            assert result.fetchall() == [("newer",)]
+            assert not db._session().transaction.in_duckdb  # type: ignore[union-attr]
+            db.execute("UPDATE t SET c = c || '!' WHERE k < 9")
+            assert db.execute(text, [7]).fetchall() == [("newer!",)]
+        db.execute("BEGIN")
+        db.execute("UPDATE t SET c = 'lost' WHERE k = 7")
+        assert db.execute(text, [7]).fetchall() == [("lost",)]
+        with pytest.raises(ivm.errors.ConstraintError):
+            db.execute("INSERT INTO t VALUES (7, 'twice')")
+        db.execute("ROLLBACK")
+        result = db.execute(text, [7])
+        assert isinstance(result, StateResult)
+        assert result.fetchall() == [("newer!",)]
+        db.execute("ALTER TABLE t ADD COLUMN d INTEGER DEFAULT 5")
+        assert read(db, "SELECT d FROM t WHERE k = ?", [7]).fetchall() == [(5,)]
+        db.execute("DROP TABLE t")
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, c INTEGER)")
+        assert read(db, text, [7]).fetchall() == []
+
+
+def test_others_do_not_see_what_is_not_committed() -> None:
+    text = "SELECT c FROM t WHERE k = 1"
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, c INTEGER)")
+        db.execute("INSERT INTO t VALUES (1, 0)")
+        assert isinstance(read(db, text), StateResult)
+        seen: list[Any] = []
+
+        def look() -> None:
+            result = db.execute(text)
+            seen.append((type(result), result.fetchall()))
+
+        with db.transaction():
+            db.execute("UPDATE t SET c = 1 WHERE k = 1")
+            other = threading.Thread(target=look)
+            other.start()
+            other.join()
+        assert seen == [(StateResult, [(0,)])]
+        assert db.execute(text).fetchall() == [(1,)]
+
+
+def test_the_index_of_a_large_table_is_built_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_indexes, "LARGE", 100)
+    text = "SELECT c FROM t WHERE k = ?"
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, c INTEGER)")
+        db.execute("INSERT INTO t SELECT i, i FROM range(50000) r(i)")
+        kinds = set()
+        for n in range(2000):
+            db.execute("UPDATE t SET c = ? WHERE k = 7", [n])
+            result = db.execute(text, [7])
+            kinds.add(type(result))
+            assert result.fetchall() == [(n,)]
+            if StateResult in kinds and n > 20:
+                break
+        assert StateResult in kinds
