@@ -22,6 +22,7 @@ from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
 from ivm.session.caller_scope import values_of
 from ivm.session.names import SessionNames
+from ivm.session.result import Result
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import Reader, tokens
 from ivm.storage.errors import InputError, UnsupportedError
@@ -171,6 +172,8 @@ class ReplacementScans:
                 transaction.show(())
 
     def _register(self, name: str, scanned: object) -> None:
+        if isinstance(scanned, Result):
+            scanned = scanned.peek()  # here: DuckDB's threads would wait for the session's lock
         try:
             self._session.cursor.register(name, scanned)
         except (duckdb.InvalidInputException, duckdb.NotImplementedException) as error:
@@ -225,6 +228,8 @@ def _words(text: str) -> frozenset[str]:
 def _is_scannable(value: object) -> bool:
     """Returns whether an object is of a kind that DuckDB may read; DuckDB decides."""
     kind = type(value)
+    if kind is Result:
+        return True
     if kind.__module__.partition(".")[0] in _LIBRARIES or hasattr(kind, "__arrow_c_stream__"):
         return True
     if isinstance(value, dict | list) and value:

@@ -191,13 +191,26 @@ class Result:
             relation.show(max_rows=max_rows, max_width=max_width)
 
     def __repr__(self) -> str:
-        relation = self._relation()
+        try:
+            relation = self._relation()
+        except IvmError as error:  # a repr that raises would hide what is looked for
+            return f"<a result that cannot be read: {error}>"
         return str(relation) if relation is not None else (self.message or _SAID[self.kind])
 
     def _repr_html_(self) -> str | None:
-        """A table, for notebooks."""
-        relation = self._relation()
+        """A table, for notebooks; None where the text says why there is none."""
+        try:
+            relation = self._relation()
+        except IvmError:
+            return None
         return None if relation is None else relation._repr_mimebundle_()["text/html"]
+
+    def peek(self) -> pa.Table:
+        """The remaining rows in DuckDB's lossless types, held in memory and left to be read."""
+        with self._reading():
+            self._hold()
+            table = self._held()
+            return pa.table({}) if table is None else table
 
     def _relation(self) -> duckdb.DuckDBPyRelation | None:
         """The remaining rows, which are held in memory from here on; None if it has no columns."""
