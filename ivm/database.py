@@ -146,9 +146,8 @@ class Database(Streams):
         return self
 
     def commit(self) -> Database:
-        """Commits this thread's transaction; as in DuckDB it does nothing if there is none."""
-        if self._session().transaction is not None:
-            self.execute("COMMIT")
+        """Commits this thread's transaction, as COMMIT does."""
+        self.execute("COMMIT")
         return self
 
     def rollback(self) -> Database:

@@ -191,18 +191,12 @@ class Result:
             relation.show(max_rows=max_rows, max_width=max_width)
 
     def __repr__(self) -> str:
-        try:
-            relation = self._relation()
-        except IvmError as error:  # a repr that raises would hide what is looked for
-            return f"<a result that cannot be read: {error}>"
+        relation = self._relation()
         return str(relation) if relation is not None else (self.message or _SAID[self.kind])
 
     def _repr_html_(self) -> str | None:
-        """A table, for notebooks; None where the text says why there is none."""
-        try:
-            relation = self._relation()
-        except IvmError:
-            return None
+        """A table, for notebooks."""
+        relation = self._relation()
         return None if relation is None else relation._repr_mimebundle_()["text/html"]
 
     def peek(self) -> pa.Table:

@@ -42,19 +42,3 @@ def test_statements_read_relations_and_results_by_their_names(db: ivm.Database) 
     db.execute("INSERT INTO t SELECT * FROM relation")
     assert db.execute("SELECT count(*) FROM t").fetchall() == [(4,)]
     assert result.fetchall() == [(6,)]
-
-
-def test_a_result_that_failed_has_a_repr(db: ivm.Database) -> None:
-    query = (
-        "SELECT CAST(CASE i WHEN 250000 THEN 'x' ELSE '1' END AS INTEGER) FROM range(300000) r(i)"
-    )
-    result = db.execute(query)
-    with pytest.raises(ivm.errors.EvaluationError):
-        result.fetchall()
-    assert "cannot be read" in repr(result)
-    assert result._repr_html_() is None
-
-
-def test_commit_without_a_transaction_does_nothing_as_in_duckdb(db: ivm.Database) -> None:
-    duckdb.connect().commit()
-    assert db.commit() is db
