@@ -130,9 +130,12 @@ def measure(folder: Path, rows: int, ticks: int) -> None:
     with contextlib.closing(run.db), contextlib.closing(twin.db):
         run.views()
         twin.views(timed=False)
+        run.ticks(5)
+        line(rows, "tick, not synced", run.ticks(ticks))
         in_turns(rows, "commit", run, twin)
         run.db.execute(f"ALTER TABLE events {retain}")
-        run.ticks(8)
+        run.ticks(8 + ticks // 4)
+        line(rows, "tick, 100 deleted, not synced", run.ticks(ticks))
         in_turns(rows, "commit, with retention", run, twin)
 
 
@@ -155,7 +158,7 @@ def in_turns(rows: int, what: str, run: Run, twin: Run) -> None:
 
 def line(rows: int, what: str, times: list[float], note: str = "") -> None:
     told = f"p50 {percentile(times, 0.5):7.3f} ms   p99 {percentile(times, 0.99):7.3f} ms"
-    print(f"{rows:>11,}  {what:<28} {told}   {note}", flush=True)
+    print(f"{rows:>11,}  {what:<30} {told}   {note}", flush=True)
 
 
 def main() -> None:

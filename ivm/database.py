@@ -228,7 +228,7 @@ class Database(Streams):
         Args:
             name: of the view.
             scanned: a pandas or polars frame, an Arrow table, batch, reader or dataset, a numpy
-                array, or a dict of numpy arrays.
+                array, a dict of numpy arrays, or a `Result`.
 
         Raises:
             InputError: the object cannot be read as a table, or a temporary table has the name.

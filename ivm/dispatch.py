@@ -66,7 +66,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     next_statement()
     session.release()
     try:
-        if not isinstance(statement, st.Query | st.Insert):  # `query` shows them to a query
+        if not isinstance(statement, st.Query):  # `query` shows them to a query
             session.scans.show(statement, params)
         return _RUN[type(statement)](session, statement, params)
     except UnavailableError as error:

@@ -269,6 +269,7 @@ SMOKE = {
     "test_names_in_ddl": 12,
     "test_net_changes::test_a_view_taken_along_takes_each_change_once_after_a_crash": 1,
     "test_nexmark": 3,
+    "test_notebook": 2,
     "test_pipeline_command": 2,
     "test_pipeline_files::test_a_lost_checkpoint_is_noticed": 1,
     "test_pipeline_files::test_each_file_is_read_once_whatever_comes_between": 1,

@@ -108,7 +108,9 @@ class Relations:
         wanted = {fold(split_name(_NAME.findall(name)[0])[-1]) for name in named}
         found = self._named(wanted)
         certain = wanted == {_last(name) for name in found}
-        in_main = all(len(path_of(name)) == 1 for name in found)  # else main may lack the name
+        in_main = all(
+            path_of(name)[:-1] == ("main",) for name in found
+        )  # else it may lack the name
         return found, certain, certain and in_main and _words(sql).isdisjoint(_DYNAMIC)
 
     def _named(self, wanted: set[str]) -> frozenset[str]:

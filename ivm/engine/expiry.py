@@ -35,8 +35,7 @@ def expire(engine: Engine, cursor: Cursor, patience: float) -> bool:
 
 def _expire(engine: Engine, cursor: Cursor, patience: float, rule: Rule) -> bool:
     retention = engine.retention
-    with engine.warehouse.zone.on(cursor):
-        threshold = retention.threshold(rule, engine.clock.second(), cursor)
+    threshold = retention.threshold(rule, engine.clock.second(), cursor)
     while retention.rules.get(rule.table) == rule:
         held = retention.held(rule)
         if held is None or (held.done and held.bound < threshold):

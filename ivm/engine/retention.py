@@ -33,6 +33,7 @@ HELD = 200_000
 AHEAD = 3600 * 1_000_000
 """The microseconds that are read ahead at most, so that a small table is not held whole."""
 
+_MINUTE = 60 * 1_000_000
 _EXISTS = """
 SELECT 1 FROM system.main.duckdb_tables() WHERE database_name = $1 AND schema_name = '_ivm'
 AND table_name = 'retention'
@@ -198,6 +199,7 @@ class Retention:
         self.rules: Mapping[str, Rule] = {}
         self.reading = threading.Lock()
         self._expiring: dict[str, Expiring] = {}
+        self._thresholds: dict[Rule, tuple[int, str, int]] = {}
 
     def load(self, cursor: Cursor) -> None:
         """Reads the rules as the cursor sees them; callers hold the writer lock."""
@@ -224,16 +226,21 @@ class Retention:
 
         Args:
             now: microseconds since 1970.
-            cursor: in the view time zone.
+            cursor: computes it, once a minute: within one no time zone has another offset.
         """
         info = self._catalog.tables[rule.table]
-        at = info.position(rule.column)
-        assert at is not None
-        sql = (
-            f"SELECT {_UNITS[info.schema[at][1].sql]}"
-            " FROM (SELECT system.main.make_timestamptz($1) - CAST($2 AS INTERVAL) AS t)"
-        )
-        return int(rows(cursor, sql, [now, rule.retain])[0][0])
+        type = info.schema[_at(info, rule)][1].sql
+        begin = now if type == "DATE" else now // _MINUTE * _MINUTE
+        known = self._thresholds.get(rule)
+        if known is None or known[:2] != (begin, type):
+            sql = (
+                f"SELECT {_UNITS[type]} FROM (SELECT"
+                " system.main.make_timestamptz($1) - CAST($2 AS INTERVAL) AS t)"
+            )
+            with self._warehouse.zone.on(cursor):
+                found = int(rows(cursor, sql, [begin, rule.retain])[0][0])
+            known = self._thresholds[rule] = begin, type, found
+        return known[2] + now - begin
 
     def held(self, rule: Rule) -> Expiring | None:
         """The rows that come next; None if they are to be read."""
@@ -248,8 +255,7 @@ class Retention:
     def begin(self, rule: Rule) -> tuple[Expiring, Snapshot]:
         """Begins to read the rows that come next; callers hold the writer lock and `reading`."""
         info = self._catalog.tables[rule.table]
-        at = info.position(rule.column)
-        assert at is not None
+        at = _at(info, rule)
         known = self._indexes.find(rule.table)
         columns = self._needed(info) | set(() if known is None else known.columns)
         snapshot = self._tables.snapshot(rule.table)
@@ -259,8 +265,7 @@ class Retention:
     def read(self, rule: Rule, held: Expiring, snapshot: Snapshot, threshold: int) -> None:
         """Reads the rows that come next, and releases the snapshot."""
         try:
-            at = held.info.position(rule.column)
-            assert at is not None
+            at = _at(held.info, rule)
             unit = 86_400_000_000 if held.info.schema[at][1].sql == "DATE" else 1
             most = threshold + max(AHEAD // unit, 1)
             bound = snapshot.nth(at, most, HELD)
@@ -275,6 +280,13 @@ class Retention:
         if not info.primary_key:
             return set(range(len(info.schema)))
         return {*info.primary_key, *self._columns_read(info.name), *self.columns(info.name)}
+
+
+def _at(info: TableInfo, rule: Rule) -> int:
+    """The position of the column that tells a row's time."""
+    at = info.position(rule.column)
+    assert at is not None
+    return at
 
 
 def stored_rules(cursor: Cursor, database: str) -> list[Rule]:

@@ -54,6 +54,11 @@ class SecondaryIndexes:
             index = self._known[table, key] = self._build(table, columns, key)
         return index
 
+    def committed(self, table: str, key: tuple[int, ...]) -> KeyIndex | None:
+        """The arrangement for `find_committed`, which needs no writer lock; None if not yet."""
+        index = self._known.get((table, key))
+        return None if isinstance(index, LateIndex) else index
+
     def record(self, change: TableChange) -> None:
         """Adds a change of the running transaction."""
         for (table, key), index in list(self._known.items()):

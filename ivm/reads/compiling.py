@@ -126,16 +126,17 @@ class ReadCompiler:
     def _key(self, read: Sequence[str], query: StateQuery) -> tuple[tuple[int, ...], int | None]:
         """The columns by which rows are looked up, and how many rows a view may have for that.
 
-        The number is None where the columns are the primary key of a base table.
+        The number is None for those of a base table: of its primary key, or of an index.
         """
         if len(read) != 1:
             return (), 0
         (name,), asked = read, query.lookups.keys()
         info = self._engine.catalog.tables.get(name)
         if info is not None:
-            if not asked >= set(info.primary_key):
-                raise NotFromStateError(f"it does not ask for a key of the table {name!r}")
-            return info.primary_key, None
+            for key in (info.primary_key, *info.indexed):
+                if asked >= set(key):
+                    return key, None
+            raise NotFromStateError(f"it does not ask for a key of the table {name!r}")
         for key in self._indexed(name):
             if asked >= set(key):
                 return key, sys.maxsize

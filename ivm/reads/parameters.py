@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -47,11 +47,14 @@ _PLAIN: dict[type, str] = {
 }
 
 
-def named(params: Sequence[Any] | Mapping[str, Any]) -> Values:
-    """The parameters by name."""
-    if isinstance(params, Mapping):
-        return {name.lower(): value for name, value in params.items()}
-    return {str(i): value for i, value in enumerate(params, 1)}
+def named(params: object) -> Values | None:
+    """The parameters by name; None for a collection that is left to DuckDB."""
+    if isinstance(params, list | tuple):
+        return {str(i): value for i, value in enumerate(params, 1)}
+    if not isinstance(params, dict) or not all(isinstance(name, str) for name in params):
+        return None
+    found = {name.lower(): value for name, value in params.items()}
+    return found if len(found) == len(params) else None
 
 
 def duckdb_type(value: Any) -> str | None:

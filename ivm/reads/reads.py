@@ -26,12 +26,15 @@ from ivm.storage.errors import EvaluationError, InternalError, SqlError, Unsuppo
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, empty
 from ivm.storage.warehouse.refused import RefusedError
+from ivm.storage.warehouse.table_info import TableInfo
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
 _WORTHWHILE = 3
 """The time at which a text is compiled (measured: 5 to 10 ms; a read from a file costs 2 to 7)."""
 _MOST_TEXTS = 4096
+_LONGEST = 8192
+"""Characters of a text that is remembered; longer ones seldom come twice."""
 
 
 @dataclass
@@ -82,6 +85,8 @@ class StateReads:
             UnavailableError: the last commit cannot be made durable.
         """
         meaning = self._engine.meaning()
+        if len(text) > _LONGEST:
+            return None
         try:
             return self._answered(text, params, transaction, meaning)
         except (KeyError, InternalError):
@@ -110,8 +115,9 @@ class StateReads:
         return self._answer(entry, entry.compiled, values, meaning, transaction)
 
     def _entry(self, label: str | tuple[str, ...]) -> _Text:
-        if len(self._known) >= _MOST_TEXTS:
-            self._known.clear()
+        if len(self._known) >= _MOST_TEXTS:  # most of them come once, with other literals each
+            kept = {n: e for n, e in list(self._known.items()) if e.compiled is not None}
+            self._known = kept if 2 * len(kept) < _MOST_TEXTS else {}
         return self._known.setdefault(label, _Text())
 
     def _answer(
@@ -170,41 +176,62 @@ class StateReads:
         """The answer from the row of a base table under its key, in the key index."""
         engine, (table,) = self._engine, compiled.reads
         ((source, scan),) = compiled.query.scans.items()
-        values = compiled.values(given)
-        index = self._index(table, scan.columns, transaction)
-        if index is None:
+        values, info = compiled.values(given), engine.catalog.tables[table]
+        found = self._indexes(table, compiled.key, scan.columns, transaction)
+        if found is None:
             return None
+        index = found[-1]
         if values is None:
-            schema = engine.catalog.tables[table].schema
-            rows = empty([schema[i][1] for i in index.columns])
+            rows = empty([info.schema[i][1] for i in index.columns])
         elif transaction is not None:
-            rows = index.find(values).rows
+            rows = _under(found, values, info, committed=False)
         else:
             with engine.held.publishing:
                 engine.log.demand_readable()
-                same = index is engine.indexes.committed(table, scan.columns)
+                same = found == self._committed(table, compiled.key, scan.columns)
                 if not same or meaning != engine.meaning():
                     return None
-                rows, epoch = index.find_committed(values).rows, engine.epoch
+                rows, epoch = _under(found, values, info, committed=True), engine.epoch
             engine.log.sync(epoch)  # nothing is shown that a crash could undo
         read = rows.project([index.columns.index(i) for i in scan.columns])
         return Answer(compiled.query.answer({source: read}, given), compiled.shape)
 
-    def _index(
-        self, table: str, columns: Sequence[int], transaction: Transaction | None
-    ) -> KeyIndex | None:
-        """The key index of a table with these columns; it is built if nobody is writing."""
+    def _indexes(
+        self,
+        table: str,
+        key: tuple[int, ...],
+        columns: Sequence[int],
+        transaction: Transaction | None,
+    ) -> list[KeyIndex] | None:
+        """The indexes by which rows under a key are found; built if nobody is writing."""
         indexes = self._engine.indexes
+        by_primary = key == self._engine.catalog.tables[table].primary_key
         if transaction is not None:
-            found = indexes.find(table)
-            return found if found and set(columns).issubset(found.columns) else None
-        found = indexes.committed(table, columns)
+            first = None if by_primary else indexes.secondary.find(table, key, builds=False)
+            last = indexes.find(table)
+            if last is None or not set(columns).issubset(last.columns):
+                return None
+            return [last] if by_primary else None if first is None else [first, last]
+        found = self._committed(table, key, columns)
         if found is None:
             with self._engine.aside() as alone:
                 if alone and indexes.find(table, all_columns=True) is None:
                     indexes.build(table, all_columns=True)
-            found = indexes.committed(table, columns)
+                if alone and not by_primary:
+                    indexes.secondary.find(table, key, builds=True)
+            found = self._committed(table, key, columns)
         return found
+
+    def _committed(
+        self, table: str, key: tuple[int, ...], columns: Sequence[int]
+    ) -> list[KeyIndex] | None:
+        """The indexes of `_indexes`, if they can be asked without the writer lock."""
+        indexes = self._engine.indexes
+        last = indexes.committed(table, columns)
+        if last is None or key == self._engine.catalog.tables[table].primary_key:
+            return None if last is None else [last]
+        first = indexes.secondary.committed(table, key)
+        return None if first is None else [first, last]
 
     def why_not(self, text: str, params: Params, transaction: Transaction | None) -> str | None:
         """Why a query is left to DuckDB; None if it is answered from memory."""
@@ -249,5 +276,20 @@ def _labelled(
     if not params:
         return text, None, {}
     values = named(params)
+    if values is None:
+        return (text, ""), None, {"": None}
     types = {name: duckdb_type(value) for name, value in values.items()}
     return (text, *types, *map(str, types.values())), values, types
+
+
+def _under(
+    indexes: Sequence[KeyIndex], values: Sequence[Column], info: TableInfo, *, committed: bool
+) -> ZSet:
+    """The rows under a key of the first index; it has the primary keys for the other one."""
+    for index in indexes[:-1]:
+        keys = (index.find_committed if committed else index.find)(values).rows
+        values = [keys.columns[index.columns.index(i)] for i in info.primary_key]
+    last = indexes[-1]
+    if not len(values[0]):
+        return empty([info.schema[i][1] for i in last.columns])
+    return (last.find_committed if committed else last.find)(values).rows

@@ -31,7 +31,8 @@ class Relation:
 
     def __init__(self, result: Result) -> None:
         self.columns, self.types = result.columns, result.types
-        self._table = result.peek()
+        held = result.held()
+        self._table = pa.table({}) if held is None else held
 
     def fetchall(self) -> list[Row]:
         """All rows as tuples of Python values."""

@@ -34,7 +34,10 @@ _MISSING = re.compile(r"Table with name (.+) does not exist!", re.DOTALL)
 _LIBRARIES = frozenset(("numpy", "pandas", "polars", "pyarrow"))
 _SETTINGS = {"python_enable_replacements": "enabled", "python_scan_all_frames": "all_frames"}
 _DEFINITIONS = ("view", "macro")
+_QUERIES = frozenset(("select", "from", "table", "pivot", "unpivot", "describe", "summarize"))
 _PROBE = "_ivm_probe"
+_OF_THE_NAME = (duckdb.CatalogException, duckdb.ParserException, duckdb.TransactionException)
+_LONG = 1 << 16  # characters: the words of longer texts are not kept
 
 
 class Owner(Protocol):
@@ -99,7 +102,10 @@ class ReplacementScans:
         if self.registered:
             self._refuse_registered(statement)
         if isinstance(statement, st.Execute):
-            statement = st.Prepare("", 0, "", self._session.prepared[statement.name.lower()])
+            prepared = self._session.prepared.get(statement.name.lower())
+            if prepared is None:
+                return  # the statement itself will say it
+            statement = st.Prepare("", 0, "", prepared)
         found = self._candidates(statement) if self._may_read(statement) else {}
         if not found:
             return
@@ -126,8 +132,8 @@ class ReplacementScans:
         match statement:
             case st.Query(text=text):
                 return not self._session.engine.definitions.relations.names_relations_alone(text)
-            case st.KeyedChange(computed=computed):
-                return bool(computed)
+            case st.Insert(text=text) | st.KeyedChange(text=text):
+                return bool(statement.expressions or statement.returned) and _has_query(text)
             case st.Ddl(action="create", target=target):
                 return target == "table" or target in _DEFINITIONS
             case st.Ddl(action="set", target=target):
@@ -135,8 +141,7 @@ class ReplacementScans:
             case st.Prepare(statement=inner):
                 return self._may_read(inner)
             case _:
-                insert = isinstance(statement, st.Insert)
-                return isinstance(statement, st.Dml | st.CreateView) and not insert
+                return isinstance(statement, st.Dml | st.CreateView)
 
     def _candidates(self, statement: st.Statement) -> dict[str, object]:
         """The objects that words of a statement name, apart from the names of relations."""
@@ -172,17 +177,15 @@ class ReplacementScans:
                 transaction.show(())
 
     def _register(self, name: str, scanned: object) -> None:
-        if isinstance(scanned, Result):
-            scanned = scanned.peek()  # here: DuckDB's threads would wait for the session's lock
+        given = scanned.held() if isinstance(scanned, Result) else scanned
+        if given is None:
+            raise _unreadable(name, scanned, "it has no columns")
         try:
-            self._session.cursor.register(name, scanned)
-        except (duckdb.InvalidInputException, duckdb.NotImplementedException) as error:
-            kind = f"{type(scanned).__module__}.{type(scanned).__qualname__}"
-            raise InputError(
-                f"the Python object {name!r} ({kind}) cannot be read as a table: give a pandas or "
-                "polars frame, an Arrow table, batch, reader or dataset, a numpy array, or a dict "
-                f"of numpy arrays ({str(error).splitlines()[0]})"
-            ) from error
+            self._session.cursor.register(name, given)
+        except _OF_THE_NAME:
+            raise
+        except Exception as error:  # the object's own ones, too
+            raise _unreadable(name, scanned, str(error).partition("\n")[0]) from error
 
     def _learn(self, name: str) -> None:
         made = st.Ddl("", 0, "create", "view", names=((name,),), temporary=True)
@@ -219,16 +222,34 @@ def _demand_name(name: object) -> None:
         raise InputError(f"a registered object has a name as text, not {name!r}")
 
 
-@lru_cache(maxsize=4096)
+def _unreadable(name: str, scanned: object, why: str) -> InputError:
+    kind = f"{type(scanned).__module__}.{type(scanned).__qualname__}"
+    return InputError(
+        f"the Python object {name!r} ({kind}) cannot be read as a table: give a pandas or polars "
+        "frame, an Arrow table, batch, reader or dataset, a numpy array, a dict of numpy arrays, "
+        f"or a Result ({why})"
+    )
+
+
 def _words(text: str) -> frozenset[str]:
     """All words of a text that may be the name of a table, as they are written."""
+    return _words_kept(text) if len(text) < _LONG else _words_kept.__wrapped__(text)
+
+
+@lru_cache(maxsize=4096)
+def _words_kept(text: str) -> frozenset[str]:
     return frozenset([quoted.replace('""', '"') or word for quoted, word in _WORD.findall(text)])
+
+
+def _has_query(text: str) -> bool:
+    """Returns whether an expression of a text may be a query."""
+    return any(word.lower() in _QUERIES for word in _words(text))
 
 
 def _is_scannable(value: object) -> bool:
     """Returns whether an object is of a kind that DuckDB may read; DuckDB decides."""
     kind = type(value)
-    if kind is Result:
+    if isinstance(value, Result):
         return True
     if kind.__module__.partition(".")[0] in _LIBRARIES or hasattr(kind, "__arrow_c_stream__"):
         return True

@@ -199,19 +199,20 @@ class Result:
         relation = self._relation()
         return None if relation is None else relation._repr_mimebundle_()["text/html"]
 
-    def peek(self) -> pa.Table:
-        """The remaining rows in DuckDB's lossless types, held in memory and left to be read."""
-        with self._reading():
-            self._hold()
-            table = self._held()
-            return pa.table({}) if table is None else table
-
     def _relation(self) -> duckdb.DuckDBPyRelation | None:
         """The remaining rows, which are held in memory from here on; None if it has no columns."""
+        table = self.held()
+        with self._reading():
+            return None if table is None else lossless().from_arrow(table)
+
+    def held(self) -> pa.Table | None:
+        """The remaining rows as a lossless Arrow table, to be read afterwards, too.
+
+        None if it has no columns.
+        """
         with self._reading():
             self._hold()
-            table = self._held()
-            return None if table is None else lossless().from_arrow(table)
+            return self._held()
 
     def __iter__(self) -> Iterator[Row]:
         while batch := self.fetchmany(1024):

@@ -106,7 +106,8 @@ CREATE VIEW fresh AS SELECT * FROM t WHERE ts > ago(INTERVAL 1 MINUTE);
 def literal_times(text: str, now: datetime) -> str:
     """The text with the time for each function that tells it."""
     at = f"TIMESTAMPTZ '{now.isoformat()}'"
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+    utc = now.astimezone(UTC)  # whose midnight DuckDB takes for a TIMESTAMP
+    midnight = utc.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
     for pattern, value in (
         (r"\bis_recent\((\w+)\)", rf"(\1 > {at} - INTERVAL 1 HOUR)"),
         (r"\bsince\((\w+)\)", rf"(CAST({at} AS TIMESTAMP) - \1)"),

@@ -128,6 +128,19 @@ def test_too_few_values_are_refused_as_always(db: ivm.Database) -> None:
                 db.execute(text, params)
 
 
+@pytest.mark.parametrize(
+    "params",
+    [(1, "1"), {1: 1, 2: "1"}, {"1": 1, "2": "1"}, {"1": 1, "2": "1", "3": 5}, range(1, 3)],
+)
+def test_odd_collections_are_taken_as_duckdb_takes_them(db: ivm.Database, params: Any) -> None:
+    text = "SELECT k FROM w WHERE i = $1 AND v = $2"
+    wanted = outcome(lambda: oracle(db, text, params).fetchall())
+    for _ in range(4):
+        found = outcome(lambda: db.execute(text, params).fetchall())
+        assert isinstance(found, str) == isinstance(wanted, str), (found, wanted)
+        assert isinstance(found, str) or found == wanted
+
+
 KEYS: dict[str, list[Any]] = {
     "INTEGER": [0, 1, -5, 2**31 - 1, 2**31, "1", 1.0],
     "VARCHAR": ["", "a", "é", "A", 1],

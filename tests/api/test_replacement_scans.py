@@ -6,6 +6,8 @@ DuckDB is the oracle: the same statements run in a plain connection, in the same
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import threading
 import weakref
 from collections.abc import Iterator
@@ -61,6 +63,10 @@ INSERT OR REPLACE INTO t SELECT a, 9 FROM frame WHERE a > ?
 INSERT INTO t SELECT a + 20, a FROM frame RETURNING *
 UPDATE t SET b = -frame.a FROM frame WHERE frame.a = t.a
 UPDATE t SET b = (SELECT max(a) FROM frame) WHERE a = 11
+DELETE FROM t WHERE a = 12 AND b IN (FROM frame)
+INSERT INTO t VALUES (1, 0) ON CONFLICT DO UPDATE SET b = (SELECT min(a) FROM frame)
+INSERT INTO t VALUES (90, 0) RETURNING (SELECT count(*) FROM frame)
+DELETE FROM t WHERE a = 90 RETURNING (SELECT count(*) FROM frame)
 MERGE INTO t USING frame ON t.a = frame.a + 1 WHEN MATCHED THEN DELETE
 MERGE INTO t USING (SELECT a + 5 AS a FROM frame) AS f ON t.a = f.a
   WHEN MATCHED THEN UPDATE SET b = 0 WHEN NOT MATCHED THEN INSERT VALUES (f.a, 50)
@@ -149,6 +155,39 @@ def test_every_kind_of_object(db: ivm.Database) -> None:
         db.unregister("given")
 
 
+def test_results_are_tables(db: ivm.Database) -> None:
+    """As relations are in DuckDB: again and again, with their types, and still to be read."""
+    totals = db.sql("SELECT b, sum(a) AS total, [b] AS list FROM t GROUP BY b")
+    for _ in range(2):
+        found = db.sql("SELECT max(total), typeof(any_value(total)), max(list) FROM totals")
+        assert found is not None
+        assert found.fetchall() == [(2, "HUGEINT", [2])]
+    assert totals is not None
+    assert sorted(totals.fetchall()) == [(1, 1, [1]), (2, 2, [2])]
+    done = db.execute("CREATE TABLE u(a INT)")
+    with pytest.raises(errors.InputError, match="done"):
+        db.execute("FROM done")
+    assert done.kind == "done"
+
+
+def test_prepared_statements_that_are_not_there(db: ivm.Database) -> None:
+    for sql in ("EXECUTE nothing", "EXPLAIN EXECUTE nothing(1)"):
+        with pytest.raises(errors.InputError, match="no prepared statement 'nothing'"):
+            db.execute(sql)
+
+
+def test_an_interrupted_statement_lets_its_object_go(db: ivm.Database) -> None:
+    scope = {"db": db, "frame": pd.DataFrame({"a": np.arange(100_000)})}
+    long = "db.execute('SELECT sum(sin(x.a * y.a)) FROM frame x, frame y, frame z').fetchall()"
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        exec(long, scope)
+    timer.join()
+    assert _views(db) == []
+    assert _forgotten(scope)
+
+
 def test_a_reader_is_read_once(db: ivm.Database) -> None:
     """The statement that reads it gets all rows; the next gets an error, not no rows."""
     reader = pa.table({"a": [5, 6]}).to_reader()
@@ -169,6 +208,47 @@ def test_objects_that_are_no_tables(db: ivm.Database, kind: str) -> None:
         db.execute("FROM what")
     with pytest.raises(errors.InputError, match="cannot be read as a table"):
         db.register("given", what)
+    assert db.execute("SELECT count(*) FROM t").fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "known"),
+    [
+        ("SELECT * FROM t JOIN v ON t.a = v.n", True),
+        ("FROM main.t", True),
+        ("FROM s.frame", False),  # main may have no frame
+        ("FROM everywhere", False),
+        ("FROM query_table('everywhere')", False),
+        ("FROM query('FROM everywhere')", False),
+        ("WITH everywhere AS (SELECT 1) FROM everywhere", True),
+    ],
+)
+def test_queries_of_relations_alone_look_at_no_frame(
+    db: ivm.Database, sql: str, known: bool
+) -> None:
+    db.execute(sql)
+    assert db._engine.definitions.relations.names_relations_alone(sql) == known
+
+
+def test_objects_that_fail(db: ivm.Database) -> None:
+    """Their errors are the caller's to mend, not faults of ours."""
+    nothing, pair = None, (1, 2)
+    for odd in (nothing, pair, object(), pa.array):
+        with pytest.raises(errors.InputError, match="cannot be read as a table"):
+            db.register("given", odd)
+    lazy = pl.LazyFrame({"a": ["x"]}).select(pl.col("b"))
+    with pytest.raises(errors.InputError, match="cannot be read as a table"):
+        db.execute("FROM lazy")
+    assert lazy is not None
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"a": [1]})
+        raise ValueError("the source has failed")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), batches())
+    with pytest.raises(errors.InputError, match="the source has failed"):
+        db.execute("INSERT INTO t SELECT a + 100, a FROM reader")
+    assert reader is not None
     assert db.execute("SELECT count(*) FROM t").fetchall() == [(2,)]
 
 

@@ -149,3 +149,43 @@ def test_the_index_of_a_large_table_is_built_beside(monkeypatch: pytest.MonkeyPa
             if StateResult in kinds and n > 20:
                 break
         assert StateResult in kinds
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(
+    steps=s.lists(
+        s.tuples(s.sampled_from(["insert", "update", "delete", "native"]), s.integers(0, 9)),
+        max_size=6,
+    ),
+    together=s.booleans(),
+)
+def test_rows_by_an_index_of_the_user(steps: list[tuple[str, int]], together: bool) -> None:
+    """Several rows under a key, and none, between changes inside and outside of transactions."""
+    text = "SELECT id, s FROM t WHERE n = ?"
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, s VARCHAR)")
+        db.execute("INSERT INTO t SELECT i, i % 4, 's' || i FROM range(20) r(i)")
+        db.execute("CREATE INDEX by_n ON t (n)")
+        assert isinstance(read(db, text, [1]), StateResult)
+        if together:
+            db.execute("BEGIN")
+        for kind, number in steps:
+            if kind == "insert":
+                db.execute("INSERT OR REPLACE INTO t VALUES (?, ?, 'new')", [number, number % 5])
+            elif kind == "update":
+                db.execute("UPDATE t SET n = n + 1, s = 'up' WHERE id = ?", [number])
+            elif kind == "delete":
+                db.execute("DELETE FROM t WHERE id = ?", [number])
+            else:
+                db.execute("UPDATE t SET n = 2 WHERE id % 7 = ?", [number % 7])
+            for n in range(6):
+                found = Counter(db.execute(text, [n]).fetchall())
+                plain = db.execute("SELECT id, s, random() FROM t WHERE n = ?", [n]).fetchall()
+                assert found == Counter([row[:2] for row in plain])
+        if together:
+            db.execute("COMMIT")
+        for n in range(6):
+            result = db.execute(text, [n])
+            assert Counter(result.fetchall()) == Counter(oracle(db, text, [n]).fetchall())
+        db.execute("DROP INDEX by_n")
+        assert not isinstance(read(db, text, [1]), StateResult)

@@ -191,6 +191,7 @@ STATEMENTS = {
     "ChangeSink": ["PAUSE SINK", "RESUME SINK", "DROP SINK"],
     "ShowSinks": ["SHOW SINKS"],
     "CreateHistory": ["CREATE TABLE [IF NOT EXISTS] name [(columns)] FROM PARQUET"],
+    "SetRetention": ["ALTER TABLE name SET (retain = length"],
     "SetHistory": ["ALTER TABLE name SET HISTORY 'place' AT [EPOCH]"],
     "Subscribe": ["SUBSCRIBE [TO]"],
     "Insert": ["### INSERT"],
