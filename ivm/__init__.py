@@ -11,6 +11,7 @@ from ivm.errors import IvmError
 from ivm.listings import TableListing, ViewInfo
 from ivm.notebook.extension import load_ipython_extension, unload_ipython_extension
 from ivm.recovery import Recovery, recover
+from ivm.session.relation import Relation
 from ivm.session.result import Result
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Ingested",
     "IvmError",
     "Recovery",
+    "Relation",
     "Result",
     "SinkInfo",
     "SourceInfo",

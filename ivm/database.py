@@ -36,6 +36,7 @@ from ivm.ingest.rows import Rows
 from ivm.lifetime import Lifetime, close_forgotten
 from ivm.listings import TableListing, ViewInfo, columns_of, listing_of
 from ivm.session.clock import tick_now
+from ivm.session.relation import Relation
 from ivm.session.result import Result
 from ivm.session.row_calls import apply, delete, insert, table_info, upsert
 from ivm.session.session import Params, Session
@@ -122,18 +123,22 @@ class Database(Streams):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
         return self._with_session(lambda session: execute(session, sql, params))
 
-    def sql(self, query: str, params: Params = None) -> Result | None:
-        """Runs statements as `execute` does, for what is shown: None if there are no rows."""
-        result = self.execute(query, params)
-        return result if result.kind == "rows" else None
+    def sql(self, query: str, params: Params = None) -> Relation | None:
+        """Runs statements as `execute` does, and holds the last one's rows: None if there are none.
 
-    def table(self, name: str) -> Result:
+        They can be shown and read again and again.
+        """
+        result = self.execute(query, params)
+        return Relation(result) if result.kind == "rows" else None
+
+    def table(self, name: str) -> Relation:
         """The rows of a table or view.
 
         Args:
             name: as in `insert`.
         """
-        return self.execute(f"SELECT * FROM {'.'.join(map(quote, name_parts(name)))}")
+        found = self.execute(f"SELECT * FROM {'.'.join(map(quote, name_parts(name)))}")
+        return Relation(found)
 
     def begin(self) -> Database:
         """Begins a transaction of this thread, as BEGIN does."""

@@ -6,6 +6,7 @@ there is one, else one that is closed with the last of them.
 
 from __future__ import annotations
 
+import datetime
 import threading
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,29 @@ from ivm.storage.errors import (
 )
 
 __all__ = [
-    "Connection", "Cursor", "DataError", "DatabaseError", "Error", "IntegrityError",
-    "InterfaceError", "InternalError", "NotSupportedError", "OperationalError", "ProgrammingError",
-    "Warning", "apilevel", "connect", "paramstyle", "threadsafety",
+    "Binary",
+    "Connection",
+    "Cursor",
+    "DataError",
+    "DatabaseError",
+    "Date",
+    "DateFromTicks",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
+    "Warning",
+    "apilevel",
+    "connect",
+    "paramstyle",
+    "threadsafety",
 ]  # fmt: skip
 
 apilevel = "2.0"
@@ -40,6 +61,17 @@ DataError = EvaluationError
 IntegrityError = ConstraintError
 OperationalError = UnavailableError
 NotSupportedError = UnsupportedError
+
+Binary = bytes
+Date, Time, Timestamp = datetime.date, datetime.time, datetime.datetime
+DateFromTicks = datetime.date.fromtimestamp
+TimestampFromTicks = datetime.datetime.fromtimestamp
+
+
+def TimeFromTicks(ticks: float) -> datetime.time:  # noqa: N802 -- PEP 249 has the name
+    """The time of day of so many seconds since 1970, where the program runs."""
+    return datetime.datetime.fromtimestamp(ticks).time()
+
 
 _ours: dict[Database, int] = {}  # what was opened here: how many connections it has
 _changing = threading.Lock()

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import duckdb
-from sqlalchemy import pool, text
+from sqlalchemy import Sequence, pool, text
 from sqlalchemy import types as sqltypes
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGDialect, PGIdentifierPreparer
 from sqlalchemy.engine import URL
@@ -65,14 +65,37 @@ _ERRORS = {
 
 
 class _DdlCompiler(PGDDLCompiler):
+    """A key that counts by itself takes its values from a sequence beside the table."""
+
     def get_column_specification(self, column: Any, **given: Any) -> str:
-        """Returns the column as PostgreSQL's, without SERIAL: keys come from a Sequence."""
+        """Returns the column as PostgreSQL's, without SERIAL."""
         type = self.dialect.type_compiler_instance.process(column.type, type_expression=column)
         default = self.get_column_default_string(column)
         parts = [self.preparer.format_column(column), type]
         parts += [] if default is None else [f"DEFAULT {default}"]
+        if default is None and column is column.table._autoincrement_column:
+            sequence = self._sequence(column.table)
+            parts += [] if sequence is None else [f"DEFAULT nextval('{sequence}')"]
         parts += [] if column.computed is None else [self.process(column.computed)]
         return " ".join([*parts, *([] if column.nullable else ["NOT NULL"])])
+
+    def visit_create_table(self, create: Any, **given: Any) -> str:
+        sequence = self._sequence(create.element)
+        before = "" if sequence is None else f"CREATE SEQUENCE IF NOT EXISTS {sequence};"
+        return before + str(super().visit_create_table(create, **given))  # type: ignore[no-untyped-call]
+
+    def visit_drop_table(self, drop: Any, **given: Any) -> str:
+        sequence = self._sequence(drop.element)
+        after = "" if sequence is None else f";\nDROP SEQUENCE IF EXISTS {sequence}"
+        return str(super().visit_drop_table(drop, **given)) + after  # type: ignore[no-untyped-call]
+
+    def _sequence(self, table: Any) -> str | None:
+        """The quoted name of the sequence of a table's key; None if it needs none of ours."""
+        column = table._autoincrement_column
+        if column is None or column.server_default is not None or column.default is not None:
+            return None
+        name = Sequence(f"{table.name}_{column.name}_seq", schema=table.schema)
+        return str(self.preparer.format_sequence(name))
 
 
 class _Preparer(PGIdentifierPreparer):

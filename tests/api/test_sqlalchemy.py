@@ -180,3 +180,30 @@ def test_autocommit_needs_no_transaction(engine: sa.Engine) -> None:
         connection.execute(sa.text("INSERT INTO customers VALUES (7, 'ann')"))
         with engine.connect() as other:
             assert other.scalar(sa.text("SELECT count(*) FROM customers")) == 1
+
+
+class Declared(DeclarativeBase):
+    pass
+
+
+class Counted(Declared):
+    __tablename__ = "counted things"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    raw: Mapped[bytes | None]
+
+
+def test_keys_that_count_by_themselves() -> None:
+    engine = sa.create_engine("ivm://")
+    Declared.metadata.create_all(engine)
+    with Session(engine) as session:
+        session.add_all([Counted(raw=b"\x00\xff"), Counted(), Counted()])
+        session.commit()
+        found = session.scalars(sa.select(Counted).order_by(Counted.id)).all()
+        assert [(each.id, each.raw) for each in found] == [(1, b"\x00\xff"), (2, None), (3, None)]
+    Declared.metadata.drop_all(engine)
+    Declared.metadata.create_all(engine)  # the sequence went with the table
+    with Session(engine) as session:
+        session.add(Counted())
+        session.commit()
+        assert session.scalars(sa.select(Counted.id)).all() == [1]
+    engine.dispose()
