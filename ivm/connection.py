@@ -199,8 +199,9 @@ class Cursor:
         return self.execute("BEGIN")
 
     def commit(self) -> Cursor:
-        """Commits the transaction, as COMMIT does."""
-        return self.execute("COMMIT")
+        """Commits the transaction, if there is one."""
+        self.connection.commit()
+        return self
 
     def rollback(self) -> Cursor:
         """Undoes the transaction, as ROLLBACK does."""

@@ -146,8 +146,9 @@ class Database(Streams):
         return self
 
     def commit(self) -> Database:
-        """Commits this thread's transaction, as COMMIT does."""
-        self.execute("COMMIT")
+        """Commits this thread's transaction, if there is one."""
+        if self._session().transaction is not None:
+            self.execute("COMMIT")
         return self
 
     def rollback(self) -> Database:

@@ -395,7 +395,7 @@ def test_a_database_in_memory_and_misspelt_options_are_refused() -> None:
         with pytest.raises(UnsupportedError, match="no file"):
             db.execute("CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS FROM t")
         for option in ("backfil = 'spark'", "backfill = 'flink'", "backfill 'spark'", ""):
-            with pytest.raises(SqlError, match=r"expected|backfill is"):
+            with pytest.raises(SqlError, match=r"backfill and tick|expected|backfill is"):
                 db.execute(f"CREATE MATERIALIZED VIEW v WITH ({option}) AS FROM t")
         db.execute("create materialized view v with (BackFill = 'DuckDB') as from t")
         assert [view.name for view in db.views()] == ["v"]
