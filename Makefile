@@ -47,6 +47,7 @@ demo: $(READY)  ## TPC-H with eight live views (SCALE=0.1)
 bench: $(READY)  ## the benchmark tables (BENCH_ARGS=--quick for a short first one alone)
 	$(PY) -m benchmarks.run $(BENCH_ARGS)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.shapes)
+	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.everyday --keep)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.cdc)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.tpch_refresh --scale 1 --keep)
 

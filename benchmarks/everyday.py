@@ -24,6 +24,7 @@ import duckdb
 import ivm
 from benchmarks import workload
 from benchmarks.report import machine
+from benchmarks.run import RESULTS
 
 BY_ORDER = """SELECT customer_id, id, count(*) AS n, max(amount) AS amount
     FROM orders GROUP BY customer_id, id"""
@@ -68,7 +69,7 @@ class Case:
         act: runs it, timed.
         goal: milliseconds, or times DuckDB's median where `relative`.
         before: runs before it, not timed.
-        times: how often it is run; 0 for the number asked for.
+        times: how often it is run at most; 0 for the number asked for.
     """
 
     name: str
@@ -226,7 +227,7 @@ def times_of(case: Case, side: Side, numbers: range) -> list[float]:
 
 
 def measure(case: Case, ours: Side, plain: Side, first: int, times: int) -> str:
-    """The case's line."""
+    """The case's line of the table, in Markdown."""
     mine, theirs = [], []
     for start in range(first, first + times, _ROUND):
         numbers = range(start, min(start + _ROUND, first + times))
@@ -236,13 +237,12 @@ def measure(case: Case, ours: Side, plain: Side, first: int, times: int) -> str:
     worst = sorted(mine)[int(len(mine) * 0.99)]
     reached = median <= case.goal * (base if case.relative else 1)
     goal = f"{case.goal:g} ×" if case.relative else f"{case.goal:g}"
-    return (
-        f"{case.name:52}{median:9.3f}{worst:9.2f}{base:10.3f}{median / base:9.2f}{goal:>8}"
-        f"{'yes' if reached else 'no':>5}"
-    )
+    shown = f"{median:.3g} | {worst:.3g} | {base:.3g} | {median / base:.2f} ×"
+    return f"| {case.name} | {shown} | {goal} | {'yes' if reached else 'no'} |"
 
 
-HEAD = f"{'ms':52}{'p50':>9}{'p99':>9}{'DuckDB':>10}{'ratio':>9}{'goal':>8}"
+HEAD = """| ms | p50 | p99 | DuckDB's p50 | ratio | goal | |
+|---|---|---|---|---|---|---|"""
 
 
 def main() -> None:
@@ -251,6 +251,7 @@ def main() -> None:
     parser.add_argument("--orders", type=float, default=1e6, help="rows of orders (default 1e6)")
     parser.add_argument("--times", type=int, default=200, help="runs of a short statement")
     parser.add_argument("--only", default="", help="lines whose names have this text")
+    parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -264,13 +265,17 @@ def main() -> None:
                 db.execute(f"CREATE MATERIALIZED VIEW {name} AS {text}")
             for side in (db, plain):
                 side.execute("CREATE INDEX by_customer ON orders (customer_id)").fetchall()
-            print(f"{machine()}\n{given.orders:g} orders\n{HEAD}", flush=True)
+            lines = [machine(), "", f"{given.orders:g} orders", "", *HEAD.splitlines()]
+            print("\n".join(lines), flush=True)
             sides, first = (Side(db, live=True), Side(plain, live=False)), 0
             for case in cases(folder):
                 if given.only.lower() in case.name.lower():
-                    times = case.times or given.times
-                    print(measure(case, *sides, first, times), flush=True)
+                    times = min(case.times or given.times, given.times)
+                    lines.append(measure(case, *sides, first, times))
+                    print(lines[-1], flush=True)
                     first += times
+    if given.keep:
+        (RESULTS / "everyday.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

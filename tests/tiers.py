@@ -77,6 +77,7 @@ WHOLE = frozenset(
         "test_pipeline_files::test_files_read_by_ingest_are_not_read_again",
         "test_random_alters",
         "test_random_queries",
+        "test_clock_random",
         "test_random_reads",
         "test_random_streams",
         "test_recovery::test_a_lost_side_folder_is_noticed",
@@ -151,8 +152,9 @@ SAMPLED = {
     "test_fill::test_values_around_a_change_are_filled_anew": 8,
     "test_fast_upserts::test_anything_else_is_left_to_duckdb": 3,
     "test_fast_upserts::test_keys_of_every_type": 3,
-    "test_fast_upserts::test_no_duckdb_is_needed": 4,
-    "test_fast_upserts::test_what_duckdb_refuses_is_refused": 3,
+    "test_fast_upserts::test_explain_tells_the_way_and_why": 3,
+    "test_fast_upserts::test_no_duckdb_is_needed": 8,
+    "test_fast_upserts::test_what_duckdb_refuses_is_refused": 6,
     "test_flush::test_every_value_of_a_type_is_deleted_alone": 5,
     "test_flush::test_one_row_of_any_type_is_updated_and_deleted_by_its_key": 4,
     "test_from_items::test_of_equal_right_rows_an_asof_join_takes_the_first": 2,
@@ -217,7 +219,7 @@ SAMPLED = {
     "test_windows::test_excluded_peers_are_those_of_the_windows_own_order": 3,
     "test_with_ties::test_the_first_rows_and_their_ties": 4,
     "test_reads_from_state::test_every_type": 4,
-    "test_parameters_from_state::test_rows_under_a_key": 2,
+    "test_parameters_from_state::test_rows_under_a_key": 4,
 }
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
 
@@ -277,6 +279,7 @@ SMOKE = {
     "test_postgres_benchmark": 1,
     "test_random_alters": 1,
     "test_random_queries": 8,
+    "test_clock_random": 1,
     "test_random_reads": 1,
     "test_random_streams": 1,
     "test_recovery": 3,

@@ -165,6 +165,8 @@ class ReadCompiler:
             view = catalog.views.get(name)
             if view is not None and (not view.incremental or name in broken):
                 raise NotFromStateError(f"the view {name!r} is not maintained incrementally")
+            if view is not None and view.recomputed_below:  # its deltas come as it is read
+                raise NotFromStateError(f"the view {name!r} reads one that is recomputed")
             if view is None and (len(found) > 1 or not self._is_indexed(name)):
                 raise NotFromStateError(f"{name!r} is no materialized view")
         return found

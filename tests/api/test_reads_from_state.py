@@ -442,3 +442,17 @@ def test_a_failure_in_the_middle_of_a_read_loses_no_delta(monkeypatch: pytest.Mo
                 db.execute("SELECT n FROM v")
         db.execute("INSERT INTO t VALUES (2)")
         assert db.execute("SELECT n FROM v").fetchall() == [(2,)]
+
+
+def test_a_view_over_a_recomputed_one_is_read_after_recomputing_it() -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER); INSERT INTO t VALUES (1)")
+        db.execute("CREATE MATERIALIZED VIEW whole AS SELECT mad(k) OVER () AS m FROM t")
+        db.execute("CREATE MATERIALIZED VIEW above AS SELECT count(*) AS n FROM whole")
+        db.execute("CREATE MATERIALIZED VIEW top AS SELECT n + 1 AS n FROM above")
+        for n in range(2, 8):
+            db.execute("INSERT INTO t VALUES (?)", [n])
+            assert db.execute("FROM above").fetchall() == [(n,)]
+            assert db.execute("FROM top").fetchall() == [(n + 1,)]
+        told = db.execute("EXPLAIN FROM top").fetchall()
+        assert any("reads one that is recomputed" in text for _, text in told)

@@ -12,6 +12,7 @@ from benchmarks import (
     cdc,
     cells,
     demo,
+    everyday,
     plan,
     report,
     run,
@@ -115,3 +116,13 @@ def test_the_memory_of_a_fill_is_measured_and_its_view_verified(tmp_path: Path) 
     assert 0 < numbers.state < numbers.kept < numbers.followed
     assert numbers.jvm > numbers.worker > 0
     assert len(spark_memory.line("join", numbers)) == len(spark_memory.HEAD)
+
+
+def test_everyday_statements_run_on_both_sides(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["everyday", "--orders", "2000", "--times", "2"])
+    everyday.main()
+    lines = capsys.readouterr().out.splitlines()
+    named = [case.name for case in everyday.cases(Path())]
+    assert [line.split("|")[1].strip() for line in lines[6:]] == named
