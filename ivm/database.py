@@ -436,6 +436,8 @@ class Database(Streams):
                 appender.close()
             except Exception as error:
                 errors.append(error)
+        for other in errors[1:]:
+            errors[0].add_note(str(other))
         if errors:
             raise errors[0]
 

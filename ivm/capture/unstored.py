@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import duckdb
-import numpy as np
 
 from ivm.capture.clauses import Clauses, Params
 from ivm.capture.result import Captured, run_shown
@@ -20,7 +19,7 @@ from ivm.capture.row_diff import temporary
 from ivm.capture.trial import require_binding
 from ivm.capture.update import read_update
 from ivm.capture.upsert import definition, read_upsert
-from ivm.ingest.fast_path import FastPath, last_of_each
+from ivm.ingest.fast_path import FastPath, first_of_each
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.errors import UnsupportedError
@@ -216,8 +215,7 @@ def _first_of_each(rows: ZSet, info: TableInfo) -> ZSet:
     DuckDB keeps that one too, within a chunk of rows (tried on 2.0), and a later one of others.
     """
     types = [type for _, type in info.key_columns]
-    backwards = rows.project(info.primary_key).take(np.arange(len(rows))[::-1])
-    return rows.take(np.sort(len(rows) - 1 - last_of_each(backwards.columns, types)))
+    return rows.take(first_of_each(rows.project(info.primary_key).columns, types))
 
 
 def _copy(unstored: Unstored, clauses: Clauses) -> tuple[Captured, TableChange]:

@@ -39,9 +39,9 @@ FROM (SELECT tick, CASE WHEN tick % {DAY} = 0 THEN CAST(DATE '1970-01-01' + CAST
 """
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 _NOW = 1
+"""The position of the column `now`."""
 _MOVING = (1, 2)
 """The positions of the columns that change within a minute: in it no zone has another offset."""
-"""The position of the column `now`."""
 
 
 def default_tick(tellers: Collection[str]) -> int:
@@ -156,18 +156,12 @@ class Clock:
         times = found.columns[_NOW]
         assert isinstance(times, FixedColumn)
         steps = np.array([0 if t % DAY == 0 else now // t * t for t in ticks], np.int64)
-        moved = np.where(steps, steps - times.values, 0)
-        return ZSet(
-            tuple(
-                [
-                    FixedColumn(c.values + moved)
-                    if i in _MOVING and isinstance(c, FixedColumn)
-                    else c
-                    for i, c in enumerate(found.columns)
-                ]
-            ),
-            found.weights,
-        )
+        moved, columns = np.where(steps, steps - times.values, 0), list(found.columns)
+        for i in _MOVING:
+            column = columns[i]
+            assert isinstance(column, FixedColumn)
+            columns[i] = FixedColumn(column.values + moved)
+        return ZSet(tuple(columns), found.weights)
 
     def _computed(self, cursor: Cursor, ticks: Sequence[int], now: int) -> ZSet:
         with self._warehouse.zone.on(cursor):

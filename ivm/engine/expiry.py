@@ -43,8 +43,7 @@ def _expire(engine: Engine, cursor: Cursor, patience: float, rule: Rule) -> bool
         if held is None:
             return False
         held.catch_up()  # before the lock, as far as it goes
-        removed = _remove(engine, cursor, patience, rule, held, threshold)
-        if removed is None:
+        if not _remove(engine, cursor, patience, rule, held, threshold):
             return False
         if not held.complete:
             engine.writer_lock.give_way()
@@ -57,21 +56,17 @@ def _expire(engine: Engine, cursor: Cursor, patience: float, rule: Rule) -> bool
 
 def _remove(
     engine: Engine, cursor: Cursor, patience: float, rule: Rule, held: Expiring, threshold: int
-) -> int | None:
-    """Removes a batch, and returns how many rows it had; None if the lock was not had."""
-    found: list[TableChange] = []
+) -> bool:
+    """Removes a batch; returns False if the lock was not had."""
 
     def due() -> list[TableChange]:
-        if engine.retention.held(rule) is held:
-            rows = held.due(threshold, BATCH)
-            if len(rows):
-                none = empty([type for _, type in held.info.schema])
-                found.append(TableChange(rule.table, rows, held.columns, none))
-        return found
+        if engine.retention.held(rule) is not held:
+            return []
+        rows = held.due(threshold, BATCH)
+        none = empty([type for _, type in held.info.schema])
+        return [TableChange(rule.table, rows, held.columns, none)] if len(rows) else []
 
-    if not commit_own(engine, cursor, patience, due):
-        return None
-    return sum(len(change.removed) for change in found)
+    return commit_own(engine, cursor, patience, due)
 
 
 def _read_ahead(engine: Engine, patience: float, rule: Rule, threshold: int) -> Expiring | None:

@@ -353,30 +353,26 @@ def _all(rows: ZSet) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.arange(len(rows))
 
 
-def last_of_each(
-    keys: Sequence[Column], types: Sequence[ColumnType]
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def last_of_each(keys: Sequence[Column], types: Sequence[ColumnType]) -> Indexes:
     """Index of the last row of each key, ascending."""
-    count = len(keys[0])
-    if all_distinct(keys, types):
-        return np.arange(count)
-    groups = group(keys, types)
-    last = np.zeros(len(groups.first), np.int64)
-    np.maximum.at(last, groups.inverse, np.arange(count))
-    return np.sort(last)
+    return _one_of_each(keys, types, np.maximum, -1)
 
 
-def first_of_each(
-    keys: Sequence[Column], types: Sequence[ColumnType]
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def first_of_each(keys: Sequence[Column], types: Sequence[ColumnType]) -> Indexes:
     """Index of the first row of each key, ascending."""
+    return _one_of_each(keys, types, np.minimum, len(keys[0]))
+
+
+def _one_of_each(
+    keys: Sequence[Column], types: Sequence[ColumnType], better: np.ufunc, worst: int
+) -> Indexes:
     count = len(keys[0])
     if all_distinct(keys, types):
         return np.arange(count)
     groups = group(keys, types)
-    first = np.full(len(groups.first), count)
-    np.minimum.at(first, groups.inverse, np.arange(count))
-    return np.sort(first)
+    best = np.full(len(groups.first), worst)
+    better.at(best, groups.inverse, np.arange(count))
+    return np.sort(best)
 
 
 def _among(keys: Sequence[Column], others: Sequence[Column], types: Sequence[ColumnType]) -> Mask:

@@ -63,7 +63,7 @@ def why_none(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> str | 
         return info.duckdb_reason
     if info.uniques:
         return "it has UNIQUE constraints or indexes"
-    if _has_trigger(info, cursor):
+    if has_trigger(info, cursor):
         return "it has triggers"
     for i, text in info.defaults.items():
         if not _is_literal(text, info, i):
@@ -74,7 +74,8 @@ def why_none(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> str | 
     return None
 
 
-def _has_trigger(info: TableInfo, cursor: Cursor) -> bool:
+def has_trigger(info: TableInfo, cursor: Cursor) -> bool:
+    """Returns whether a change of the table runs the user's triggers."""
     schema, name = path_of(info.name)[-2:]
     sql = "SELECT 1 FROM system.main.duckdb_triggers() WHERE schema_name = ? AND table_name = ?"
     return bool(rows(cursor, sql, [schema, name]))

@@ -25,6 +25,7 @@ from ivm.storage.identifiers import fold, literal, path_of, quote
 from ivm.storage.warehouse.duck import rows, run
 from ivm.storage.warehouse.history import paths, restart_epochs
 from ivm.storage.warehouse.system_tables import read_state, read_ticks
+from ivm.storage.warehouse.view_indexes import ViewIndex, read_view_indexes
 
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _FROM = re.compile(r"\bFROM\s+'((?:[^']|'')*)'")
@@ -66,7 +67,8 @@ def _folder(statement: st.Ddl) -> Path:
 def _import(session: Session, folder: Path, run_statement: RunStatement) -> Result:
     schema = st.parse((folder / "schema.sql").read_text("utf-8"))
     load = st.parse(_rebased((folder / "load.sql").read_text("utf-8"), folder))
-    views = _views(session, load)
+    meta = _records(session, load, "meta", "(key VARCHAR, value VARCHAR)", "%s")
+    views = _views(session, load, meta)
     left_out = {path for path, *_ in views}
     plain = []
     for statement in schema:
@@ -91,6 +93,9 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
                 view_statements.restore(session, statement, reasons[text])
             else:
                 run_statement(session, statement, None)
+    for index in read_view_indexes(meta).values():
+        (statement,) = st.parse(_indexed(index))
+        run_statement(session, statement, None)
     return Result("done")
 
 
@@ -148,12 +153,11 @@ def _path(statement: st.Statement) -> tuple[str, ...]:
 
 
 def _views(
-    session: Session, load: Sequence[st.Statement]
+    session: Session, load: Sequence[st.Statement], meta: Sequence[tuple[str, str]]
 ) -> list[tuple[tuple[str, ...], str, str | None]]:
     """The exported materialized views: path, CREATE statement and why it is broken."""
     columns = "name, query, columns, state"
     found = _records(session, load, "views", _RECORDS, f"SELECT {columns} %s ORDER BY number")
-    meta = _records(session, load, "meta", "(key VARCHAR, value VARCHAR)", "%s") if found else []
     ticks = read_ticks(meta)
     return [
         (_folded(name), _created(name, query, given, ticks.get(name)), read_state(state)[1])
@@ -192,6 +196,14 @@ def _created(name: str, query: str, columns: Sequence[str] | None, tick: int | N
     path = ".".join(map(quote, path_of(name)))
     ticks = f" WITH (tick = '{tick} microseconds')" if tick is not None else ""
     return f"CREATE MATERIALIZED VIEW {path}{listed}{ticks} AS {query}"
+
+
+def _indexed(index: ViewIndex) -> str:
+    view, columns = (
+        ".".join(map(quote, path_of(index.view))),
+        ", ".join(map(quote, index.columns)),
+    )
+    return f"CREATE INDEX {quote(index.name)} ON {view} ({columns})"
 
 
 def _ordered(views: list[tuple[tuple[str, ...], str]]) -> Iterator[str]:

@@ -7,8 +7,9 @@ different keys do not concern each other.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from ivm.ingest.batches import Batch, Many, Rows, batch_of, each_row, rows_of
 from ivm.ingest.compared_values import compared_parameters, compared_values
 from ivm.ingest.conflicts import resolve
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.keyed_rows import (
     assignments_of,
     condition_mask,
@@ -78,6 +80,16 @@ def _run(
     return Result.count(total) if fast and result.kind == "count" else result
 
 
+class _Call(NamedTuple):
+    """A statement of the fast path with many rows of parameters, and where it is run."""
+
+    session: Session
+    transaction: Transaction
+    path: FastPath
+    info: TableInfo
+    batch: Batch
+
+
 def _in_batch(
     session: Session, statement: st.Insert | st.KeyedChange, batch: Batch
 ) -> tuple[int, list[int] | None]:
@@ -87,16 +99,17 @@ def _in_batch(
         path = None if info is None else transaction.fast_path(info.name)
         if info is None or path is None:
             return 0, None
+        call = _Call(session, transaction, path, info, batch)
         try:
             if isinstance(statement, st.KeyedChange):
-                rounds = _Changes(session, transaction, path, info, statement, batch)
-                return _in_rounds(rounds, batch.count)
-            if statement.conflict is not None:
-                upserts = _Upserts(session, transaction, path, info, statement, batch)
-                return _in_rounds(upserts, batch.count)
-            return _insert(transaction, path, info, statement, batch)
+                rounds: _Rounds = _Changes(call, statement)
+            elif statement.conflict is not None:
+                rounds = _Upserts(call, statement)
+            else:
+                return _insert(call, statement)
         except (ConstraintError, _NoBatchError):
-            return 0, None  # errors are found, and worded, row by row
+            return 0, None  # nothing is changed yet: errors are found, and worded, row by row
+        return _in_rounds(rounds)
 
 
 class _NoBatchError(Exception):
@@ -118,12 +131,14 @@ class _Rounds(Protocol):
         """Executes the statement with some rows; None if nothing was changed, see `_in_batch`."""
 
 
-def _in_rounds(rounds: _Rounds, count: int) -> tuple[int, list[int] | None]:
+def _in_rounds(rounds: _Rounds) -> tuple[int, list[int]]:
     total, ranks = 0, _ranks(rounds.keys, rounds.types)
-    for rank in range(int(ranks.max()) + 1):
-        changed = rounds.apply((ranks == rank).nonzero()[0])
+    order = np.argsort(ranks, kind="stable")
+    begins = ranks[order].searchsorted(np.arange(int(ranks.max()) + 2)).tolist()
+    for begin, end in itertools.pairwise(begins):
+        changed = rounds.apply(order[begin:end])
         if changed is None:
-            return total, (ranks >= rank).nonzero()[0].tolist()
+            return total, np.sort(order[begin:]).tolist()
         total += changed
     return total, []
 
@@ -142,15 +157,9 @@ def _ranks(keys: Sequence[Column], types: Sequence[ColumnType]) -> Indexes:
     return ranks
 
 
-def _converted(
-    info: TableInfo,
-    positions: Sequence[int],
-    cells: LiteralRows,
-    batch: Batch,
-    transaction: Transaction,
-) -> dict[int, Column]:
+def _converted(call: _Call, positions: Sequence[int], cells: LiteralRows) -> dict[int, Column]:
     """One row of literals and parameters as columns: of the batch's length, or of one literal."""
-    cursor = transaction.idle_cursor
+    info, cursor = call.info, call.transaction.idle_cursor
     pairs = list(zip(positions, cells.column_parameters, strict=True))
     literal = [i for i, (_, sources) in enumerate(pairs) if sources is None]
     types = [info.schema[positions[i]][1] for i in literal]
@@ -158,116 +167,89 @@ def _converted(
     if found is None or cursor is None:
         raise _NoBatchError
     columns = dict(zip([positions[i] for i in literal], found, strict=True))
-    given = {i: batch.columns[sources[0]] for i, sources in pairs if sources is not None}
+    given = {i: call.batch.columns[sources[0]] for i, sources in pairs if sources is not None}
     return columns | RowColumns(info.schema, info.name, cursor).convert(given)
 
 
-def _insert(
-    transaction: Transaction,
-    path: FastPath,
-    info: TableInfo,
-    statement: st.Insert,
-    batch: Batch,
-) -> tuple[int, list[int]]:
-    given = _rows_of(info, statement, batch, transaction)
-    index = transaction.index(path.table) if path.key else None
-    transaction.add(path.insert(given, batch.count, index))
-    return batch.count, []
+def _insert(call: _Call, statement: st.Insert) -> tuple[int, list[int]]:
+    given, path, count = _rows_of(call, statement), call.path, call.batch.count
+    index = call.transaction.index(path.table) if path.key else None
+    call.transaction.add(path.insert(given, count, index))
+    return count, []
 
 
-def _rows_of(
-    info: TableInfo, statement: st.Insert, batch: Batch, transaction: Transaction
-) -> dict[int, Column]:
+def _rows_of(call: _Call, statement: st.Insert) -> dict[int, Column]:
     """The columns of an INSERT of one row in VALUES, for each row of the batch."""
-    positions = inserts.positions_of(info, statement.columns)
+    positions = inserts.positions_of(call.info, statement.columns)
     if statement.rows.count != 1 or len(positions) != len(statement.rows.cells):
         raise _NoBatchError
-    found = _converted(info, positions, statement.rows, batch, transaction)
-    return {i: repeated(column, batch.count) for i, column in found.items()}
+    found = _converted(call, positions, statement.rows)
+    return {i: repeated(column, call.batch.count) for i, column in found.items()}
 
 
 class _Upserts:
     """INSERT OR REPLACE, OR IGNORE and ON CONFLICT; see `_Rounds`."""
 
-    def __init__(
-        self,
-        session: Session,
-        transaction: Transaction,
-        path: FastPath,
-        info: TableInfo,
-        statement: st.Insert,
-        batch: Batch,
-    ) -> None:
-        self._given = _rows_of(info, statement, batch, transaction)
-        rule = inserts.rule_of(info, statement)
+    def __init__(self, call: _Call, statement: st.Insert) -> None:
+        self._call, self._statement = call, statement
+        self._given = _rows_of(call, statement)
+        path, rule = call.path, inserts.rule_of(call.info, statement)
         if rule is None or not set(path.key) <= self._given.keys():
             raise _NoBatchError
         self._rule = rule
-        self._session, self._transaction, self._path = session, transaction, path
-        self._info, self._statement, self._batch = info, statement, batch
-        index = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
-        if index is None:
-            raise _NoBatchError
-        self._index = index
+        all_columns = bool(rule.updates)
+        self._index = _demand(call.transaction.index_of_committed(path.table, all_columns))
         self.keys = [self._given[i] for i in path.key]
-        self.types = [info.schema[i][1] for i in path.key]
+        self.types = [call.info.schema[i][1] for i in path.key]
 
     def apply(self, rows: Indexes) -> int | None:
         """See `_Rounds`."""
-        lookup = self._batch.values
-        expressions = inserts.expressions_of(self._session, self._info, self._statement, lookup)
+        call = self._call
+        expressions = inserts.expressions_of(
+            call.session, call.info, self._statement, call.batch.values
+        )
         given = {i: column.take(rows) for i, column in self._given.items()}
         shared = self._index, self._rule, expressions.at(rows)
-        found = resolve(self._path, given, len(rows), *shared)
+        found = resolve(call.path, given, len(rows), *shared)
         if found is None:
             return None
-        self._transaction.add(found.change)
+        call.transaction.add(found.change)
         return len(found.rows)
 
 
 class _Changes:
     """UPDATE and DELETE by key; see `_Rounds`."""
 
-    def __init__(
-        self,
-        session: Session,
-        transaction: Transaction,
-        path: FastPath,
-        info: TableInfo,
-        statement: st.KeyedChange,
-        batch: Batch,
-    ) -> None:
-        sets, search = assignments_of(statement, info), search_of(statement, info, path.key)
+    def __init__(self, call: _Call, statement: st.KeyedChange) -> None:
+        self._call, self._statement = call, statement
+        info, key = call.info, call.path.key
+        sets, search = assignments_of(statement, info), search_of(statement, info, key)
         if sets is None or search is None:
             raise _NoBatchError
         self._sets, self._search = sets, search
-        self._session, self._transaction, self._path = session, transaction, path
-        self._info, self._statement, self._batch = info, statement, batch
-        self.types = [info.schema[i][1] for i in path.key]
+        self.types = [info.schema[i][1] for i in key]
         self.keys = [
             self._key(one.values, type) for one, type in zip(search.by, self.types, strict=True)
         ]
-        self._literal = _converted(info, sets.literal, statement.rows, batch, transaction)
+        self._literal = _converted(call, sets.literal, statement.rows)
         needed = keyed_dml.needs_all(info, statement, search, sets)
-        index = transaction.index_of_committed(info.name, needed)
-        if index is None:
-            raise _NoBatchError
-        self._index = index
+        self._index = _demand(call.transaction.index_of_committed(info.name, needed))
 
     def _key(self, values: LiteralRows, type: ColumnType) -> Column:
-        sources = values.column_parameters[0]
+        batch, sources = self._call.batch, values.column_parameters[0]
         if sources is None:
             column = compared_values(values, type, ())
         elif len(sources) == 1:
-            column = compared_parameters(self._batch.values(sources[0]), type)
+            column = compared_parameters(batch.values(sources[0]), type)
         else:
             column = None
         if column is None or (sources is None and len(column) != 1):
             raise _NoBatchError
-        return repeated(column, self._batch.count)
+        return repeated(column, batch.count)
 
     def apply(self, rows: Indexes) -> int | None:
         """See `_Rounds`."""
+        call = self._call
         matches = self._index.find([key.take(rows) for key in self.keys])
         stored, probed = matches.rows, rows[matches.probe]
         met = condition_mask(self._search, stored, self._expressions(probed))
@@ -276,16 +258,24 @@ class _Changes:
         stored, probed = stored.filter(met), probed[met]
         new = None
         if self._statement.kind == "update":
-            whole = {i: repeated(c, self._batch.count) for i, c in self._literal.items()}
+            whole = {i: repeated(c, call.batch.count) for i, c in self._literal.items()}
             given = {i: column.take(probed) for i, column in whole.items()}
             found = stored, self._index, self._expressions(probed), given
-            new = new_rows(self._sets, self._info.schema, *found)
-            if new is None or next(self._path.violations(new), None) is not None:
+            new = new_rows(self._sets, call.info.schema, *found)
+            if new is None or next(call.path.violations(new), None) is not None:
                 return None
-        self._transaction.add(self._path.change(new, stored, self._index))
+        call.transaction.add(call.path.change(new, stored, self._index))
         return len(stored)
 
     def _expressions(self, rows: Indexes) -> RowExpressions:
-        lookup = self._batch.values
-        found = keyed_dml.expressions_of(self._session, self._info, self._statement, lookup)
+        call = self._call
+        found = keyed_dml.expressions_of(
+            call.session, call.info, self._statement, call.batch.values
+        )
         return found.at(rows)
+
+
+def _demand(index: KeyIndex | None) -> KeyIndex:
+    if index is None:
+        raise _NoBatchError
+    return index

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ivm.engine.retention import COLUMNS, TABLE, TIMED, Rule, stored_rules
+from ivm.ingest.fast_path_rules import has_trigger
 from ivm.session.dml import refuse_own
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import SqlError, UnsupportedError
-from ivm.storage.identifiers import path_of
-from ivm.storage.warehouse.duck import rows, run
+from ivm.storage.warehouse.duck import run
 from ivm.storage.warehouse.table_info import TableInfo
 
 
@@ -151,15 +151,9 @@ def _why_not(info: TableInfo, session: Session) -> str | None:
         return f"{', '.join(info.referenced_by)} may refer to them"
     if info.generated:
         return "it has generated columns"
-    if _has_trigger(info, session):
+    if has_trigger(info, session.cursor):
         return "it has triggers"
     return None
-
-
-def _has_trigger(info: TableInfo, session: Session) -> bool:
-    schema, name = path_of(info.name)[-2:]
-    sql = "SELECT 1 FROM system.main.duckdb_triggers() WHERE schema_name = ? AND table_name = ?"
-    return bool(rows(session.cursor, sql, [schema, name]))
 
 
 def _or(names: tuple[str, ...]) -> str:

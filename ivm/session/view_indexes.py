@@ -34,9 +34,14 @@ def change_index(session: Session, statement: st.Ddl) -> Result | None:
         return _drop(session, statement)
     if statement.action != "create" or statement.on is None:
         return None
-    name = session.names.resolve(statement.on)
-    view = session.engine.catalog.views.get(name) if name is not None else None
-    return None if view is None else _create(session, statement, view)
+    name, catalog = session.names.resolve(statement.on), session.engine.catalog
+    view = catalog.views.get(name) if name is not None else None
+    if view is not None:
+        return _create(session, statement, view)
+    taken = statement.name is not None and fold(statement.name[-1]) in map(
+        fold, catalog.view_indexes
+    )
+    return _exists(statement) if taken else None
 
 
 def _create(session: Session, statement: st.Ddl, view: View) -> Result:
@@ -48,13 +53,19 @@ def _create(session: Session, statement: st.Ddl, view: View) -> Result:
         transaction.begin_in_duckdb()
         known = fold(name) in map(fold, catalog.view_indexes)
         if known or rows(session.cursor, _TAKEN, [name.lower()]):
-            if statement.if_exists:
-                return Result("done")
-            raise SqlError(f"there is an index {name!r} already", statement.offset)
+            return _exists(statement)
         transaction.change_catalog()
         save_view_index(session.cursor, ViewIndex(name, view.name, columns))
         session.engine.reload_tables(session.cursor)
     return Result("done")
+
+
+def _exists(statement: st.Ddl) -> Result:
+    """What becomes of an index whose name is taken: nothing with IF NOT EXISTS, else an error."""
+    if statement.if_exists:
+        return Result("done")
+    assert statement.name is not None
+    raise SqlError(f"there is an index {statement.name[-1]!r} already", statement.offset)
 
 
 def _columns(statement: st.Ddl, view: View) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ They are no indexes of DuckDB's: they say by which columns the rows of a view ar
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ivm.storage.warehouse.duck import Cursor, rows, run
@@ -31,11 +31,12 @@ class ViewIndex:
 
 def load_view_indexes(cursor: Cursor) -> Mapping[str, ViewIndex]:
     """The indexes by name."""
-    found = rows(
-        cursor,
-        "SELECT key, value FROM _ivm.meta WHERE system.main.starts_with(key, $1) ORDER BY key",
-        [_PREFIX],
-    )
+    return read_view_indexes(rows(cursor, "SELECT key, value FROM _ivm.meta ORDER BY key"))
+
+
+def read_view_indexes(meta: Iterable[tuple[str, str]]) -> Mapping[str, ViewIndex]:
+    """The indexes by name, of the rows of `_ivm.meta`."""
+    found = [(key, value) for key, value in meta if key.startswith(_PREFIX)]
     parts = [(key.removeprefix(_PREFIX), json.loads(value)) for key, value in found]
     return {name: ViewIndex(name, view, tuple(columns)) for name, (view, columns) in parts}
 

@@ -8,6 +8,7 @@ import pytest
 
 import ivm
 from ivm.engine import held_views
+from ivm.errors import SqlError
 from ivm.session.state_result import StateResult
 from tests.api.test_tables_by_key import read
 
@@ -90,3 +91,27 @@ def test_what_is_refused(db: ivm.Database, statement: str, why: str) -> None:
         db.execute(statement)
     assert shown(db) == ["i (id)"]
     db.close()
+
+
+def test_names_of_indexes_are_unique_whatever_they_are_on(db: ivm.Database) -> None:
+    db.execute("CREATE INDEX i ON v (customer)")
+    for statement in ("CREATE INDEX I ON t (amount)", 'CREATE INDEX "i" ON v (id)'):
+        with pytest.raises(SqlError, match="there is an index"):
+            db.execute(statement)
+    db.execute("CREATE INDEX IF NOT EXISTS i ON t (amount)")
+    db.execute("DROP INDEX i")
+    with pytest.raises(SqlError):
+        db.execute("DROP INDEX i")
+    db.execute("CREATE INDEX i ON t (amount)")
+    with pytest.raises(SqlError, match="there is an index"):
+        db.execute("CREATE INDEX i ON v (customer)")
+
+
+def test_they_are_exported_and_imported(db: ivm.Database, tmp_path: Path) -> None:
+    db.execute("CREATE SCHEMA s; CREATE MATERIALIZED VIEW s.w AS SELECT * FROM t")
+    db.execute('CREATE INDEX "odd ""name" ON s.w (customer, id); CREATE INDEX i ON v (amount)')
+    db.execute(f"EXPORT DATABASE '{tmp_path / 'out'}'")
+    with ivm.connect(tmp_path / "other.duckdb") as other:
+        other.execute(f"IMPORT DATABASE '{tmp_path / 'out'}'")
+        assert shown(other) == shown(db)
+        assert shown(other) != [None, None]
