@@ -9,51 +9,20 @@ writer.
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import duckdb
 from sqlalchemy import Sequence, pool, text
 from sqlalchemy import types as sqltypes
-from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGDialect, PGIdentifierPreparer
+from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGIdentifierPreparer
 from sqlalchemy.engine import URL
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.interfaces import IsolationLevel
-from sqlalchemy.engine.reflection import cache
-from sqlalchemy.exc import NoSuchTableError
 
 from ivm import dbapi
+from ivm.sqlalchemy_reflection import Reflection
 
-_TYPES: dict[str, Callable[[], Any]] = {
-    "BOOLEAN": sqltypes.BOOLEAN, "TINYINT": sqltypes.SMALLINT, "SMALLINT": sqltypes.SMALLINT,
-    "INTEGER": sqltypes.INTEGER, "BIGINT": sqltypes.BIGINT, "UTINYINT": sqltypes.SMALLINT,
-    "USMALLINT": sqltypes.INTEGER, "UINTEGER": sqltypes.BIGINT, "UBIGINT": sqltypes.BIGINT,
-    "HUGEINT": sqltypes.BIGINT, "UHUGEINT": sqltypes.BIGINT, "FLOAT": sqltypes.FLOAT,
-    "DOUBLE": sqltypes.DOUBLE, "VARCHAR": sqltypes.VARCHAR, "BLOB": sqltypes.LargeBinary,
-    "DATE": sqltypes.DATE, "TIME": sqltypes.TIME, "TIMESTAMP": sqltypes.TIMESTAMP,
-    "TIMESTAMP_S": sqltypes.TIMESTAMP, "TIMESTAMP_MS": sqltypes.TIMESTAMP,
-    "TIMESTAMP_NS": sqltypes.TIMESTAMP, "INTERVAL": sqltypes.Interval, "UUID": sqltypes.UUID,
-    "JSON": sqltypes.JSON, "TIMESTAMP WITH TIME ZONE": lambda: sqltypes.TIMESTAMP(timezone=True),
-    "TIME WITH TIME ZONE": lambda: sqltypes.TIME(timezone=True),
-}  # fmt: skip
-_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
-_RELATIONS = """
-SELECT table_name, 'table' AS kind FROM duckdb_tables()
-WHERE NOT internal AND schema_name = :schema AND database_name = current_database()
-UNION ALL
-SELECT view_name, 'view' FROM duckdb_views()
-WHERE NOT internal AND schema_name = :schema AND database_name = current_database()
-"""
-_CONSTRAINTS = """
-SELECT constraint_column_names, constraint_name, expression, referenced_table,
-    referenced_column_names
-FROM duckdb_constraints()
-WHERE schema_name = :schema AND table_name = :name AND constraint_type = :kind
-    AND database_name = current_database()
-ORDER BY constraint_index
-"""
 _ERRORS = {
     "ConstraintError": "IntegrityError",
     "EvaluationError": "DataError",
@@ -114,7 +83,7 @@ def _reserved() -> frozenset[str]:
         return frozenset(word for (word,) in connection.execute(query).fetchall())
 
 
-class IvmDialect(PGDialect):
+class IvmDialect(Reflection):
     """The dialect; see SQLAlchemy's `Dialect` for its methods."""
 
     name = "ivm"
@@ -129,7 +98,7 @@ class IvmDialect(PGDialect):
     preparer = _Preparer  # type: ignore[assignment]
     dbapi_exception_translation_map = _ERRORS
     colspecs = {  # noqa: RUF012 -- as SQLAlchemy declares it
-        k: v for k, v in PGDialect.colspecs.items() if k is not sqltypes.JSON
+        k: v for k, v in Reflection.colspecs.items() if k is not sqltypes.JSON
     }
 
     # -- connections ----------------------------------------------------------------------------
@@ -144,7 +113,9 @@ class IvmDialect(PGDialect):
         return pool.StaticPool if in_memory else pool.QueuePool
 
     def create_connect_args(self, url: URL) -> tuple[list[Any], dict[str, Any]]:
-        return [url.database or ":memory:"], dict(url.query)
+        given = {name: str(value) for name, value in url.query.items()}
+        options = {n: int(value) if value.isdigit() else value for n, value in given.items()}
+        return [url.database or ":memory:"], options
 
     def connect(self, *args: Any, **options: Any) -> Any:
         return dbapi.connect(*args, **options)
@@ -182,203 +153,3 @@ class IvmDialect(PGDialect):
 
     def _get_default_schema_name(self, connection: Any) -> str:
         return str(connection.scalar(text("SELECT current_schema()")))
-
-    # -- reflection -----------------------------------------------------------------------------
-
-    get_multi_columns = DefaultDialect.get_multi_columns  # type: ignore[assignment]
-    get_multi_pk_constraint = DefaultDialect.get_multi_pk_constraint  # type: ignore[assignment]
-    get_multi_foreign_keys = DefaultDialect.get_multi_foreign_keys  # type: ignore[assignment]
-    get_multi_indexes = DefaultDialect.get_multi_indexes  # type: ignore[assignment]
-    get_multi_unique_constraints = DefaultDialect.get_multi_unique_constraints  # type: ignore[assignment]
-    get_multi_check_constraints = DefaultDialect.get_multi_check_constraints  # type: ignore[assignment]
-    get_multi_table_comment = DefaultDialect.get_multi_table_comment  # type: ignore[assignment]
-    get_multi_table_options = DefaultDialect.get_multi_table_options  # type: ignore[assignment]
-
-    @cache
-    def get_schema_names(self, connection: Any, **kw: Any) -> list[str]:
-        query = """SELECT schema_name FROM duckdb_schemas()
-            WHERE NOT internal AND database_name = current_database() ORDER BY schema_name"""
-        found = connection.scalars(text(query)).all()
-        return sorted({"main", *found} - {"_ivm"})
-
-    def _names(self, connection: Any, schema: str | None, kind: str) -> list[str]:
-        live = set(self._materialized(connection))
-        rows = connection.execute(text(_RELATIONS), {"schema": schema or "main"}).all()
-        prefix = "" if schema in (None, "main") else f"{schema}."
-        kinds = {n: "materialized" if prefix + n in live else k for n, k in rows}
-        return sorted(name for name, found in kinds.items() if found == kind)
-
-    @staticmethod
-    def _materialized(connection: Any) -> dict[str, str]:
-        """The queries of the materialized views."""
-        views = connection.connection.dbapi_connection.database.views()
-        return {view.name: view.sql for view in views}
-
-    @cache
-    def get_table_names(self, connection: Any, schema: str | None = None, **kw: Any) -> list[str]:
-        return self._names(connection, schema, "table")
-
-    @cache
-    def get_view_names(self, connection: Any, schema: str | None = None, **kw: Any) -> list[str]:
-        return self._names(connection, schema, "view")
-
-    @cache
-    def get_materialized_view_names(
-        self, connection: Any, schema: str | None = None, **kw: Any
-    ) -> list[str]:
-        return self._names(connection, schema, "materialized")
-
-    @cache
-    def get_temp_table_names(
-        self, connection: Any, schema: str | None = None, **kw: Any
-    ) -> list[str]:
-        query = "SELECT table_name FROM duckdb_tables() WHERE temporary ORDER BY table_name"
-        return list(connection.scalars(text(query)).all())
-
-    @cache
-    def get_temp_view_names(
-        self, connection: Any, schema: str | None = None, **kw: Any
-    ) -> list[str]:
-        query = "SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal ORDER BY 1"
-        return list(connection.scalars(text(query)).all())
-
-    @cache
-    def get_sequence_names(
-        self, connection: Any, schema: str | None = None, **kw: Any
-    ) -> list[str]:
-        query = (
-            "SELECT sequence_name FROM duckdb_sequences() WHERE schema_name = :schema ORDER BY 1"
-        )
-        return list(connection.scalars(text(query), {"schema": schema or "main"}).all())
-
-    @cache
-    def has_sequence(
-        self, connection: Any, sequence_name: str, schema: str | None = None, **kw: Any
-    ) -> bool:
-        return sequence_name in self.get_sequence_names(connection, schema, **kw)
-
-    @cache
-    def has_schema(  # type: ignore[override]
-        self, connection: Any, schema_name: str, **kw: Any
-    ) -> bool:
-        return schema_name in self.get_schema_names(connection, **kw)
-
-    @cache
-    def has_table(
-        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
-    ) -> bool:
-        return bool(self._columns(connection, table_name, schema))
-
-    @staticmethod
-    def _columns(connection: Any, name: str, schema: str | None) -> list[Any]:
-        query = """SELECT column_name, data_type, is_nullable, column_default, comment
-            FROM duckdb_columns() WHERE table_name = :name AND schema_name = :schema
-            AND database_name IN (current_database(), 'temp') ORDER BY column_index"""
-        values = {"name": name, "schema": schema or "main"}
-        return list(connection.execute(text(query), values).all())
-
-    @cache
-    def get_columns(
-        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
-    ) -> Any:
-        found = self._columns(connection, table_name, schema)
-        if not found:
-            raise NoSuchTableError(table_name)
-        return [
-            {"name": name, "type": type_of(sql), "nullable": nullable, "default": default,
-             "autoincrement": False, "comment": comment}
-            for name, sql, nullable, default, comment in found
-        ]  # fmt: skip
-
-    def _constraints(self, connection: Any, name: str, schema: str | None, kind: str) -> list[Any]:
-        values = {"name": name, "schema": schema or "main", "kind": kind}
-        return list(connection.execute(text(_CONSTRAINTS), values).all())
-
-    @cache
-    def get_pk_constraint(
-        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
-    ) -> Any:
-        for columns, name, *_ in self._constraints(connection, table_name, schema, "PRIMARY KEY"):
-            return {"constrained_columns": columns, "name": name}
-        return {"constrained_columns": [], "name": None}
-
-    @cache
-    def get_unique_constraints(
-        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
-    ) -> Any:
-        found = self._constraints(connection, table_name, schema, "UNIQUE")
-        return [{"name": name, "column_names": columns} for columns, name, *_ in found]
-
-    @cache
-    def get_check_constraints(
-        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
-    ) -> Any:
-        found = self._constraints(connection, table_name, schema, "CHECK")
-        return [{"name": name, "sqltext": check} for _, name, check, *_ in found]
-
-    @cache
-    def get_foreign_keys(
-        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
-    ) -> Any:
-        found = self._constraints(connection, table_name, schema, "FOREIGN KEY")
-        return [
-            {"name": name, "constrained_columns": columns, "referred_schema": schema,
-             "referred_table": other, "referred_columns": others}
-            for columns, name, _, other, others in found
-        ]  # fmt: skip
-
-    @cache
-    def get_indexes(
-        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
-    ) -> Any:
-        query = """SELECT index_name, is_unique, expressions FROM duckdb_indexes()
-            WHERE table_name = :name AND schema_name = :schema ORDER BY index_name"""
-        values = {"name": table_name, "schema": schema or "main"}
-        columns = {row[0] for row in self._columns(connection, table_name, schema)}
-        found = []
-        for name, unique, listed in connection.execute(text(query), values).all():
-            keys = [part.strip().strip("'\"") for part in listed.strip("[]").split(",")]
-            if columns.issuperset(keys):  # an index of expressions is none of columns
-                found.append({"name": name, "unique": unique, "column_names": keys})
-        return found
-
-    @cache
-    def get_table_comment(
-        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
-    ) -> Any:
-        query = """SELECT comment FROM duckdb_tables()
-            WHERE table_name = :name AND schema_name = :schema"""
-        values = {"name": table_name, "schema": schema or "main"}
-        return {"text": connection.scalar(text(query), values)}
-
-    @cache
-    def get_table_options(
-        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
-    ) -> Any:
-        return {}
-
-    @cache
-    def get_view_definition(
-        self, connection: Any, view_name: str, schema: str | None = None, **kw: Any
-    ) -> str:
-        prefix = "" if schema in (None, "main") else f"{schema}."
-        live = self._materialized(connection)
-        if prefix + view_name in live:
-            return live[prefix + view_name]
-        query = "SELECT sql FROM duckdb_views() WHERE view_name = :name AND schema_name = :schema"
-        values = {"name": view_name, "schema": schema or "main"}
-        found = connection.scalar(text(query), values)
-        if found is None:
-            raise NoSuchTableError(view_name)
-        return str(found)
-
-
-def type_of(sql: str) -> Any:
-    """SQLAlchemy's type for one of DuckDB's; lists, structs and the like have none."""
-    if sql in _TYPES:
-        return _TYPES[sql]()
-    if decimal := _DECIMAL.fullmatch(sql):
-        return sqltypes.NUMERIC(int(decimal[1]), int(decimal[2]))
-    if sql.startswith("ENUM("):
-        return sqltypes.VARCHAR()
-    return sqltypes.NullType()

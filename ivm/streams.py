@@ -5,12 +5,12 @@ Contract: see `Database`, which has these calls among its own.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
+from ivm.calls import Calls
 from ivm.cdc import stored_sources
 from ivm.cdc.apply import Ingested
 from ivm.cdc.formats.envelopes import envelope_of
@@ -25,20 +25,13 @@ from ivm.cdc.sinks.target import SinkTo
 from ivm.cdc.sources.source import Source
 from ivm.engine.changefeed import MOST_HELD, Subscription
 from ivm.engine.engine import Engine
-from ivm.session.session import Session
 from ivm.session.subscribe import subscribe
 
-T = TypeVar("T")
 
-
-class Streams(ABC):
+class Streams(Calls):
     """The part of `Database` that is about change streams."""
 
     _engine: Engine
-
-    @abstractmethod
-    def _with_session(self, work: Callable[[Session], T], *, looks: bool = False) -> T:
-        """Calls a function with the thread's session; see `Database`."""
 
     # -- events and sources ---------------------------------------------------------------------
 

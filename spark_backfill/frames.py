@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from ivm.spark_backfill.carriers import Carrier, NotCarriedError, carrier
+from ivm.spark_backfill.carried_sql import (
+    arrow_schema,
+    ddl_of,
+    in_arrow,
+    linear_source,
+    listed,
+    read_back,
+    select_back,
+    struct_of,
+)
+from ivm.spark_backfill.carriers import NotCarriedError, carrier
 from ivm.spark_backfill.code_worker import coding_runner
 from ivm.spark_backfill.not_said import NotSaidError
 from ivm.spark_backfill.partial_worker import (
@@ -56,11 +66,9 @@ from ivm.sql.plan.nodes import (
 )
 from ivm.sql.plan.render import render, render_body
 from ivm.storage.identifiers import literal
-from ivm.storage.values.types import ColumnType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 _numbers = itertools.count()
 _LINEAR = Filter | Project | Unnest
@@ -139,20 +147,20 @@ class Frames:
             while isinstance(base, Project):
                 base = base.input
         below = self.frame(base) if found is None else self._numbers_of(found)
-        source = f"({_carried_back(types(base))} FROM {GIVEN})"
+        source = f"({select_back(types(base))} FROM {GIVEN})"
         stub = Values((), numbered(types(plan.input)))  # the workers need the types alone
         apart = replace(plan, input=stub)
         keys = [carrier(t) for t in key_types(plan)]
-        ddl = ", ".join(filter(None, [_ddl(keys), DDL]))
+        ddl = ", ".join(filter(None, [ddl_of(keys), DDL]))
         coded = f"{ddl}, {CODE} BIGINT"
-        sql = f"FROM {_linear(plan.input, base, source)}"
-        body = self._body(sql, coded, found or _in_arrow(below.schema))
+        sql = f"FROM {linear_source(plan.input, base, source)}"
+        body = self._body(sql, coded, found or in_arrow(below.schema))
         parts = below.mapInArrow(partial_runner(apart, body), coded)
         parts = parts.repartition(CODE) if keys else parts.repartition(1)
         parts = parts.sortWithinPartitions(CODE)
         back = [f"{c.back(f'c{i}')} AS c{i}" for i, c in enumerate(keys)]
         sql = f"SELECT {', '.join([*back, LABELS, LANES, CODE])} FROM {GIVEN}"
-        body = self._body(sql, ddl, _in_arrow(parts.schema))
+        body = self._body(sql, ddl, in_arrow(parts.schema))
         return parts.mapInArrow(adding_runner(apart, body), ddl)
 
     def in_order(self, plan: Plan, frame: DataFrame, key: Sequence[int], parts: int) -> DataFrame:
@@ -168,10 +176,10 @@ class Frames:
 
         given = types(plan)
         every = [carrier(t) for t in given]
-        ddl = f"{_ddl(every)}, {CODE} BIGINT"
+        ddl = f"{ddl_of(every)}, {CODE} BIGINT"
         back = [f"{every[i].back(f'c{i}')} AS k{n}" for n, i in enumerate(key)]
         columns = ", ".join([*[f"c{i}" for i in range(len(every))], *back])
-        body = self._body(f"SELECT {columns} FROM {GIVEN}", ddl, _in_arrow(frame.schema))
+        body = self._body(f"SELECT {columns} FROM {GIVEN}", ddl, in_arrow(frame.schema))
         coded = frame.mapInArrow(coding_runner(body, [given[i] for i in key]), ddl)
         # NULL has the code of a zero: their rows are not to be mixed.
         apart = [f"c{key[0]} IS NULL"] if len(key) == 1 else []
@@ -180,7 +188,7 @@ class Frames:
 
     def _body(self, sql: str, ddl: str, given: pa.Schema | Pieces) -> Body:
         """SQL over the rows as they come, for our own kernels."""
-        return Body((), sql, _arrow_schema(ddl), given, self._settings, stored=False)
+        return Body((), sql, arrow_schema(ddl), given, self._settings, stored=False)
 
     def know(self, plan: Plan, frame: DataFrame) -> None:
         """Takes a frame with the rows of a plan for that plan from now on."""
@@ -291,7 +299,7 @@ class Frames:
 
     def _in_pieces(self, plan: Plan, base: Plan, found: Pieces) -> DataFrame:
         """Computes linear nodes where the files are read: what they leave out does not travel."""
-        source = _linear(plan, base, "i0")
+        source = linear_source(plan, base, "i0")
         return self._by_duckdb(plan, [base], [], f"FROM {source}", linear=True, found=found)
 
     def _numbers_of(self, found: Pieces) -> DataFrame:
@@ -322,9 +330,9 @@ class Frames:
             found: the pieces of the input of a linear node, where it lies in files.
         """
         carriers = [carrier(t) for t in types(plan)]
-        outer = _listed([c.out(f"q.c{i}") for i, c in enumerate(carriers)])
+        outer = listed([c.out(f"q.c{i}") for i, c in enumerate(carriers)])
         given = [
-            (f"i{n}", _input(types(part), None if linear else n)) for n, part in enumerate(parts)
+            (f"i{n}", read_back(types(part), None if linear else n)) for n, part in enumerate(parts)
         ]
         if found is not None:
             frame = self._numbers_of(found)
@@ -335,18 +343,18 @@ class Frames:
         body = Body(
             tuple(given) or (("nothing__", "SELECT 1"),),
             f"SELECT {outer} FROM ({sql}) AS q",
-            _arrow_schema(_ddl(carriers)),
-            found or _in_arrow(frame.schema),
+            arrow_schema(ddl_of(carriers)),
+            found or in_arrow(frame.schema),
             self._settings,
             stored=not linear,
         )
-        return frame.mapInArrow(runner(body), _ddl(carriers))
+        return frame.mapInArrow(runner(body), ddl_of(carriers))
 
     def _together(
         self, parts: Sequence[Plan], keys: Sequence[Sequence[int]], below: Sequence[DataFrame]
     ) -> list[DataFrame]:
         """One frame with the rows of all inputs, of which those with one key are together."""
-        structs = [_struct(types(part)) for part in parts]
+        structs = [struct_of(types(part)) for part in parts]
         frames = []
         for side, (frame, part, key) in enumerate(zip(below, parts, keys, strict=True)):
             coded, code = self._coded(frame, part, key)
@@ -377,12 +385,12 @@ class Frames:
         values = ", ".join(c.back(f"c{i}") for i, c in zip(key, given, strict=True))
         columns = ", ".join(f"c{i}" for i in range(len(every)))
         code = f"CAST(system.main.hash({values}) >> 1 AS BIGINT)"
-        ddl = f"{_ddl(every)}, {CODE} BIGINT"
+        ddl = f"{ddl_of(every)}, {CODE} BIGINT"
         body = Body(
             (("i0", "SELECT * FROM {rows}"),),
             f"SELECT {columns}, {code} AS {CODE} FROM i0",
-            _arrow_schema(ddl),
-            _in_arrow(frame.schema),
+            arrow_schema(ddl),
+            in_arrow(frame.schema),
             self._settings,
             stored=False,
         )
@@ -402,50 +410,3 @@ def _keys(plan: Plan) -> list[tuple[int, ...]]:
             return [tuple(range(width(part))) for part in inputs(plan)]
         case _:
             return [() for _ in inputs(plan)]
-
-
-def _input(given: Sequence[ColumnType], side: int | None) -> str:
-    """SQL of an input's rows over the partition's."""
-    prefix = "" if side is None else f"s{side}."
-    rows = _carried_back(given, prefix).replace("{", "{{").replace("}", "}}")
-    return f"{rows} FROM {{rows}}" + ("" if side is None else f" WHERE {SIDE} = {side}")
-
-
-def _linear(plan: Plan, base: Plan, source: str) -> str:
-    """A source for what is read over linear nodes, given one for the node below them."""
-    if plan is base:
-        return source
-    below = _linear(inputs(plan)[0], base, source)
-    return below if isinstance(plan, ViewScan) else f"({render_body(plan, [below])})"
-
-
-def _carried_back(given: Sequence[ColumnType], prefix: str = "") -> str:
-    """SELECT and a list of values, from their carriers."""
-    back = [carrier(t).back(f"{prefix}c{i}") for i, t in enumerate(given)]
-    return f"SELECT {_listed(back) or '1'}"
-
-
-def _listed(items: Sequence[str]) -> str:
-    return ", ".join(f"{item} AS c{i}" for i, item in enumerate(items))
-
-
-def _ddl(carriers: Sequence[Carrier]) -> str:
-    return ", ".join(f"c{i} {c.spark}" for i, c in enumerate(carriers))
-
-
-def _struct(given: Sequence[ColumnType]) -> str:
-    return f"STRUCT<{', '.join(f'c{i}: {carrier(t).spark}' for i, t in enumerate(given))}>"
-
-
-def _arrow_schema(ddl: str) -> pa.Schema:
-    from pyspark.sql.types import StructType
-
-    schema = StructType.fromDDL(ddl)
-    assert isinstance(schema, StructType)
-    return _in_arrow(schema)
-
-
-def _in_arrow(schema: StructType) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema, timezone="UTC", prefers_large_types=True)

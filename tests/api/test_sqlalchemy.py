@@ -207,3 +207,14 @@ def test_keys_that_count_by_themselves() -> None:
         session.commit()
         assert session.scalars(sa.select(Counted.id)).all() == [1]
     engine.dispose()
+
+
+def test_options_of_connect_stand_in_the_url(tmp_path: Path) -> None:
+    url = f"ivm:///{tmp_path}/a.duckdb?durability=interval&threads=1&memory_limit=200000000"
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        assert connection.scalar(sa.text("SELECT current_setting('threads')")) == 1
+    engine.dispose()
+    engine = sa.create_engine(f"ivm:///{tmp_path}/b.duckdb?durability=never")
+    with pytest.raises(sa.exc.ProgrammingError, match="durability"):
+        engine.connect()

@@ -24,6 +24,7 @@ import pytest
 import ivm
 from ivm.cdc.sinks.tail import Tail
 from ivm.engine.changefeed import Subscription
+from ivm.row_writes import RowWrites
 from ivm.session.result import Result
 from ivm.sql.statements import nodes
 from ivm.streams import Streams
@@ -230,7 +231,7 @@ def public(kind: type) -> list[str]:
     return [name for name in vars(kind) if not name.startswith("_")]
 
 
-@pytest.mark.parametrize("kind", [ivm.Database, Streams, Result, Subscription, Tail])
+@pytest.mark.parametrize("kind", [ivm.Database, RowWrites, Streams, Result, Subscription, Tail])
 def test_every_public_method_is_documented(kind: type) -> None:
     page = text_of("docs/python.md")
     inner = {
