@@ -14,22 +14,7 @@ import pytest
 import ivm
 from ivm.engine.clock import DAY, SECOND
 from ivm.errors import SqlError, UnavailableError, UnsupportedError
-
-NOON = datetime(2024, 3, 30, 12, 0, 0, tzinfo=UTC)
-
-
-class HandMoved:
-    """A clock that the test moves."""
-
-    def __init__(self, now: datetime = NOON) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def move(self, db: ivm.Database, **by: float) -> None:
-        self.now += timedelta(**by)
-        db.tick()
+from tests.support.clocks import NOON, HandMoved
 
 
 @pytest.fixture
@@ -372,3 +357,64 @@ def test_show_tells_the_ticks(db: ivm.Database) -> None:
         ("_ivm.clock", "90 minutes"),
         ("_ivm.clock", "1 day"),
     ]
+
+
+TOLD = {  # what each function tells at the time {now}; DuckDB itself is asked whether that is so
+    "now()": "{now}",
+    "current_timestamp": "{now}",
+    "get_current_timestamp()": "{now}",
+    "transaction_timestamp()": "{now}",
+    "localtimestamp": "CAST({now} AS TIMESTAMP)",
+    "current_localtimestamp()": "CAST({now} AS TIMESTAMP)",
+    "localtime": "CAST(CAST({now} AS TIMESTAMP) AS TIME)",
+    "current_localtime()": "CAST(CAST({now} AS TIMESTAMP) AS TIME)",
+    "current_time": "CAST({now} AS TIMETZ)",
+    "get_current_time()": "CAST({now} AS TIMETZ)",
+    "current_date": "CAST({now} AS DATE)",
+    "today()": "CAST({now} AS DATE)",
+    "ago(INTERVAL 5 HOUR)": "{now} - INTERVAL 5 HOUR",
+    "age(TIMESTAMPTZ '2020-02-29 01:00:00+00')": "age(CAST(CAST({now} AS DATE) AS TIMESTAMPTZ), "
+    "TIMESTAMPTZ '2020-02-29 01:00:00+00')",
+    "age(TIMESTAMP '2020-02-29 01:00:00')": "age(CAST(CAST(timezone('UTC', {now}) AS DATE) AS "
+    "TIMESTAMP), TIMESTAMP '2020-02-29 01:00:00')",
+    "age(DATE '2020-02-29')": "age(CAST(CAST(timezone('UTC', {now}) AS DATE) AS TIMESTAMP), "
+    "CAST(DATE '2020-02-29' AS TIMESTAMP))",
+}
+ZONES = ["UTC", "America/Los_Angeles", "Pacific/Kiritimati"]
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("call", TOLD)
+def test_duckdb_tells_the_time_as_these_tests_say(call: str, zone: str) -> None:
+    with duckdb.connect() as plain:
+        plain.execute(f"SET TimeZone = '{zone}'")
+        said = TOLD[call].replace("{now}", "now()")
+        query = f"SELECT {call} AS told, {said} AS said"
+        ((told, said),) = plain.execute(
+            f"SELECT told::VARCHAR, said::VARCHAR FROM ({query})"
+        ).fetchall()
+        types = plain.execute(f"SELECT typeof(told), typeof(said) FROM ({query})").fetchall()
+    assert told == said
+    assert len(set(types[0])) == 1
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("hour", [0, 9, 23])
+def test_every_function_tells_the_time_of_the_tick(tmp_path: Path, zone: str, hour: int) -> None:
+    clock, file = HandMoved(NOON.replace(hour=hour, minute=59, second=59)), tmp_path / "a.duckdb"
+    ivm.connect(file).close()
+    with duckdb.connect(str(file)) as plain:
+        plain.execute("UPDATE _ivm.meta SET value = ? WHERE key = 'time_zone'", [zone])
+    with ivm.connect(file, clock=clock) as db, duckdb.connect() as plain:
+        for session in (db, plain):
+            session.execute(f"SET TimeZone = '{zone}'")
+        for i, call in enumerate(TOLD):
+            db.execute(
+                f"CREATE MATERIALIZED VIEW v{i} WITH (tick = '1 second') AS SELECT {call} AS t"
+            )
+        for seconds in (0, 1, 3600, 86_400):
+            clock.move(db, seconds=seconds)
+            for i, said in enumerate(TOLD.values()):
+                text = said.replace("{now}", f"TIMESTAMPTZ '{clock.now.isoformat()}'")
+                wanted = plain.execute(f"SELECT ({text})::VARCHAR").fetchall()
+                assert db.execute(f"SELECT t::VARCHAR FROM v{i}").fetchall() == wanted, said

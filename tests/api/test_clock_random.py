@@ -7,17 +7,13 @@ put in by a replacement of words here.
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import duckdb
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     rule,
@@ -25,7 +21,7 @@ from hypothesis.stateful import (
 )
 
 import ivm
-from tests.support.crash_image import image
+from tests.support.clocks import BesideTwin
 from tests.support.view_oracle import assert_same_rows
 from tests.tiers import examples
 
@@ -146,7 +142,7 @@ def times(draw: st.DrawFn) -> Any:
     return draw(st.sampled_from(spans)) * draw(st.sampled_from([-1, 1])) + around
 
 
-class Clocked(RuleBasedStateMachine):
+class Clocked(BesideTwin):
     """Views that read the time, beside the same tables in a plain DuckDB."""
 
     @initialize(
@@ -155,13 +151,10 @@ class Clocked(RuleBasedStateMachine):
         rows=st.lists(times(), min_size=4, max_size=8),
     )
     def begin(self, zone: str, views: list[tuple[str | None, str]], rows: list[Any]) -> None:
-        self.folder = Path(tempfile.mkdtemp())
-        self.number, self.ids, self.made = 0, 0, 0
-        self.now, self.zone = START, zone
+        self.begin_both(START, zone)
+        self.ids, self.made, self.zone = 0, 0, zone
         self.views: dict[str, tuple[str, int]] = {}
         self.told: dict[int, datetime] = {}
-        self.twin = duckdb.connect()
-        self.twin.execute(f"SET TimeZone = '{zone}'")
         self.twin.execute(TABLES)
         ivm.connect(self.path).close()
         with duckdb.connect(str(self.path)) as plain:
@@ -174,17 +167,6 @@ class Clocked(RuleBasedStateMachine):
                 self.insert_other(where, i % 4)
         for tick, query in views:
             self.create(tick, query)
-
-    @property
-    def path(self) -> Path:
-        return self.folder / f"{self.number}.duckdb"
-
-    def open(self) -> None:
-        self.db = ivm.connect(self.path, clock=lambda: self.now)
-
-    def both(self, sql: str) -> None:
-        self.twin.execute(sql)
-        self.db.execute(sql)
 
     def at(self, seconds: Any) -> str:
         if seconds is None:
@@ -256,18 +238,6 @@ class Clocked(RuleBasedStateMachine):
             self.told[width] = max(self.told.get(width, self.floor(width)), self.floor(width))
         self.told = {w: t for w, t in self.told.items() if w in widths}
 
-    @rule(kill=st.booleans())
-    def reopen(self, kill: bool) -> None:
-        before, self.number = self.db, self.number + 1
-        if kill:
-            image(self.folder / f"{self.number - 1}.duckdb", self.path)
-            self.open()
-            before.close()
-        else:
-            before.close()
-            image(self.folder / f"{self.number - 1}.duckdb", self.path)
-            self.open()
-
     @invariant()
     def right(self) -> None:
         if not getattr(self, "views", None):
@@ -284,12 +254,6 @@ class Clocked(RuleBasedStateMachine):
             self.db.execute(f"SET TimeZone = '{self.zone}'")
             assert_same_rows(found, self.twin.execute(text).fetchall(), f"{name}: {query} at {now}")
         assert all(v[4] for v in self.db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
-
-    def teardown(self) -> None:
-        if hasattr(self, "folder"):
-            self.db.close()
-            self.twin.close()
-            shutil.rmtree(self.folder)
 
 
 def test_views_at_any_time() -> None:

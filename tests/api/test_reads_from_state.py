@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -410,19 +410,26 @@ def test_ctrl_c_in_the_middle_of_a_read_loses_no_delta(monkeypatch: pytest.Monke
         signal.raise_signal(signal.SIGINT)
         add(self, deltas)
 
+    assert isinstance(_read_after(KeyboardInterrupt, interrupted, monkeypatch), StateResult)
+
+
+def _read_after(
+    error: type[BaseException], adding: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> ivm.Result:
+    """The result of a read after another one in which the deltas are added so, and which fails."""
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY)")
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
         assert isinstance(from_state(db, "SELECT n FROM v"), StateResult)
         db.execute("INSERT INTO t VALUES (1)")
         with monkeypatch.context() as patch:
-            patch.setattr(WholeContent, "add", interrupted)
-            with pytest.raises(KeyboardInterrupt):
+            patch.setattr(WholeContent, "add", adding)
+            with pytest.raises(error):
                 db.execute("SELECT n FROM v")
         db.execute("INSERT INTO t VALUES (2)")
         result = db.execute("SELECT n FROM v")
-        assert isinstance(result, StateResult)
         assert result.fetchall() == [(2,)]
+        return result
 
 
 def test_a_failure_in_the_middle_of_a_read_loses_no_delta(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -431,17 +438,7 @@ def test_a_failure_in_the_middle_of_a_read_loses_no_delta(monkeypatch: pytest.Mo
     def failing(self: WholeContent, deltas: Sequence[ZSet]) -> None:
         raise MemoryError
 
-    with ivm.connect() as db:
-        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY)")
-        db.execute("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
-        assert isinstance(from_state(db, "SELECT n FROM v"), StateResult)
-        db.execute("INSERT INTO t VALUES (1)")
-        with monkeypatch.context() as patch:
-            patch.setattr(WholeContent, "add", failing)
-            with pytest.raises(MemoryError):
-                db.execute("SELECT n FROM v")
-        db.execute("INSERT INTO t VALUES (2)")
-        assert db.execute("SELECT n FROM v").fetchall() == [(2,)]
+    _read_after(MemoryError, failing, monkeypatch)
 
 
 def test_a_view_over_a_recomputed_one_is_read_after_recomputing_it() -> None:

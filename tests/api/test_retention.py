@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     rule,
@@ -24,12 +20,10 @@ from hypothesis.stateful import (
 import ivm
 from ivm.engine import expiry, retention
 from ivm.errors import SqlError, UnsupportedError
-from tests.api.test_clock import HandMoved
-from tests.support.crash_image import image
+from tests.support.clocks import NOON, BesideTwin, HandMoved
 from tests.support.view_oracle import assert_same_rows
 from tests.tiers import examples
 
-NOON = datetime(2024, 3, 30, 12, 0, 0, tzinfo=UTC)
 RETAINED = "WITH (retain = INTERVAL '1 hour', retain_by = ts)"
 
 
@@ -213,15 +207,13 @@ def test_it_goes_on_by_itself_without_any_view(tmp_path: Path) -> None:
         assert count(db, "e") == 0
 
 
-class Retained(RuleBasedStateMachine):
+class Retained(BesideTwin):
     """Two tables that lose their old rows, beside plain ones where DELETE removes them."""
 
     @initialize()
     def begin(self) -> None:
-        self.folder = Path(tempfile.mkdtemp())
-        self.number, self.ids, self.now = 0, 0, NOON
-        self.twin = duckdb.connect()
-        self.twin.execute("SET TimeZone = 'UTC'")
+        self.begin_both(NOON)
+        self.ids = 0
         self.open()
         for name, key in (("a", "PRIMARY KEY"), ("b", "")):
             columns = f"(id INTEGER {key}, ts TIMESTAMPTZ, x VARCHAR)"
@@ -231,17 +223,6 @@ class Retained(RuleBasedStateMachine):
             )
         self.db.execute("CREATE MATERIALIZED VIEW va AS SELECT x, count(*) AS n FROM a GROUP BY x")
         self.db.execute("CREATE MATERIALIZED VIEW vb AS SELECT max(ts) AS m FROM b")
-
-    @property
-    def path(self) -> Path:
-        return self.folder / f"{self.number}.duckdb"
-
-    def open(self) -> None:
-        self.db = ivm.connect(self.path, clock=lambda: self.now)
-
-    def both(self, sql: str) -> None:
-        self.twin.execute(sql)
-        self.db.execute(sql)
 
     @rule(
         offsets=st.lists(
@@ -282,13 +263,6 @@ class Retained(RuleBasedStateMachine):
                 f"DELETE FROM {name} WHERE ts < TIMESTAMPTZ '{second}' - INTERVAL 10 SECOND"
             )
 
-    @rule()
-    def kill(self) -> None:
-        before, self.number = self.db, self.number + 1
-        image(self.folder / f"{self.number - 1}.duckdb", self.path)
-        self.open()
-        before.close()
-
     @invariant()
     def equal(self) -> None:
         for name in ("a", "b") if hasattr(self, "db") else ():
@@ -297,12 +271,6 @@ class Retained(RuleBasedStateMachine):
             assert_same_rows(self.db.execute(f"FROM {name}").fetchall(), wanted, name)
         if hasattr(self, "db"):
             assert all(v[4] for v in self.db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
-
-    def teardown(self) -> None:
-        if hasattr(self, "folder"):
-            self.db.close()
-            self.twin.close()
-            shutil.rmtree(self.folder)
 
 
 def test_tables_keep_what_they_are_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
