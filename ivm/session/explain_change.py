@@ -7,15 +7,13 @@ value that no rule converts, a result of which a kernel is not certain).
 from __future__ import annotations
 
 from ivm.session import dml, inserts, keyed_dml
-from ivm.session.explain_read import with_way
+from ivm.session.explain_read import CHANGED_BY, with_way
 from ivm.session.query import query
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.warehouse.table_info import TableInfo
 
-KEY = "changed_by"
-"""What stands before the way that the change is made, where DuckDB has `physical_plan`."""
 _FAST = "fast path"
 
 
@@ -23,7 +21,7 @@ def explain(session: Session, statement: st.Query, params: Params) -> Result:
     """Runs EXPLAIN of a change; one row more than DuckDB's says how it is made, and why."""
     result, explained = query(session, statement, params), statement.explained
     assert isinstance(explained, st.Dml)
-    return with_way(result, KEY, way_of(session, explained))
+    return with_way(result, CHANGED_BY, way_of(session, explained))
 
 
 def way_of(session: Session, statement: st.Dml) -> str:

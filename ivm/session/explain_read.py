@@ -9,8 +9,8 @@ from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 
-KEY = "read_from"
-"""What stands before the way that the query is read, where DuckDB has `physical_plan`."""
+READ_FROM, CHANGED_BY = WAYS = ("read_from", "changed_by")
+"""What stands before the way that a query or a change takes, where DuckDB has `physical_plan`."""
 
 
 def explain(session: Session, statement: st.Query, params: Params) -> Result:
@@ -18,7 +18,7 @@ def explain(session: Session, statement: st.Query, params: Params) -> Result:
     result, explained = query(session, statement, params), statement.explained
     if not isinstance(explained, st.Query) or explained.kind not in SELECTS:
         return result
-    return with_way(result, KEY, session.way_of(explained.text, params))
+    return with_way(result, READ_FROM, session.way_of(explained.text, params))
 
 
 def with_way(result: Result, key: str, way: str) -> Result:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ivm.session.explain_read import WAYS
 from ivm.session.result import Result
 from ivm.shell.cell_text import csv_lines, json_lines
 from ivm.shell.output import Output
@@ -84,6 +85,8 @@ def is_plan(result: Result, text: str) -> bool:
 
 
 def plan_lines(table: pa.Table) -> Iterator[str]:
-    """Yields the last column of a plan's rows, unchanged."""
-    for cell in table.column(table.num_columns - 1).to_pylist():
-        yield from str(cell).rstrip().split("\n")
+    """Yields the last column of a plan's rows, unchanged; `read_from` and its like are named."""
+    columns = [column.to_pylist() for column in table.columns]
+    for key, text in zip(columns[0], columns[-1], strict=True):
+        named = f"{key.replace('_', ' ')}: " if key in WAYS else ""
+        yield from (named + str(text).rstrip()).split("\n")

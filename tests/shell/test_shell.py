@@ -230,6 +230,15 @@ def test_explain_shows_the_plan(db: ivm.Database, keys: PipeInput, capsys: Any) 
     assert "orders" in typed(db, keys, f".explain revenue{ENTER}", capsys)
 
 
+def test_explain_names_the_way_of_a_query_and_of_a_change(
+    db: ivm.Database, keys: PipeInput, capsys: Any
+) -> None:
+    shown = typed(db, keys, f"EXPLAIN FROM revenue;{ENTER}", capsys)
+    assert "\nread from: memory" in shown
+    changed = typed(db, keys, f"explain delete from orders;{ENTER}", capsys)
+    assert "\nchanged by: DuckDB, captured" in changed
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
