@@ -285,8 +285,11 @@ def test_distances(kind: str, data: st.DataObject) -> None:
     partition = data.draw(st.sampled_from([[], [0]]))
     some = {"DATE": SOME_DAYS, "TIMESTAMP": SOME_TIMES, "TINYINT": SOME_TINY,
             "DOUBLE": SOME_NUMBERS, "DECIMAL(9,2)": ["1.10", "-2.25", "0.01", "NULL"]}  # fmt: skip
-    # DuckDB's MIN from an end of the partition to a distance varies from run to run over NaN.
-    keys = [k for k in some[kind] if k != "'nan'" or (start is None) == (end is None)]
+    # DuckDB's frames from an end of the partition to a distance vary from run to run over NaN, and
+    # over infinite dates and times (1 in 100 runs of count(*), descending).
+    varying = ("'nan'", "infinity'")
+    one_end = (start is None) != (end is None)
+    keys = [k for k in some[kind] if not (one_end and k.endswith(varying))]
     rows = st.tuples(st.sampled_from(["1", "NULL"]), st.sampled_from(keys),
                      st.sampled_from(["1", "2", "NULL"]))  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
