@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ivm.catalog.catalog import Catalog
 from ivm.catalog.relations_read import Relations
+from ivm.ingest.evaluated_defaults import tells_time
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.fast_path_rules import fast_path_of, why_none
 from ivm.ingest.rows import RowReader
@@ -34,6 +35,7 @@ class Definitions:
         self._catalog = catalog
         self._fast_paths: dict[str, FastPath | None] = {}
         self._macros: frozenset[str] | None = None
+        self._tell: bool | None = None
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog)
 
@@ -57,6 +59,14 @@ class Definitions:
         return self._fast_paths.get(table, table) is None
 
     @property
+    def defaults_tell_time(self) -> bool:
+        """Whether the default of some column may tell the time."""
+        if self._tell is None:
+            tables = self._catalog.tables.values()
+            self._tell = any(tells_time(info.defaults) for info in tables)
+        return self._tell
+
+    @property
     def macros(self) -> frozenset[str]:
         """The names of the user's functions and macros, in lower case."""
         if self._macros is None:
@@ -73,6 +83,6 @@ class Definitions:
     def forget(self) -> None:
         """Drops all entries: the catalog has changed, or may have."""
         self._fast_paths.clear()
-        self._macros = None
+        self._macros = self._tell = None
         self._readers.clear()
         self.relations.forget()

@@ -65,10 +65,13 @@ def resolve(
     Returns:
         None if DuckDB must run the statement, perhaps to refuse it.
     """
+    draws = path.draws(given)  # then DuckDB, which would draw once more, has to be asked before
+    if draws and rule.updates and _updated(path, *path.nothing_twice(), rule, expressions) is None:
+        return None
     rows = ZSet(path.complete(given, count), ones(count))
     keys = [rows.columns[i] for i in path.key]
     if any(key.valid is not None and not key.valid.all() for key in keys):
-        return None
+        return _refused(path, rows, draws)
     first = first_of_each(keys, [path.schema[i][1] for i in path.key])
     if len(first) < count:
         if count > _AT_ONCE:
@@ -86,8 +89,19 @@ def resolve(
         removed, updated = found
     result = added if updated is None else add([updated, added])
     if next(path.violations(result), None) is not None:
-        return None
+        return _refused(path, result, draws)
     return Resolved(path.change(result, removed, index), result)
+
+
+def _refused(path: FastPath, rows: ZSet, draws: bool) -> Resolved | None:
+    """None, so that DuckDB refuses the rows; in words of ours where it would draw once more.
+
+    Raises:
+        ConstraintError: if `draws`.
+    """
+    if draws:
+        path.check(rows)
+    return None
 
 
 def _updated(

@@ -8,10 +8,12 @@ or CHECKs; a change that cannot be applied is refused with nothing changed. Retr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 
+from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.errors import ConstraintError, InputError
@@ -24,6 +26,8 @@ from ivm.storage.values.zset import Weights, ZSet, empty, ones
 
 Check = tuple[str, Callable[[Sequence[Column], int], Mask]]
 """A CHECK's text and a kernel that is false exactly where it is violated."""
+Evaluate: TypeAlias = Callable[[Mapping[int, EvaluatedDefault], int], dict[int, Column]]
+"""Evaluates defaults, by position, for a number of rows."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class FastPath:
         required: positions of NOT NULL columns, the key's included.
         defaults: position to a one-row column with the constant default.
         checks: CHECK constraints that kernels evaluate.
+        evaluated: position to a default that is evaluated for each row.
+        evaluate: evaluates them in the running transaction.
         takes_only: rows can be added, and none removed: the table is not stored, and has no key.
     """
 
@@ -46,6 +52,8 @@ class FastPath:
     required: tuple[int, ...]
     defaults: Mapping[int, Column]
     checks: tuple[Check, ...]
+    evaluated: Mapping[int, EvaluatedDefault] = field(default_factory=dict)
+    evaluate: Evaluate | None = field(default=None, compare=False, repr=False)
     takes_only: bool = False
     _nothing: dict[tuple[int, ...] | None, ZSet] = field(
         default_factory=dict, compare=False, repr=False
@@ -68,7 +76,7 @@ class FastPath:
             ConstraintError: a constraint is violated, or a key exists already.
         """
         rows = ZSet(self.complete(given, count), ones(count))
-        self._check(rows)
+        self.check(rows)
         if self.key:
             assert index is not None
             self._refuse_repeated(rows)
@@ -98,7 +106,7 @@ class FastPath:
         if len(given) < len(self.schema):
             columns = self._keep_stored(columns, given, matches.probe, matches.rows, index)
         rows = ZSet(columns, ones(count))
-        self._check(rows)
+        self.check(rows)
         return self.change(rows, matches.rows, index)
 
     def delete(self, given: dict[int, Column], count: int, index: KeyIndex) -> TableChange:
@@ -131,7 +139,7 @@ class FastPath:
             )
         old, new = rows.filter(weights < 0).negate(), rows.filter(weights > 0)
         removal = self._remove(old.project(self.index_key), index)
-        self._check(new)
+        self.check(new)
         if self.key:
             self._refuse_repeated(new)
             keys = [new.columns[i] for i in self.key]
@@ -197,6 +205,10 @@ class FastPath:
         old = self._none(columns) if removed is None else removed
         return TableChange(self.table, old, columns, self._none() if added is None else added)
 
+    def nothing_twice(self) -> tuple[ZSet, list[Column]]:
+        """No stored row, and the columns of none that is to be added."""
+        return self._none(), list(self._none().columns)
+
     def _none(self, columns: tuple[int, ...] | None = None) -> ZSet:
         """No rows, of some of the table's columns (None: all)."""
         found = self._nothing.get(columns)
@@ -205,10 +217,27 @@ class FastPath:
             found = self._nothing[columns] = empty([self.schema[i][1] for i in positions])
         return found
 
+    def evaluating(self, evaluate: Evaluate) -> FastPath:
+        """The same in a transaction, which evaluates the defaults that need it."""
+        return replace(self, evaluate=evaluate) if self.evaluated else self
+
+    def draws(self, given: Mapping[int, Column]) -> bool:
+        """Returns whether rows with these columns take values of sequences, which is not undone."""
+        return any(one.draws for i, one in self.evaluated.items() if i not in given)
+
+    def evaluated_too(self, given: Mapping[int, Column], count: int) -> Mapping[int, Column]:
+        """The columns given and those whose defaults are evaluated for each row."""
+        missing = {i: one for i, one in self.evaluated.items() if i not in given}
+        if not missing:
+            return given
+        assert self.evaluate is not None
+        return {**given, **self.evaluate(missing, count)}
+
     def complete(self, given: Mapping[int, Column], count: int) -> tuple[Column, ...]:
         """All columns, those not given with their defaults."""
+        known = self.evaluated_too(given, count) if self.evaluated else given
         return tuple(
-            [given[i] if i in given else self.default(i, count) for i in range(len(self.schema))]
+            [known[i] if i in known else self.default(i, count) for i in range(len(self.schema))]
         )
 
     def default(self, position: int, count: int) -> Column:
@@ -237,7 +266,8 @@ class FastPath:
                 filled[position] = concat([filled[position], old]).take(source)
         return tuple(filled)
 
-    def _check(self, rows: ZSet) -> None:
+    def check(self, rows: ZSet) -> None:
+        """Raises ConstraintError if a row violates NOT NULL or a CHECK."""
         for position, why, violated in self.violations(rows):
             row = self._row(rows, int(violated[0]))
             if position is not None:

@@ -1,10 +1,8 @@
 """Decides which tables have a fast path, and compiles its constraint checks.
 
 Law: a table has a fast path only where each of its constraints can be enforced without DuckDB, and
-every default is a literal; any other table is changed by DuckDB itself and captured.
-
-So no list of volatile functions is needed here (`ivm.sql.resolve.determinism` has the only one):
-a default that calls anything is left to DuckDB, which evaluates it for each row.
+every default is a literal or can be evaluated by itself (`evaluated_defaults`); any other table is
+changed by DuckDB itself and captured.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import duckdb
 
+from ivm.ingest.evaluated_defaults import EvaluatedDefault, evaluated_default
 from ivm.ingest.fast_path import Check, FastPath
 from ivm.sql.parse.expression_text import expression_of, names_of
 from ivm.sql.scalar.compile import compile_scalar
@@ -53,6 +52,7 @@ def fast_path_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> Fa
         required=tuple(sorted({*info.not_null, *info.primary_key})),
         defaults=_defaults(info, cursor),
         checks=known,
+        evaluated=_evaluated(info, cursor, macros),
         takes_only=info.history is not None and not info.primary_key,
     )
 
@@ -66,8 +66,8 @@ def why_none(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> str | 
     if has_trigger(info, cursor):
         return "it has triggers"
     for i, text in info.defaults.items():
-        if not _is_literal(text, info, i):
-            return f"the default of {info.schema[i][0]} is no literal"
+        if not _is_literal(text, info, i) and not _is_evaluated(info, i, cursor, macros):
+            return f"the default of {info.schema[i][0]} is neither a literal nor one of a few calls"
     for text in info.checks:
         if _check(text, info, macros) is None:
             return f"no kernel evaluates its CHECK ({text})"
@@ -90,9 +90,24 @@ def _is_literal(text: str, info: TableInfo, position: int) -> bool:
     return not any(_ZONED.search(type) for type in types)
 
 
+def _is_evaluated(info: TableInfo, position: int, cursor: Cursor, macros: Collection[str]) -> bool:
+    stored = info.history is None
+    return stored and evaluated_default(info, position, cursor, macros) is not None
+
+
+def _evaluated(
+    info: TableInfo, cursor: Cursor, macros: Collection[str]
+) -> Mapping[int, EvaluatedDefault]:
+    calls = [i for i, text in info.defaults.items() if not _is_literal(text, info, i)]
+    found = {i: evaluated_default(info, i, cursor, macros) for i in calls}
+    return {i: default for i, default in found.items() if default is not None}
+
+
 def _defaults(info: TableInfo, cursor: Cursor) -> Mapping[int, Column]:
     found = {}
     for position, text in info.defaults.items():
+        if not _is_literal(text, info, position):
+            continue
         type = info.schema[position][1]
         value = table(cursor, f"SELECT CAST({text} AS {type.sql}) AS v")
         found[position] = column_from_arrow(value.column(0), type)

@@ -45,7 +45,18 @@ def _of_insert(session: Session, info: TableInfo, statement: st.Insert) -> str:
         return f"DuckDB, captured: {plan}"
     key = _names(info, info.primary_key)
     by = f"; keys are looked up in the key index ({key})" if key else ""
-    return f"{_FAST}: literals and parameters, constraints checked in memory{by}"
+    return f"{_FAST}: literals and parameters, constraints checked in memory{by}" + _evaluated(
+        session, info, statement
+    )
+
+
+def _evaluated(session: Session, info: TableInfo, statement: st.Insert) -> str:
+    path = session.engine.definitions.fast_path(info.name)
+    given = inserts.positions_of(info, statement.columns)
+    missing = [] if path is None else [i for i in path.evaluated if i not in given]
+    if not missing:
+        return ""
+    return f"; the defaults of {_names(info, tuple(missing))} are evaluated by DuckDB"
 
 
 def _of_keyed(session: Session, info: TableInfo, statement: st.KeyedChange) -> str:

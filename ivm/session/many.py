@@ -50,7 +50,7 @@ def executemany(session: Session, sql: str, given: Many, run_statement: RunState
         raise InputError("executemany is one transaction: BEGIN and end it by execute")
     if session.transaction is not None:
         return _run(session, statement, rows, run_statement)
-    session.begin()
+    session.begin(tells_time=False)
     try:
         result = _run(session, statement, rows, run_statement)
         session.release()
@@ -184,7 +184,8 @@ def _rows_of(call: _Call, statement: st.Insert) -> dict[int, Column]:
     if statement.rows.count != 1 or len(positions) != len(statement.rows.cells):
         raise _NoBatchError
     found = _converted(call, positions, statement.rows)
-    return {i: repeated(column, call.batch.count) for i, column in found.items()}
+    columns = {i: repeated(column, call.batch.count) for i, column in found.items()}
+    return dict(call.path.evaluated_too(columns, call.batch.count))
 
 
 class _Upserts:
