@@ -43,7 +43,7 @@ class Definitions:
         """The fast path into a table, or None where changes must go through DuckDB."""
         if table not in self._fast_paths:
             info, cursor = self._catalog.tables[table], self._warehouse.cursor()
-            self._fast_paths[table] = fast_path_of(info, cursor, self.macros)
+            self._fast_paths[table] = fast_path_of(info, cursor, self.macros, self._catalog.tables)
         return self._fast_paths[table]
 
     def why_no_fast_path(self, table: str) -> str | None:
@@ -52,7 +52,8 @@ class Definitions:
 
     def fast_path_seen_by(self, cursor: Cursor, table: str) -> FastPath | None:
         """The same while the catalog changes, as the cursor of that transaction sees it."""
-        return fast_path_of(self._catalog.tables[table], cursor, own_names(cursor))
+        tables = self._catalog.tables
+        return fast_path_of(tables[table], cursor, own_names(cursor), tables)
 
     def lacks_fast_path(self, table: str) -> bool:
         """Returns whether the table is known to have no fast path; needs no writer lock."""

@@ -85,7 +85,9 @@ class Transaction(Expiring):
         definitions = self._engine.definitions
         if self._views_before is None:
             path = definitions.fast_path(table)
-            return path.evaluating(self._evaluate) if path is not None and path.evaluated else path
+            if path is None or path.is_plain:
+                return path
+            return path.within(self._evaluate, self._lookup)
         if self._engine.catalog.tables[table].history is None:
             return None  # only the session's cursor sees the constraints
         return definitions.fast_path_seen_by(self._cursor, table)
@@ -97,6 +99,12 @@ class Transaction(Expiring):
 
     def _evaluate(self, defaults: Mapping[int, EvaluatedDefault], count: int) -> dict[int, Column]:
         return self._defaults.of(defaults, count, in_duckdb=self.in_duckdb)
+
+    def _lookup(self, table: str, key: tuple[int, ...]) -> KeyIndex | None:
+        """The arrangement of a table by a key; None as of `index_of_committed`."""
+        if key == self._engine.catalog.tables[table].primary_key:
+            return self.index_of_committed(table, all_columns=False)
+        return self.index_by(table, key)
 
     def index(self, table: str, *, all_columns: bool = False) -> KeyIndex:
         """The table's key index, with this transaction's changes; built if it is missing."""

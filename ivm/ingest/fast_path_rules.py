@@ -14,6 +14,7 @@ import duckdb
 
 from ivm.ingest.evaluated_defaults import EvaluatedDefault, evaluated_default
 from ivm.ingest.fast_path import Check, FastPath
+from ivm.ingest.further_keys import FurtherKeys, Reference
 from ivm.sql.parse.expression_text import expression_of, names_of
 from ivm.sql.scalar.compile import compile_scalar
 from ivm.storage.errors import ConstraintError, EvaluationError
@@ -21,7 +22,7 @@ from ivm.storage.identifiers import path_of
 from ivm.storage.values.column import Column, FixedColumn, Mask, column_from_arrow
 from ivm.storage.values.types import type_of
 from ivm.storage.warehouse.duck import Cursor, rows, table
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.table_info import ForeignKey, TableInfo
 
 _NUMBER = r"-?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?"
 _CONSTANT = rf"NULL|true|false|{_NUMBER}|[xX]?'(?:[^']|'')*'"
@@ -33,14 +34,18 @@ _ZONED = re.compile("TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
 _BOOLEAN = type_of("BOOLEAN")
 
 
-def fast_path_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> FastPath | None:
+def fast_path_of(
+    info: TableInfo, cursor: Cursor, macros: Collection[str], tables: Mapping[str, TableInfo]
+) -> FastPath | None:
     """The fast path into a table, or None if only DuckDB can enforce its constraints.
 
     Args:
         info: the table.
         cursor: evaluates literals.
         macros: names of the user's functions and macros, in small letters.
+        tables: all tables, by canonical name.
     """
+    further = _further(info, tables)
     if why_none(info, cursor, macros) is not None:
         return None
     checks = [_check(text, info, macros) for text in info.checks]
@@ -53,6 +58,7 @@ def fast_path_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> Fa
         defaults=_defaults(info, cursor),
         checks=known,
         evaluated=_evaluated(info, cursor, macros),
+        further=further if further else None,
         takes_only=info.history is not None and not info.primary_key,
     )
 
@@ -61,7 +67,7 @@ def why_none(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> str | 
     """The reason why a table has no fast path; None if it has one."""
     if info.duckdb_reason is not None:
         return info.duckdb_reason
-    if info.uniques:
+    if info.history is not None and info.uniques:
         return "it has UNIQUE constraints or indexes"
     if has_trigger(info, cursor):
         return "it has triggers"
@@ -72,6 +78,29 @@ def why_none(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> str | 
         if _check(text, info, macros) is None:
             return f"no kernel evaluates its CHECK ({text})"
     return None
+
+
+def _further(info: TableInfo, tables: Mapping[str, TableInfo]) -> FurtherKeys:
+    """The UNIQUE constraints and the foreign keys from and to a table."""
+    parents = [_reference(key, tables[key.table]) for key in info.foreign_keys]
+    children = []
+    for child in info.referenced_by:
+        for key in tables[child].foreign_keys:
+            if key.table == info.name:
+                up = _reference(key, info)
+                names = tuple([tables[child].schema[i][0] for i in up.own])
+                children.append(Reference(up.columns, child, up.own, names))
+    uniques = [one for one in dict.fromkeys(info.uniques) if one != info.primary_key]
+    return FurtherKeys(info.name, tuple(uniques), tuple(parents), tuple(children), info.moved_by)
+
+
+def _reference(key: ForeignKey, parent: TableInfo) -> Reference:
+    """A foreign key as its table sees it, its columns in the order of the parent's key."""
+    pairs = dict(zip([parent.position(name) for name in key.referenced], key.columns, strict=True))
+    known = (parent.primary_key, *parent.uniques)
+    columns = next(one for one in known if set(one) == pairs.keys())
+    names = tuple([parent.schema[i][0] for i in columns])
+    return Reference(tuple([pairs[i] for i in columns]), parent.name, columns, names)
 
 
 def has_trigger(info: TableInfo, cursor: Cursor) -> bool:

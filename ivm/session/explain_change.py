@@ -45,9 +45,21 @@ def _of_insert(session: Session, info: TableInfo, statement: st.Insert) -> str:
         return f"DuckDB, captured: {plan}"
     key = _names(info, info.primary_key)
     by = f"; keys are looked up in the key index ({key})" if key else ""
+    by += _further(session, info)
     return f"{_FAST}: literals and parameters, constraints checked in memory{by}" + _evaluated(
         session, info, statement
     )
+
+
+def _further(session: Session, info: TableInfo) -> str:
+    path = session.engine.definitions.fast_path(info.name)
+    further = None if path is None else path.further
+    if further is None:
+        return ""
+    keys = ", ".join([f"({_names(info, key)})" for key in further.uniques])
+    told = f"; UNIQUE keys in arrangements {keys}" if keys else ""
+    parents = ", ".join([reference.table for reference in further.parents])
+    return told + (f"; foreign keys in those of {parents}" if parents else "")
 
 
 def _evaluated(session: Session, info: TableInfo, statement: st.Insert) -> str:
