@@ -82,6 +82,8 @@ def found_rows(
 ) -> ZSet | None:
     """The stored rows, with the columns of the index; None if DuckDB must evaluate a condition."""
     rows = index.find(keys).rows
+    if not search.conditions:
+        return rows
     mask = condition_mask(search, rows, expressions)
     return None if mask is None else rows.filter(mask)
 
