@@ -1,9 +1,9 @@
 """DuckDB instances in memory, for questions that need no user's data: types, constants, texts.
 
-Contract: a scratch instance is opened at its first use, which takes some 20 ms, serves one thread at
-a time, and is closed at the end of the program, because DuckDB's binding would report leaks there.
-Those who ask small questions share one: they leave nothing in it, and read an answer to its end
-before they call anyone who may ask, too. Work on data has an instance of its own.
+Contract: a scratch instance is opened at its first use, which takes some 20 ms, serves one thread
+at a time, and is closed at the end of the program, because DuckDB's binding would report leaks
+there. Those who ask small questions share one: they leave nothing in it, and read an answer to its
+end before they call anyone who may ask, too. Work on data has an instance of its own.
 """
 
 from __future__ import annotations

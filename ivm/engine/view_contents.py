@@ -32,11 +32,12 @@ class Content:
     Attributes:
         epoch: of the rows as loaded; -1 until they are.
         count: rows at the last reading.
+        turn: the number of the last reading, among all of all contents.
     """
 
     def __init__(self) -> None:
         self.epoch = -1
-        self.count = 0
+        self.count = self.turn = 0
         self._waiting: list[tuple[int, ZSet]] = []
         self._behind = 0
 

@@ -10,7 +10,7 @@ import contextlib
 import re
 import sys
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ivm.catalog.broken_views import broken_views
@@ -82,24 +82,38 @@ class ReadCompiler:
         self._compiling = threading.Lock()
         self._functions: tuple[Hashable, FunctionList] | None = None
 
-    def compile(self, text: str, given: Mapping[str, str | None], meaning: Hashable) -> Compiled:
+    def compile(
+        self,
+        text: str,
+        given: Mapping[str, str | None],
+        meaning: Hashable,
+        literals: Collection[str] = (),
+    ) -> Compiled:
         """The compiled form of a query.
 
         Args:
             text: one SELECT.
             given: DuckDB's types of its parameters by name; None for those that are left to it.
             meaning: see `Engine.meaning`.
+            literals: the names of those parameters that are literals which were lifted.
 
         Raises:
             NotFromStateError: DuckDB answers it.
             NotIncremental: the same; so do errors of DuckDB's.
+            LiftedError: a literal cannot be lifted.
         """
         with self._compiling:
-            return self._compiled(text, given, meaning)
+            return self._compiled(text, given, meaning, literals)
 
-    def _compiled(self, text: str, given: Mapping[str, str | None], meaning: Hashable) -> Compiled:
+    def _compiled(
+        self,
+        text: str,
+        given: Mapping[str, str | None],
+        meaning: Hashable,
+        literals: Collection[str],
+    ) -> Compiled:
         engine = self._engine
-        parameters = _parameters(text, given)
+        parameters = _parameters(text, given, literals)
         written = text if parameters is None else parameters.marked()
         named = self._relations(written)
         with contextlib.closing(engine.warehouse.cursor()) as cursor:
@@ -187,7 +201,9 @@ def _demand_deterministic(text: str, cursor: Cursor, functions: FunctionList) ->
         raise NotFromStateError("it asks for the time")
 
 
-def _parameters(text: str, types: Mapping[str, str | None]) -> Parameters | None:
+def _parameters(
+    text: str, types: Mapping[str, str | None], literals: Collection[str]
+) -> Parameters | None:
     """The parameters of a text.
 
     Raises:
@@ -196,7 +212,7 @@ def _parameters(text: str, types: Mapping[str, str | None]) -> Parameters | None
     if not types and not any(True for _ in placeholders(text)):
         return None
     known = {name: type for name, type in types.items() if type is not None}
-    parameters = Parameters(text, known)
+    parameters = Parameters(text, known, literals)
     if len(known) < len(types) or not parameters.fit:
         raise NotFromStateError("parameters whose values DuckDB converts, or that do not fit")
     return parameters
