@@ -7,6 +7,7 @@ materialized view would be; views are tables in it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import sys
 import threading
@@ -61,6 +62,16 @@ class Compiled:
         scans = self.query.scans
         read = {s: by_name[name].project(scans[s].columns) for s, name in self.sources.items()}
         return Answer(self.query.answer(read, given), self.shape)
+
+    def found_under(self, rows: ZSet, given: Sequence[Column]) -> Answer:
+        """The answer from the rows of its only relation under the key's values."""
+        ((source, scan),) = self.query.scans.items()
+        read = {source: rows.project(scan.columns)}
+        return Answer(self._under_key.answer(read, given), self.shape)
+
+    @functools.cached_property
+    def _under_key(self) -> StateQuery:
+        return self.query.under(self.key)
 
     def values(self, given: Sequence[Column]) -> list[Column] | None:
         """The values of the key's columns; None if no row can have them."""

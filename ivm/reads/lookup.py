@@ -6,8 +6,10 @@ perhaps others. An equality for which that is not certain is none.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sqlglot import exp
@@ -23,12 +25,14 @@ class Lookup:
     """One equality.
 
     Attributes:
+        term: the equality.
         column: the position of the column in the scan.
         type: the column's type.
         parameter: the number of the parameter that it equals; None for a constant.
         constant: of one row.
     """
 
+    term: exp.Expr
     column: int
     type: ColumnType
     parameter: int | None
@@ -48,7 +52,7 @@ class Lookup:
         for side, other in ((term.this, term.expression), (term.expression, term.this)):
             found = position(side)
             if found is not None and found < width:
-                return _equal(found, types, width, other)
+                return _equal(term, found, types, width, other)
         return None
 
     def key(self, given: Sequence[Column]) -> Column | None:
@@ -65,19 +69,21 @@ class Lookup:
         return value
 
 
-def _equal(found: int, types: Sequence[ColumnType], width: int, other: exp.Expr) -> Lookup | None:
+def _equal(
+    term: exp.Expr, found: int, types: Sequence[ColumnType], width: int, other: exp.Expr
+) -> Lookup | None:
     type, at = types[found], position(other)
     if at is not None:
         fits = types[at] == type or (types[at].is_integer and _is_narrow(type))
-        return Lookup(found, type, at - width) if at >= width and fits else None
+        return Lookup(term, found, type, at - width) if at >= width and fits else None
     number = _integer(other)
     if number is not None and _is_narrow(type):
         column = _narrowed(number, type)
-        return None if column is None else Lookup(found, type, None, column)
+        return None if column is None else Lookup(term, found, type, None, column)
     if not isinstance(other, exp.Literal) or not other.is_string:
         return None
     kernel = compile_scalar(cast(other, type), (), type)
-    return None if kernel is None else Lookup(found, type, None, kernel((), 1))
+    return None if kernel is None else Lookup(term, found, type, None, kernel((), 1))
 
 
 def _is_narrow(type: ColumnType) -> bool:
@@ -95,7 +101,13 @@ def _integer(node: exp.Expr) -> int | None:
 
 def _narrowed(value: int, type: ColumnType) -> Column | None:
     assert type.dtype is not None
-    limits = np.iinfo(type.dtype)
-    if not limits.min <= value <= limits.max:
+    least, greatest = _limits(type.dtype)
+    if not least <= value <= greatest:
         return None
     return FixedColumn(np.array([value], type.dtype))
+
+
+@functools.cache
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)

@@ -77,7 +77,7 @@ def duckdb_type(value: Any) -> str | None:
 
 
 def _column(value: Any, type: ColumnType) -> Column:
-    if type.is_integer or type.is_float:
+    if type.sql in _NUMBERS:
         return FixedColumn(np.array([value], type.dtype))
     return column_from_arrow(pa.array([value], type.arrow), type)
 
@@ -146,7 +146,7 @@ class Parameters:
 
     def columns(self, values: Values) -> tuple[Column, ...]:
         """The values as columns of one row."""
-        return tuple([column_from_arrow(pa.array([values[n]], t.arrow), t) for n, t in self.schema])
+        return tuple([_column(values[name], type) for name, type in self.schema])
 
     # -- in plans -------------------------------------------------------------------------------
 

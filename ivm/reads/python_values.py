@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from ivm.storage.values.dictionary import words
 from ivm.storage.values.types import INTEGER_NAMES, ColumnType
 
 Values = list[Any]
+Converter = Callable[[FixedColumn, ColumnType], Values | None]
 
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _FIRST_DAY, _LAST_DAY = (d.toordinal() - 719_163 for d in (datetime.date.min, datetime.date.max))
@@ -29,7 +31,12 @@ _DAY = 86_400_000_000  # microseconds
 
 def has_python_values(type: ColumnType) -> bool:
     """Returns whether values of the type, or most of them, are converted here."""
-    return type.sql in _CONVERTERS or type.is_decimal
+    return _converter(type) is not None
+
+
+@functools.cache
+def _converter(type: ColumnType) -> Converter | None:
+    return _decimals if type.is_decimal else _CONVERTERS.get(type.sql)
 
 
 def python_rows(columns: Sequence[Column], types: Sequence[ColumnType]) -> Values | None:
@@ -48,7 +55,8 @@ def _values(column: Column, type: ColumnType) -> Values | None:
         return words(column.codes)
     if isinstance(column, ArrowColumn):
         return column.array.to_pylist()  # type: ignore[no-any-return]
-    convert = _decimals if type.is_decimal else _CONVERTERS[type.sql]
+    convert = _converter(type)
+    assert convert is not None
     values, valid = convert(column, type), column.valid
     if values is None or valid is None:
         return values
@@ -112,7 +120,7 @@ def _intervals(column: FixedColumn, type: ColumnType) -> Values | None:
     return [datetime.timedelta(days=day, microseconds=micros) for day, micros in parts]
 
 
-_CONVERTERS: dict[str, Callable[[FixedColumn, ColumnType], Values | None]] = {
+_CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys(INTEGER_NAMES, _as_they_are),
     **dict.fromkeys(("BOOLEAN", "FLOAT", "DOUBLE"), _as_they_are),
     **dict.fromkeys(("VARCHAR", "JSON", "BLOB"), _as_they_are),  # of Arrow's: see `_values`

@@ -179,8 +179,7 @@ class StateReads:
                 return self._of_table(compiled, given, meaning, transaction)
             if transaction is not None and (transaction.changes or transaction.in_duckdb):
                 return None
-            rows = self._of_views(query, compiled, given, meaning, compiled.most)
-            return None if rows is None else compiled.found(rows, given)
+            return self._of_views(query, compiled, given, meaning, compiled.most)
         except TooManyRowsError:
             query.compiled, query.reason = None, "a view has too many rows"
         except (EvaluationError, RefusedError, duckdb.Error):
@@ -194,12 +193,13 @@ class StateReads:
         given: Sequence[Column],
         meaning: Hashable,
         most: int,
-    ) -> Sequence[ZSet] | None:
-        """The rows of the views that a query reads; None if they cannot be had now."""
+    ) -> Answer | None:
+        """The answer from the rows of views; None if they cannot be had now."""
         held = self._engine.held
         if not query.keyed:
             try:
-                return held.whole(compiled.reads, meaning)
+                every = held.whole(compiled.reads, meaning)
+                return None if every is None else compiled.found(every, given)
             except TooManyRowsError:
                 if not compiled.key:
                     raise
@@ -207,9 +207,9 @@ class StateReads:
         values, (view,) = compiled.values(given), compiled.reads
         if values is None:
             schema = self._engine.catalog.relation_schema(view)
-            return [empty([type for _, type in schema])]
+            return compiled.found([empty([type for _, type in schema])], given)
         rows = held.under_key(view, compiled.key, values, meaning, most)
-        return None if rows is None else [rows]
+        return None if rows is None else compiled.found_under(rows, given)
 
     def _of_table(
         self,

@@ -29,7 +29,7 @@ from ivm.reads.lookup import Lookup
 from ivm.reads.parameters import Parameters
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan import nodes
-from ivm.sql.plan.expressions import conjuncts, position
+from ivm.sql.plan.expressions import conjunction, conjuncts, position
 from ivm.sql.plan.fixed_columns import fixed_parts
 from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Project, Scan, TopK, types, width
 from ivm.storage.values.column import Column
@@ -107,7 +107,10 @@ class StateQuery:
                 tail = replace(tail, input=parameters.widened(tail.input))
             except LookupError as reason:
                 raise NotFromStateError(str(reason)) from reason
-        self._tail = tail
+        self._compile(tail, cursors)
+
+    def _compile(self, tail: Tail, cursors: CursorFactory) -> None:
+        self._tail, self._cursors = tail, cursors
         self._terms = _terms(types(tail.input), tail.order)
         _demand_fixed(tail.input)
         compiler = CircuitCompiler(Circuit(), cursors)
@@ -120,6 +123,7 @@ class StateQuery:
         self._steps = [self._circuit.node(n).operator for n in self._circuit.nodes_of(_ANSWER)]
         self._demand_kernels()
         self._chain = self._is_chain()
+        self._plain = _plain(tail.input)
         self.lookups = _lookups(tail.input) if self._chain else {}
         self._stepping = threading.Lock()
         self._circuit.hydrate(self._of_empty_sources)
@@ -165,8 +169,22 @@ class StateQuery:
             EvaluationError: an expression fails.
             duckdb.Error: the same.
         """
+        if self._plain is not None:
+            (only,) = rows.values()
+            return self._bounded(only.project(self._plain))
         read = {name: _widened(scan, rows[name], given) for name, scan in self.scans.items()}
         return self._bounded(self._chained(read) if self._chain else self._stepped(read))
+
+    def under(self, key: Sequence[int]) -> StateQuery:
+        """The same query where the rows are those under a key: its equalities hold already.
+
+        Args:
+            key: columns in `lookups`, all of them equal as values: none is NULL.
+        """
+        held = [self.lookups[i].term for i in key]
+        query = StateQuery.__new__(StateQuery)
+        query._compile(replace(self._tail, input=_without(self._tail.input, held)), self._cursors)
+        return query
 
     def _chained(self, given: Mapping[str, ZSet]) -> ZSet:
         (batch,) = given.values()
@@ -224,6 +242,30 @@ def _lookups(plan: Plan) -> dict[int, Lookup]:
         if lookup is not None:
             found.setdefault(below.columns[lookup.column], lookup)
     return found
+
+
+def _without(plan: Plan, terms: Sequence[exp.Expr]) -> Plan:
+    """The plan without these terms of the filters above its scan."""
+    if isinstance(plan, Project):
+        return replace(plan, input=_without(plan.input, terms))
+    if not isinstance(plan, Filter):
+        return plan
+    below = _without(plan.input, terms)
+    kept = [each for each in conjuncts(plan.predicate) if not any(each is t for t in terms)]
+    predicate = conjunction(kept)
+    return below if predicate is None else Filter(below, predicate)
+
+
+def _plain(plan: Plan) -> tuple[int, ...] | None:
+    """The positions of a scan's columns that a plan shows; None if it does more than that."""
+    columns: tuple[int, ...] = tuple(range(width(plan)))
+    while isinstance(plan, Project):
+        found = [position(plan.exprs[i]) for i in columns]
+        if None in found:
+            return None
+        columns, plan = tuple([i for i in found if i is not None]), plan.input
+    is_shown = isinstance(plan, Scan) and all(i < len(plan.columns) for i in columns)
+    return columns if is_shown else None
 
 
 def _terms(given: Sequence[ColumnType], order: Sequence[OrderKey]) -> tuple[OrderTerm, ...]:
