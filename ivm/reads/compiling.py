@@ -17,6 +17,13 @@ from dataclasses import dataclass
 from ivm.catalog.broken_views import broken_views
 from ivm.catalog.catalog import BindingCatalog
 from ivm.engine.engine import Engine
+from ivm.engine.view_reads import (
+    NamedText,
+    definitions_named,
+    relations_read,
+    views_and_macros,
+    words_of,
+)
 from ivm.reads.answer import Answer, Shape
 from ivm.reads.parameters import Parameters
 from ivm.reads.state_query import NotFromStateError, StateQuery
@@ -91,7 +98,7 @@ class ReadCompiler:
         self._engine = engine
         self._names = _Tables(engine.catalog)
         self._compiling = threading.Lock()
-        self._functions: tuple[Hashable, FunctionList] | None = None
+        self._seen: tuple[Hashable, tuple[FunctionList, list[NamedText]]] | None = None
 
     def compile(
         self,
@@ -126,9 +133,12 @@ class ReadCompiler:
         engine = self._engine
         parameters = _parameters(text, given, literals)
         written = text if parameters is None else parameters.marked()
-        named = self._relations(written)
         with contextlib.closing(engine.warehouse.cursor()) as cursor:
-            functions = self._functions_seen_by(cursor, meaning)
+            functions, definitions = self._seen_by(cursor, meaning)
+            within = [text for _, text in definitions_named(written, definitions)]
+            if any("order" in words_of(text) for text in within):  # DuckDB may order by it
+                raise NotFromStateError("an ORDER BY inside a view or macro that it reads")
+            named = self._relations(written, cursor if within else None)
             _demand_deterministic(written, cursor, functions)
             plan = rewrite(bind(written, self._names, cursor, functions, ordered=True))
             shape = _shape(plan, cursor)
@@ -142,11 +152,11 @@ class ReadCompiler:
         key, most = self._key(read, query)
         return Compiled(query, shape, read, sources, parameters, key, most)
 
-    def _functions_seen_by(self, cursor: Cursor, meaning: Hashable) -> FunctionList:
-        """The functions, listed once as long as names mean the same."""
-        if self._functions is None or self._functions[0] != meaning:
-            self._functions = meaning, list_functions(cursor)
-        return self._functions[1]
+    def _seen_by(self, cursor: Cursor, meaning: Hashable) -> tuple[FunctionList, list[NamedText]]:
+        """The functions, plain views and macros, listed once as long as names mean the same."""
+        if self._seen is None or self._seen[0] != meaning:
+            self._seen = meaning, (list_functions(cursor), views_and_macros(cursor))
+        return self._seen[1]
 
     def _key(self, read: Sequence[str], query: StateQuery) -> tuple[tuple[int, ...], int | None]:
         """The columns by which rows are looked up, and how many rows a view may have for that.
@@ -175,14 +185,21 @@ class ReadCompiler:
         found = [index for index in catalog.view_indexes.values() if index.view == view]
         return [tuple([names.index(column) for column in index.columns]) for index in found]
 
-    def _relations(self, text: str) -> frozenset[str]:
-        """The views that a query reads, or the base table.
+    def _relations(self, text: str, cursor: Cursor | None) -> frozenset[str]:
+        """The views that a query reads, also through plain views, or the base table.
+
+        Args:
+            text: the query.
+            cursor: asked for the relations if the query names plain views or macros.
 
         Raises:
             NotFromStateError: it reads others too, or one whose rows cannot be held.
         """
         catalog = self._engine.catalog
-        found = self._engine.definitions.relations.read_by(text)
+        if cursor is None:
+            found = self._engine.definitions.relations.read_by(text)
+        else:
+            found = relations_read(catalog, cursor, text, "")
         if not found:
             raise NotFromStateError("it reads no table and no materialized view")
         broken = broken_views(catalog.views)

@@ -453,3 +453,46 @@ def test_a_view_over_a_recomputed_one_is_read_after_recomputing_it() -> None:
             assert db.execute("FROM top").fetchall() == [(n + 1,)]
         told = db.execute("EXPLAIN FROM top").fetchall()
         assert any("reads one that is recomputed" in text for _, text in told)
+
+
+PLAIN_VIEWS = [
+    ("CREATE VIEW p AS SELECT k, c AS amount FROM v WHERE k > 1", True),
+    ("CREATE VIEW p AS SELECT q.k, count(*) AS amount FROM q GROUP BY q.k", True),
+    ("CREATE VIEW p(k, amount) AS SELECT a.k, b.c FROM v a JOIN v b USING (k)", True),
+    ("CREATE VIEW p AS SELECT k, c AS amount FROM v ORDER BY c DESC", False),
+    ("CREATE VIEW p AS SELECT k, c AS amount FROM ordered", False),
+    ("CREATE VIEW p AS SELECT k, random() AS amount FROM v", False),
+    ("CREATE VIEW p AS SELECT k, c AS amount FROM t", False),
+    ("CREATE VIEW p AS SELECT v.k, t.c AS amount FROM v, t", False),
+]
+
+
+@pytest.mark.parametrize(("definition", "from_memory"), PLAIN_VIEWS)
+def test_plain_views_over_views(definition: str, from_memory: bool) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER, c DECIMAL(9,2))")
+        db.execute("INSERT INTO t SELECT i % 5, i FROM range(40) r(i)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT k, c FROM t WHERE c < 30")
+        db.execute("CREATE VIEW q AS SELECT * FROM v WHERE c > 2")
+        db.execute("CREATE VIEW ordered AS SELECT * FROM v ORDER BY k")
+        db.execute(definition)
+        for text in ("SELECT * FROM p", "SELECT k FROM p WHERE amount > 1 ORDER BY ALL LIMIT 3"):
+            if "random" in definition:
+                assert not isinstance(from_state(db, text), StateResult)
+                continue
+            assert check(db, text) == from_memory
+            db.execute("DELETE FROM t WHERE c = 12")
+            db.execute("INSERT INTO t VALUES (3, 2.5), (NULL, 3)")
+            assert check(db, text) == from_memory
+
+
+def test_a_plain_view_that_is_replaced_is_read_anew() -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t AS SELECT 1 AS k")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT k FROM t")
+        for added in (1, 2):
+            db.execute(f"CREATE OR REPLACE VIEW p AS SELECT k + {added} AS more FROM v")
+            assert check(db, "SELECT * FROM p")
+            assert db.execute("SELECT * FROM p").fetchall() == [(1 + added,)]
+        db.execute("CREATE TEMP VIEW p AS SELECT 7 AS seven")
+        assert db.execute("SELECT * FROM p").fetchall() == [(7,)]
