@@ -50,6 +50,12 @@ def shape_of(text: str) -> Shape:
     return Shape(*_lifted(text, found, words.index("WHERE")), simple)
 
 
+def literal_value(found: Sequence[Token]) -> int | str | None:
+    """The value of tokens that are one literal of 64 bits or a plain string; None of others."""
+    negative = len(found) == 2 and found[0].word == "-"
+    return _value(found[-1], negative=negative) if len(found) == 1 + negative else None
+
+
 def _lifted(text: str, found: Sequence[Token], start: int) -> tuple[str, Mapping[str, int | str]]:
     literals: dict[str, int | str] = {}
     parts, at = list[str](), 0
