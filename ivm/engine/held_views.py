@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from typing import TypeAlias
 
 from ivm.engine.stored_tables import StoredTables
-from ivm.engine.view_contents import Content, KeyedContent, WholeContent, under
-from ivm.storage.values.column import Column
+from ivm.engine.view_contents import Content, KeyedContent, WholeContent
+from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.values.zset import ZSet
 
 MOST_ROWS = 20_000
@@ -118,20 +118,25 @@ class HeldViews:
         self._tables.log.sync(self._epoch)  # nothing is shown that a crash could undo
         return rows
 
-    def under_key(
-        self, name: str, key: Key, values: Sequence[Column], meaning: Hashable, most: int
+    def by_key(
+        self,
+        name: str,
+        key: Key,
+        find: Callable[[Arrangement], ZSet | None],
+        meaning: Hashable,
+        most: int,
     ) -> ZSet | None:
-        """The rows of a view under one key at the epoch of the last commit, each with weight 1.
+        """The rows of a view that are found by a key at the epoch of the last commit.
 
         Args:
             name: of the view, see `whole`.
             key: positions of the key's columns.
-            values: these columns, of one row.
+            find: finds them; None if there are too many.
             meaning: see `whole`.
             most: rows that the view may have.
 
         Returns:
-            None as `whole`.
+            None as `whole`, or as `find`.
         """
         wanted = [(name, key)]
         if not self._ready(wanted, meaning, most):
@@ -141,9 +146,9 @@ class HeldViews:
             if contents is None:
                 return None
             (content,) = contents
-            rows = content.rows  # type: ignore[attr-defined]
-        found = under(rows, values)
-        self._tables.log.sync(self._epoch)
+            rows, epoch = content.rows, self._epoch  # type: ignore[attr-defined]
+        found = find(rows)
+        self._tables.log.sync(epoch)
         return found
 
     def _up_to_date(

@@ -53,6 +53,7 @@ class Compiled:
         reads: the views that it reads, or the base table.
         key: the columns by which the rows of its only relation are looked up; () if there are none.
         most: rows that its view may have to be looked up so; None for a base table.
+        ranged: the rows are looked up in a range of the key's only column.
     """
 
     query: StateQuery
@@ -62,6 +63,7 @@ class Compiled:
     parameters: Parameters | None
     key: tuple[int, ...]
     most: int | None
+    ranged: bool
 
     def found(self, rows: Sequence[ZSet], given: Sequence[Column]) -> Answer:
         """The answer from the rows of its relations, in their order."""
@@ -71,10 +73,15 @@ class Compiled:
         return Answer(self.query.answer(read, given), self.shape)
 
     def found_under(self, rows: ZSet, given: Sequence[Column]) -> Answer:
-        """The answer from the rows of its only relation under the key's values."""
+        """The answer from the rows of its only relation under the key's values, or in the range."""
         ((source, scan),) = self.query.scans.items()
         read = {source: rows.project(scan.columns)}
-        return Answer(self._under_key.answer(read, given), self.shape)
+        query = self.query if self.ranged else self._under_key
+        return Answer(query.answer(read, given), self.shape)
+
+    def bounds(self, given: Sequence[Column]) -> tuple[Column | None, Column | None]:
+        """The bounds of the range."""
+        return self.query.ranges[self.key[0]].bounds(given)
 
     @functools.cached_property
     def _under_key(self) -> StateQuery:
@@ -149,8 +156,7 @@ class ReadCompiler:
         if not named.issuperset(sources.values()):
             raise NotFromStateError("a name that DuckDB takes for another relation")
         read = tuple(sorted(set(sources.values())))
-        key, most = self._key(read, query)
-        return Compiled(query, shape, read, sources, parameters, key, most)
+        return Compiled(query, shape, read, sources, parameters, *self._key(read, query))
 
     def _seen_by(self, cursor: Cursor, meaning: Hashable) -> tuple[FunctionList, list[NamedText]]:
         """The functions, plain views and macros, listed once as long as names mean the same."""
@@ -158,25 +164,35 @@ class ReadCompiler:
             self._seen = meaning, (list_functions(cursor), views_and_macros(cursor))
         return self._seen[1]
 
-    def _key(self, read: Sequence[str], query: StateQuery) -> tuple[tuple[int, ...], int | None]:
-        """The columns by which rows are looked up, and how many rows a view may have for that.
+    def _key(
+        self, read: Sequence[str], query: StateQuery
+    ) -> tuple[tuple[int, ...], int | None, bool]:
+        """The columns by which rows are looked up, how many a view may have for that, and whether
+        they are looked up in a range.
 
         The number is None for those of a base table: of its primary key, or of an index.
         """
         if len(read) != 1:
-            return (), 0
-        (name,), asked = read, query.lookups.keys()
-        info = self._engine.catalog.tables.get(name)
+            return (), 0, False
+        (name,), catalog = read, self._engine.catalog
+        keys: list[tuple[tuple[int, ...], int | None]]
+        info = catalog.tables.get(name)
         if info is not None:
-            for key in (info.primary_key, *info.indexed):
-                if asked >= set(key):
-                    return key, None
+            keys = [(key, None) for key in (info.primary_key, *info.indexed)]
+        else:
+            keys = [(key, sys.maxsize) for key in self._indexed(name)]
+            keys += [(key, _MOST_KEYED) for key in (catalog.views[name].key,) if key]
+        schema = catalog.relation_schema(name)
+        for key, most in keys:
+            if query.lookups.keys() >= set(key):
+                return key, most, False
+        for key, most in keys:
+            ascends = len(key) == 1 and schema[key[0]][1].is_ordered_word
+            if ascends and key[0] in query.ranges:
+                return key, most, True
+        if info is not None:
             raise NotFromStateError(f"it does not ask for a key of the table {name!r}")
-        for key in self._indexed(name):
-            if asked >= set(key):
-                return key, sys.maxsize
-        key = self._engine.catalog.views[name].key or ()
-        return (key, _MOST_KEYED) if asked >= set(key) else ((), 0)
+        return (), 0, False
 
     def _indexed(self, view: str) -> list[tuple[int, ...]]:
         """The positions of the columns of the user's indexes on a view."""

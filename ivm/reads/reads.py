@@ -8,7 +8,7 @@ compiling costs several reads. One that is left to DuckDB costs a look-up from t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ import duckdb
 from ivm.engine.engine import Engine
 from ivm.engine.held_views import TooManyRowsError
 from ivm.engine.transaction import Transaction
+from ivm.engine.view_contents import MOST_FOUND, between, under
 from ivm.ingest.key_index import KeyIndex
 from ivm.reads.answer import Answer
 from ivm.reads.compiling import Compiled, ReadCompiler
@@ -24,6 +25,7 @@ from ivm.reads.literals import shape_of
 from ivm.reads.parameters import LiftedError, Values, duckdb_type, literal_type, named
 from ivm.reads.state_query import NotFromStateError
 from ivm.sql.plan.nodes import NotIncremental
+from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.errors import EvaluationError, InternalError, SqlError, UnsupportedError
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, empty
@@ -204,12 +206,24 @@ class StateReads:
                 if not compiled.key:
                     raise
                 query.keyed = True
-        values, (view,) = compiled.values(given), compiled.reads
-        if values is None:
+        (view,) = compiled.reads
+        find = self._finder(compiled, given)
+        if find is None:
             schema = self._engine.catalog.relation_schema(view)
             return compiled.found([empty([type for _, type in schema])], given)
-        rows = held.under_key(view, compiled.key, values, meaning, most)
+        rows = held.by_key(view, compiled.key, find, meaning, most)
         return None if rows is None else compiled.found_under(rows, given)
+
+    @staticmethod
+    def _finder(
+        compiled: Compiled, given: Sequence[Column]
+    ) -> Callable[[Arrangement], ZSet | None] | None:
+        """Finds the rows of a view in its arrangement; None if there can be none."""
+        if compiled.ranged:
+            low, high = compiled.bounds(given)
+            return lambda rows: between(rows, low, high)
+        values = compiled.values(given)
+        return None if values is None else lambda rows: under(rows, values)
 
     def _of_table(
         self,
@@ -221,23 +235,27 @@ class StateReads:
         """The answer from the row of a base table under its key, in the key index."""
         engine, (table,) = self._engine, compiled.reads
         ((source, scan),) = compiled.query.scans.items()
-        values, info = compiled.values(given), engine.catalog.tables[table]
+        info = engine.catalog.tables[table]
+        look = _looking(compiled, given)
         found = self._indexes(table, compiled.key, scan.columns, transaction)
         if found is None:
             return None
         index = found[-1]
-        if values is None:
+        rows: ZSet | None
+        if look is None:
             rows = empty([info.schema[i][1] for i in index.columns])
         elif transaction is not None:
-            rows = _under(found, values, info, committed=False)
+            rows = _found(found, look, info, committed=False)
         else:
             with engine.held.publishing:
                 engine.log.demand_readable()
                 same = found == self._committed(table, compiled.key, scan.columns)
                 if not same or meaning != engine.meaning():
                     return None
-                rows, epoch = _under(found, values, info, committed=True), engine.epoch
+                rows, epoch = _found(found, look, info, committed=True), engine.epoch
             engine.log.sync(epoch)  # nothing is shown that a crash could undo
+        if rows is None:
+            return None
         read = rows.project([index.columns.index(i) for i in scan.columns])
         return Answer(compiled.query.answer({source: read}, given), compiled.shape)
 
@@ -340,14 +358,32 @@ def _labelled(text: str, params: Params) -> tuple[Label, Values | None, Types]:
     return _label(text, types), values, types
 
 
-def _under(
-    indexes: Sequence[KeyIndex], values: Sequence[Column], info: TableInfo, *, committed: bool
-) -> ZSet:
-    """The rows under a key of the first index; it has the primary keys for the other one."""
-    for index in indexes[:-1]:
-        keys = (index.find_committed if committed else index.find)(values).rows
-        values = [keys.columns[index.columns.index(i)] for i in info.primary_key]
-    last = indexes[-1]
-    if not len(values[0]):
+Look: TypeAlias = Callable[[KeyIndex, bool], ZSet | None]
+"""Finds rows in an index, committed ones or those of the transaction; None if there are too many.
+"""
+
+
+def _looking(compiled: Compiled, given: Sequence[Column]) -> Look | None:
+    """Finds the rows that a query asks for; None if there can be none."""
+    if compiled.ranged:
+        low, high = compiled.bounds(given)
+        return lambda index, committed: index.between(low, high, MOST_FOUND, committed=committed)
+    values = compiled.values(given)
+    return None if values is None else lambda index, committed: _under(index, values, committed)
+
+
+def _under(index: KeyIndex, values: Sequence[Column], committed: bool) -> ZSet:
+    return (index.find_committed if committed else index.find)(values).rows
+
+
+def _found(
+    indexes: Sequence[KeyIndex], look: Look, info: TableInfo, *, committed: bool
+) -> ZSet | None:
+    """The rows that are found in the first index; it has the primary keys for the other one."""
+    found, last = look(indexes[0], committed), indexes[-1]
+    if found is None or len(indexes) == 1:
+        return found
+    if not len(found):
         return empty([info.schema[i][1] for i in last.columns])
-    return (last.find_committed if committed else last.find)(values).rows
+    keys = [found.columns[indexes[0].columns.index(i)] for i in info.primary_key]
+    return _under(last, keys, committed)

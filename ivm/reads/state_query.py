@@ -25,7 +25,7 @@ from ivm.delta_ops.linear.filter import Filter as FilterOperator
 from ivm.delta_ops.linear.map import Map
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.operator import CursorFactory, Source
-from ivm.reads.lookup import Lookup
+from ivm.reads.lookup import Lookup, Range, range_of
 from ivm.reads.parameters import Parameters
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan import nodes
@@ -124,7 +124,10 @@ class StateQuery:
         self._demand_kernels()
         self._chain = self._is_chain()
         self._plain = _plain(tail.input)
-        self.lookups = _lookups(tail.input) if self._chain else {}
+        self.lookups: dict[int, Lookup] = {}
+        self.ranges: dict[int, Range] = {}
+        if self._chain:
+            self._learn_lookups(tail.input)
         self._stepping = threading.Lock()
         self._circuit.hydrate(self._of_empty_sources)
         self._initial = self._of_no_rows()
@@ -138,6 +141,23 @@ class StateQuery:
                 raise NotFromStateError(f"DuckDB computes {operator.describe()}")
             if not operator.reproducible:
                 raise NotFromStateError(f"DuckDB rounds otherwise in {operator.describe()}")
+
+    def _learn_lookups(self, plan: Plan) -> None:
+        """Finds the comparisons of columns with one value in the filters above the scan."""
+        below, terms = plan, list[exp.Expr]()
+        while isinstance(below, Filter | Project):
+            terms = [*terms, *conjuncts(below.predicate)] if isinstance(below, Filter) else []
+            below = below.input
+        if not isinstance(below, Scan):
+            return
+        given = types(below), len(below.columns)
+        for term in terms:
+            lookup, found = Lookup.of(term, *given), range_of(term, *given)
+            if lookup is not None:
+                self.lookups.setdefault(below.columns[lookup.column], lookup)
+            if found is not None:
+                column, range = below.columns[found[0]], found[1]
+                self.ranges[column] = self.ranges.get(column, Range()).with_term(range)
 
     def _is_chain(self) -> bool:
         """Returns whether each operator reads the one before it alone, and keeps no state."""
@@ -226,22 +246,6 @@ def _widened(scan: Scan, rows: ZSet, given: Sequence[Column]) -> ZSet:
         return rows
     first = np.zeros(len(rows), np.int64)
     return ZSet((*rows.columns, *[column.take(first) for column in given]), rows.weights)
-
-
-def _lookups(plan: Plan) -> dict[int, Lookup]:
-    """The equalities of columns with constants or parameters in the filters above a scan."""
-    below, terms = plan, list[exp.Expr]()
-    while isinstance(below, Filter | Project):
-        terms = [*terms, *conjuncts(below.predicate)] if isinstance(below, Filter) else []
-        below = below.input
-    found: dict[int, Lookup] = {}
-    if not isinstance(below, Scan):
-        return found
-    for term in terms:
-        lookup = Lookup.of(term, types(below), len(below.columns))
-        if lookup is not None:
-            found.setdefault(below.columns[lookup.column], lookup)
-    return found
 
 
 def _without(plan: Plan, terms: Sequence[exp.Expr]) -> Plan:
