@@ -10,11 +10,13 @@ from __future__ import annotations
 import datetime
 import decimal
 import functools
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ivm.storage.values.canonical import interval_parts
 from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, FixedColumn
@@ -24,6 +26,14 @@ from ivm.storage.values.types import INTEGER_NAMES, ColumnType
 Values = list[Any]
 Converter = Callable[[FixedColumn, ColumnType], Values | None]
 
+_PLAIN = frozenset(
+    [
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()),
+        *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.string(), pa.large_string()),
+    ]
+)
+_NAMED = re.compile(r"JSON|ENUM|TUPLE|VARIANT|BIT|UNION")
+"""Types that look like others in Arrow."""
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _FIRST_DAY, _LAST_DAY = (d.toordinal() - 719_163 for d in (datetime.date.min, datetime.date.max))
 _DAY = 86_400_000_000  # microseconds
@@ -36,7 +46,23 @@ def has_python_values(type: ColumnType) -> bool:
 
 @functools.cache
 def _converter(type: ColumnType) -> Converter | None:
+    if type.is_enum or _is_plain_nested(type):
+        return _as_they_are
     return _decimals if type.is_decimal else _CONVERTERS.get(type.sql)
+
+
+def _is_plain_nested(type: ColumnType) -> bool:
+    """Returns whether values are lists and structs of numbers and strings alone."""
+    nested = pa.types.is_list(type.arrow) or pa.types.is_struct(type.arrow)
+    return nested and not _NAMED.search(type.sql) and _is_plain(type.arrow)
+
+
+def _is_plain(arrow: pa.DataType) -> bool:
+    if pa.types.is_list(arrow):
+        return _is_plain(arrow.value_type)
+    if pa.types.is_struct(arrow):
+        return all(_is_plain(field.type) for field in arrow)
+    return arrow in _PLAIN
 
 
 def python_rows(columns: Sequence[Column], types: Sequence[ColumnType]) -> Values | None:

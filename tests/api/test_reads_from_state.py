@@ -43,6 +43,11 @@ TYPES = {
     "tm": "TIME",
     "u": "UUID",
     "iv": "INTERVAL",
+    "e": "ENUM('b', 'a', 'é')",
+    "l": "INTEGER[]",
+    "st": "STRUCT(x INTEGER, y VARCHAR)",
+    "ls": 'STRUCT(x DOUBLE[], "ENUM" BOOLEAN)[]',
+    "lo": "STRUCT(x DOUBLE[], y BOOLEAN)[]",
 }
 LITERALS = {
     "BOOLEAN": ["true", "false"],
@@ -62,6 +67,15 @@ LITERALS = {
     "TIME": ["'00:00:00'", "'23:59:59.999999'", "'24:00:00'"],
     "UUID": ["'8ceadae7-9c71-4d89-b5e1-00bd5b811dd5'", "'00000000-0000-0000-0000-000000000000'"],
     "INTERVAL": ["'1 month'", "'-3 days 5 seconds'", "'720 hours'"],
+    "ENUM('b', 'a', 'é')": ["'a'", "'b'", "'é'"],
+    "INTEGER[]": ["[]", "[1, NULL, 3]", "[2147483647]"],
+    "STRUCT(x INTEGER, y VARCHAR)": ["{'x': 1, 'y': 'é'}", "{'x': NULL, 'y': ''}"],
+    'STRUCT(x DOUBLE[], "ENUM" BOOLEAN)[]': ["[]", "[{'x': [0.5], 'ENUM': true}]"],
+    "STRUCT(x DOUBLE[], y BOOLEAN)[]": [
+        "[]",
+        "[NULL, {'x': [-0.0::DOUBLE, 'nan'::DOUBLE], 'y': true}]",
+        "[{'x': NULL, 'y': NULL}, {'x': [], 'y': false}]",
+    ],
 }
 QUERIES = [
     "SELECT * FROM {v}",
@@ -158,6 +172,20 @@ def test_these_queries_come_from_memory(query: str) -> None:
         db.execute("DELETE FROM t WHERE c BETWEEN 3 AND 12")
         db.execute("INSERT INTO t VALUES (7, 1.25), (7, 1.25), (NULL, NULL)")
         assert check(db, query.format(v="v", c="c"))
+
+
+@pytest.mark.parametrize("name", ["e", "l", "st", "lo"])
+def test_enums_and_nested_values_come_from_memory(name: str) -> None:
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE t (k INTEGER, c {TYPES[name]})")
+        for k, value in enumerate([*LITERALS[TYPES[name]], "NULL"]):
+            db.execute(f"INSERT INTO t VALUES ({k}, {value})")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT k, c FROM t WHERE k < 30")
+        assert check(db, "SELECT * FROM v ORDER BY k")
+        db.execute("UPDATE t SET k = k + 10 WHERE k = 1")
+        assert check(db, "SELECT c, k FROM v ORDER BY k DESC LIMIT 2")
+        if name == "e":
+            assert check(db, "SELECT c, count(*) AS n FROM v GROUP BY c ORDER BY c DESC")
 
 
 LEFT_TO_DUCKDB = [
