@@ -339,6 +339,7 @@ class Engine:
             UnavailableError: the file cannot be written; the log has the commits that it lacks.
         """
         self.indexes.forget()
+        self.held.close()
         for name in self.feeds.views:
             self.feeds.close(name)
         if self.log.fault is None:

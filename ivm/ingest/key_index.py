@@ -70,6 +70,16 @@ class KeyIndex:
         rows = self._committed
         return rows.latest(keys) if self._unique else rows.lookup_live(keys)
 
+    def between(
+        self, low: Column | None, high: Column | None, most: int, *, committed: bool
+    ) -> ZSet | None:
+        """The live rows in a range of the key; see `Arrangement.between`.
+
+        Args:
+            committed: without the changes of the running transaction, as `find_committed`.
+        """
+        return (self._committed if committed else self._rows).between(low, high, most)
+
     @property
     def key_types(self) -> list[ColumnType]:
         """The types of the key's columns."""
@@ -174,6 +184,12 @@ class LateIndex(KeyIndex):
         found = stored.lookup(keys), since.lookup(keys)
         probe = np.concatenate([part.probe for part in found])
         return since.live(Matches(probe, add([part.rows for part in found])), len(keys[0]))
+
+    def between(
+        self, low: Column | None, high: Column | None, most: int, *, committed: bool
+    ) -> ZSet | None:
+        """None: rows of the snapshot may be in the range."""
+        return None
 
     def _asked(self, keys: Sequence[Column]) -> ZSet:
         try:

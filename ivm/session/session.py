@@ -135,7 +135,7 @@ class Session:
         else:
             why = self._reads.why_not(text, params, transaction)
         if why is None:
-            return "memory, from the third time on"
+            return "memory"
         return f"DuckDB, after a flush: {why}"
 
     # -- the cursor -----------------------------------------------------------------------------
