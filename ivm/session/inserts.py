@@ -40,7 +40,11 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
     columns = session.ahead(functools.partial(_columns, session, statement, params))
     with session.writing() as transaction:
         info, given = columns()
-        path = None if info is None or given is None else transaction.fast_path(info.name)
+        path = (
+            None
+            if info is None or given is None
+            else transaction.fast_path(info.name, checks_further=True)
+        )
         if info is not None and path is not None and given is not None:
             result = _insert(session, transaction, path, info, statement, given, params)
             if result is not None:
@@ -71,7 +75,7 @@ def _columns(
         return info, None
     cursor: Cursor | None = session.cursor
     if transaction is not None:
-        if transaction.fast_path(info.name) is None:
+        if transaction.fast_path(info.name, checks_further=True) is None:
             return info, None
         cursor = transaction.idle_cursor
     if not are_given(statement.parameters, params or ()):

@@ -52,7 +52,7 @@ def _change(
     params: Params,
 ) -> Result | None:
     """The change by the fast path; None if DuckDB must run the statement."""
-    path = transaction.fast_path(info.name)
+    path = transaction.fast_path(info.name, checks_further=True)
     plan = "" if path is None else plan_of(session, info, statement)
     if path is None or isinstance(plan, str):
         return None
