@@ -117,11 +117,11 @@ class Assignments(NamedTuple):
 
 
 def assignments_of(statement: KeyedChange, info: TableInfo) -> Assignments | None:
-    """The columns set; None if one is unknown, set twice, or in the primary key."""
+    """The columns set; None if one is unknown or set twice."""
     names = itertools.chain(statement.columns, [name for name, _ in statement.computed])
     found = [info.position(name) for name in names]
     known = [position for position in found if position is not None]
-    if len({*known, *info.primary_key}) < len(found) + len(info.primary_key):
+    if len({*known}) < len(found):
         return None
     count = len(statement.columns)
     expressions = [expression for _, expression in statement.computed]

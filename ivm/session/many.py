@@ -249,7 +249,7 @@ def _searched(
 ) -> _Converted:
     """The keys by which an UPDATE or DELETE finds rows, and what it sets."""
     plan = keyed_dml.plan_of(session, info, statement)
-    if isinstance(plan, str) or not plan.sets.all.isdisjoint(plan.key):
+    if isinstance(plan, str) or not plan.sets.all.isdisjoint({*plan.key, *info.primary_key}):
         raise _NoBatchError  # rows that change their key might be found by a later one
     types = [info.schema[i][1] for i in plan.key]
     keys = [_key(batch, one.values, type) for one, type in zip(plan.search.by, types, strict=True)]
