@@ -209,7 +209,7 @@ WAYS = {
     "UPDATE t SET n = 1 WHERE n = 1": "compares neither the whole primary key nor an index",
     "UPDATE t SET n = 1": "its WHERE clause does not compare columns",
     "UPDATE t SET id = 9 WHERE id = 1": "fast path: rows are found in the key index (id)",
-    "UPDATE t SET id = DEFAULT WHERE id = 1": "DuckDB, captured",
+    "UPDATE t SET n = DEFAULT WHERE id = 1": "DuckDB, captured",
     "INSERT INTO u VALUES (1, 2)": "UNIQUE keys in arrangements (b)",
     "INSERT INTO generated VALUES (1)": "since it has generated columns",
     "INSERT INTO clock (a) VALUES (1)": "the defaults of b are evaluated by DuckDB",
