@@ -122,6 +122,8 @@ class Engine:
             EvaluationError: a view's expression fails on the change; nothing was applied.
             UnavailableError: the log cannot be written; nothing was applied.
         """
+        if self.pending.hinder(changes):
+            self.tables.flush()
         deltas = self._step(changes)
         try:
             epoch = self.pending.epoch + 1
