@@ -83,7 +83,10 @@ def _column(value: Any, type: ColumnType) -> Column:
 
 
 class LiftedError(Exception):
-    """A literal stands where the type that DuckDB gives it matters."""
+    """A lifted literal stands where it must not be one; the message says why."""
+
+    def __init__(self, reason: str = "a literal whose type matters") -> None:
+        super().__init__(reason)
 
 
 def literal_type(value: int | str) -> str:
@@ -117,6 +120,11 @@ class Parameters:
         if name in self._literals and type == "BIGINT":
             type = "INTEGER"  # as DuckDB takes most literals
         return _MARKS[type](number)
+
+    @property
+    def lifted(self) -> bool:
+        """Whether some are literals."""
+        return bool(self._literals)
 
     @property
     def fit(self) -> bool:
