@@ -154,3 +154,33 @@ def test_a_text_of_a_known_shape_is_answered_from_memory_the_first_time(
 def test_shapes(text: str, shape: str, literals: dict[str, Any]) -> None:
     found = shape_of(text)
     assert (found.text, found.literals) == (shape, literals)
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("SELECT * FROM w WHERE dt = '2024-01-{:02}'", 1),  # a shape that has no meaning
+        ("SELECT k + 1 AS more FROM w WHERE i + 1 = {}", 1),  # a literal whose type matters
+        ("SELECT sum(d) AS s FROM w WHERE i > {}", 1),  # DuckDB rounds otherwise, whatever it is
+        ("SELECT count(*) AS n FROM t WHERE i > {}", 1),
+    ],
+)
+def test_texts_that_come_once_are_not_compiled_each(
+    db: ivm.Database, text: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    compile = ReadCompiler.compile
+
+    def spied(self: ReadCompiler, text: str, *rest: Any) -> Any:
+        compiled.append(text)
+        return compile(self, text, *rest)
+
+    monkeypatch.setattr(ReadCompiler, "compile", spied)
+    for i in range(1, 10):
+        query = text.format(i)
+        wanted = outcome(lambda query=query: oracle(db, query).fetchall())
+        assert outcome(lambda query=query: db.execute(query).fetchall()) == wanted
+    assert len(compiled) == most
+    for _ in range(3):
+        db.execute(query).fetchall()
+    assert isinstance(db.execute(query), StateResult) == ("dt =" in text or "i + 1" in text)
