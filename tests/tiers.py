@@ -228,6 +228,7 @@ SAMPLED = {
     "test_user_macros::test_the_life_of_a_database_in_which_every_name_is_a_macro": 2,
     "test_windows::test_excluded_peers_are_those_of_the_windows_own_order": 3,
     "test_with_ties::test_the_first_rows_and_their_ties": 4,
+    "test_ranges_from_state::test_ranges_of_any_type": 4,
     "test_reads_from_state::test_every_type": 4,
     "test_frames::test_rows_are_those_of_duckdb": 4,
     "test_carriers::test_values_that_hold_nulls_of_no_type_come_back": 3,
