@@ -140,6 +140,11 @@ class Transaction(Expiring):
         self._afterwards.append(act)
 
     @property
+    def begun(self) -> bool:
+        """Returns whether BEGIN opened it."""
+        return self._begun
+
+    @property
     def idle_cursor(self) -> Cursor | None:
         """The session's cursor; None if it has a transaction that an error would abort."""
         return None if self.in_duckdb else self._cursor
