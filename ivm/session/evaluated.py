@@ -27,6 +27,7 @@ from ivm.capture.upsert import definition
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
 from ivm.session import dml, inserts, joined
+from ivm.session.bulk import can_load, load
 from ivm.session.inserts import InsertPlan
 from ivm.session.readable import may_read
 from ivm.session.result import Result
@@ -43,7 +44,7 @@ from ivm.storage.warehouse.duck import lenient, rows
 from ivm.storage.warehouse.table_info import TableInfo
 
 _LARGE = 1 << 24
-"""Bytes of a file that is no Parquet file, from which DuckDB loads it itself."""
+"""Bytes of a file from which DuckDB loads it itself."""
 
 
 class Source(NamedTuple):
@@ -71,9 +72,11 @@ def change(session: Session, statement: st.Dml, params: Params) -> Result:
         if statement.table is None:
             dml.refuse_hidden(session, statement.text)
         result = None if info is None else _fast(session, transaction, statement, info, params)
-        if result is None:
-            result = dml.run_in_duckdb(session, transaction, statement, info, params)
-        return result
+        if result is not None:
+            return result
+        if info is not None and can_load(session, transaction, statement, info):
+            return load(session, transaction, statement, info, params)
+        return dml.run_in_duckdb(session, transaction, statement, info, params)
 
 
 def source_of(
@@ -128,7 +131,7 @@ def _copy(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses
     read = read_copy(clauses)
     if read is None:
         return "it does not read one file that is here"
-    if not read.query and os.path.getsize(read.file) > _LARGE:
+    if os.path.getsize(read.file) > _LARGE:
         return "the file is large"
     columns = read.columns if read.query else None  # the others get their default by DuckDB
     insert = _as_insert(statement, columns, None, "")
