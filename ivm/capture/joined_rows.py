@@ -110,13 +110,18 @@ class Effect(NamedTuple):
         removed: the stored rows that are updated or deleted, with the columns of the index.
         updated: their new values, with all columns.
         added: new rows, with all columns.
-        rows: how many are changed.
+        sets: the columns that are set in the updated ones.
     """
 
     removed: ZSet
     updated: ZSet | None
     added: ZSet | None
-    rows: int
+    sets: frozenset[int]
+
+    @property
+    def rows(self) -> int:
+        """How many are changed."""
+        return len(self.removed) + (0 if self.added is None else len(self.added))
 
 
 class JoinedRows:
@@ -162,7 +167,9 @@ class JoinedRows:
         if changed is None or (change.unmatched and added is None):
             return None
         removed, updated = changed
-        return Effect(removed, updated, added, len(removed) + (0 if added is None else len(added)))
+        names = [name for branch in change.matched for name, _ in branch.sets]
+        sets = frozenset([i for name in names for i in self._positions([name]) or ()])
+        return Effect(removed, updated, added, sets)
 
     def _pairs(self) -> tuple[ZSet, Indexes] | None:
         """Rows of the table, and for each the row of the source; None as above."""

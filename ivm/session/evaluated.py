@@ -91,7 +91,14 @@ def source_of(
     if reads_a_pipe(clauses):
         return "it reads what can be read only once"
     read = _copy if statement.kind == "copy" else _insert
-    return read(session, info, statement, clauses)
+    source = read(session, info, statement, clauses)
+    path = session.engine.definitions.fast_path(info.name)
+    if isinstance(source, Source) and path is not None:
+        given = inserts.positions_of(info, source.insert.columns)
+        missing = [info.schema[i][0] for i in path.evaluated if i not in given]
+        if missing:  # they draw from a sequence, or tell the time of DuckDB's transaction
+            return f"the defaults of {', '.join(missing)} are evaluated with its rows"
+    return source
 
 
 def _insert(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> Source | str:
@@ -158,7 +165,7 @@ def _fast(
     session: Session, transaction: Transaction, statement: st.Dml, info: TableInfo, params: Params
 ) -> Result | None:
     """Makes the change by the fast path; None if DuckDB must run the statement."""
-    if info.history is not None or transaction.in_duckdb:
+    if info.history is not None or transaction.idle_cursor is None:
         return None
     path = transaction.fast_path(info.name)
     if path is not None and statement.kind in joined.KINDS:
@@ -201,7 +208,10 @@ def _rows(
 
 def _are_distinct(path: FastPath, positions: Sequence[int], found: ZSet) -> bool:
     """Returns whether no key is there twice: DuckDB updates by one of several rows."""
-    if not set(path.key) <= set(positions):
-        return False
-    keys = [found.columns[positions.index(i)] for i in path.key]
-    return all_distinct(keys, [path.schema[i][1] for i in path.key])
+    for key in path.keys:
+        if not set(key) <= set(positions):
+            return False
+        columns = [found.columns[positions.index(i)] for i in key]
+        if not all_distinct(columns, [path.schema[i][1] for i in key]):
+            return False
+    return True

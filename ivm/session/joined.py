@@ -13,6 +13,7 @@ from ivm.capture.joined_clauses import JoinedChange, read_joined
 from ivm.capture.joined_rows import Effect, Join, JoinedRows, join_of
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.further_keys import NeedsDuckDBError, Removed
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.row_expressions import lookup_in
 from ivm.session.inserts import NO_RETURNING, finished, returned
@@ -39,6 +40,8 @@ def change_by_source(
     change = plan_of(session, info, statement, clauses)
     if isinstance(change, str) or not clauses.fit:
         return None
+    if transaction.idle_cursor is None or (statement.kind == "merge" and not path.is_plain):
+        return None  # the rows of several branches may take and leave the same keys
     if not may_read(session, transaction, statement, change.source):
         return None
     found = described(session.cursor, change.source, clauses.params(change.source))
@@ -107,11 +110,16 @@ def _made(
     path, changes = join.path, []
     if effect.updated is not None and next(path.violations(effect.updated), None) is not None:
         return None
+    written = path.set_columns(effect.sets, returning=statement.returning)
+    replaced = Removed(effect.removed, index.columns, None if effect.updated is None else written)
+    fitting = effect.removed.slice(0, 0) if effect.updated is None else effect.updated
+    if not path.fits_further(fitting, replaced):
+        return None
     if effect.added is not None:
         columns = dict(enumerate(effect.added.columns))
         try:
             changes = [path.insert(columns, len(effect.added), index)]
-        except ConstraintError:
+        except (ConstraintError, NeedsDuckDBError):
             return None
     change = path.change(effect.updated, effect.removed, index)
     if join.change.returned:
