@@ -25,7 +25,8 @@ from ivm.storage.warehouse.warehouse import roll_back
 
 MOST_ROWS = 1 << 18
 """Rows above which DuckDB changes the table itself."""
-_MOST_WAITED, _WAITED = 1 << 22, 0.25  # rows, after so many seconds of waiting for the first one
+_MOST_WAITED, _WAITED = 1 << 22, 0.25  # rows, after so many seconds of waiting for the first ones
+_CHUNK = 1 << 15
 
 _ROWS = "__ivm_rows"
 Params = Sequence[Any] | Mapping[str, Any] | None
@@ -70,7 +71,7 @@ def evaluated(cursor: Cursor, sql: str, params: Params, schema: Schema) -> ZSet 
         if len(relation.columns) != len(schema):
             return None
         began = time.perf_counter()
-        found = _bounded(relation.to_arrow_reader(MOST_ROWS), began)
+        found = _bounded(relation.to_arrow_reader(_CHUNK), began)
         return None if found is None else from_arrow(found, schema)
     assert failed
     return None
@@ -84,7 +85,7 @@ def described(cursor: Cursor, sql: str, params: Params) -> tuple[Schema, ZSet] |
         if not are_carried(types):
             return None
         schema = tuple(zip(relation.columns, types, strict=True))
-        found = _bounded(relation.to_arrow_reader(MOST_ROWS), time.perf_counter())
+        found = _bounded(relation.to_arrow_reader(_CHUNK), time.perf_counter())
         return None if found is None else (schema, from_arrow(found, schema))
     assert failed
     return None
@@ -102,7 +103,7 @@ def copied(
     with _reading(cursor) as failed, temporary(cursor, _ROWS, definition) as rows:
         run(cursor, f"COPY {rows} {copy}", params)
         relation = cursor.sql(f"FROM {rows}")
-        found = _bounded(relation.to_arrow_reader(MOST_ROWS), time.perf_counter())
+        found = _bounded(relation.to_arrow_reader(_CHUNK), time.perf_counter())
         return None if found is None else from_arrow(found, schema)
     assert failed
     return None

@@ -126,6 +126,7 @@ def _insert(session: Session, info: TableInfo, statement: st.Dml, clauses: Claus
 
 def _named(session: Session, clauses: Clauses, query: str) -> tuple[str, ...] | None:
     """The names of a query's columns; None if it does not bind."""
+    session.release()
     with lenient(session.cursor):
         try:
             found = rows(session.cursor, f"DESCRIBE {query}", clauses.params(query))

@@ -203,6 +203,7 @@ WAYS = {
     "UPDATE t SET n = n + 1 WHERE id IN (1, 2) AND n = 3": "(id), 1 further conditions",
     "DELETE FROM pair WHERE a = 'x' AND b = 1": "rows are found in the key index (a, b)",
     "INSERT INTO t (id) SELECT 51": "fast path: DuckDB computes its rows",
+    "INSERT INTO t BY NAME SELECT 51 AS id": "keys are looked up in the key index (id)",
     "INSERT INTO t (id) VALUES (1 + 50), (52)": "DuckDB, captured: its rows are VALUES",
     "UPDATE t SET n = 1 FROM pair WHERE id = v": "DuckDB computes the rows of pair",
     "UPDATE t SET n = 1 FROM pair, keys WHERE id = v": "its clauses have a form",
