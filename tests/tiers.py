@@ -125,6 +125,7 @@ WHOLE = frozenset(
 """Modules and tests of the full tier alone."""
 
 SAMPLED = {
+    "test_bulk_loads::test_views_and_later_changes": 3,
     "test_bind::test_rendered_plan_is_the_query": 8,
     "test_broken_views::test_reading_a_broken_view": 2,
     "test_broken_views::test_the_mark_survives": 2,
@@ -150,6 +151,10 @@ SAMPLED = {
     "test_docs::test_construct_is_maintained_as_said": 4,
     "test_fast_path::test_defaults_are_those_of_duckdb": 2,
     "test_error_tree::test_values": 4,
+    "test_evaluated::test_anything_else_is_left_to_duckdb": 2,
+    "test_evaluated::test_copy": 4,
+    "test_evaluated::test_the_rows_alone_are_computed_by_duckdb": 8,
+    "test_evaluated::test_what_duckdb_refuses_is_refused": 6,
     "test_every_type::test_every_way_in": 2,
     "test_failed_statements::test_a_failing_cast_is_told_as_duckdb_tells_it": 3,
     "test_fill::test_values_around_a_change_are_filled_anew": 8,
@@ -164,6 +169,10 @@ SAMPLED = {
     "test_flush::test_one_row_of_any_type_is_updated_and_deleted_by_its_key": 4,
     "test_from_items::test_of_equal_right_rows_an_asof_join_takes_the_first": 2,
     "test_hydration::test_a_view_stands_and_follows": 3,
+    "test_joined_changes::test_anything_else_is_left_to_duckdb": 3,
+    "test_joined_changes::test_keys_of_every_type": 3,
+    "test_joined_changes::test_the_source_alone_is_read_by_duckdb": 6,
+    "test_joined_changes::test_what_duckdb_refuses_is_refused": 6,
     "test_imports::test_what_was_exported_is_imported": 2,
     "test_json_rows::test_strategy": 4,
     "test_json_rows::test_views_follow_their_documents": 2,

@@ -169,6 +169,11 @@ class Transaction(Expiring):
         self._afterwards.append(act)
 
     @property
+    def begun(self) -> bool:
+        """Returns whether BEGIN opened it."""
+        return self._begun
+
+    @property
     def idle_cursor(self) -> Cursor | None:
         """The session's cursor; None if it has a transaction that an error would abort."""
         return None if self.in_duckdb or self._defaults.begun else self._cursor

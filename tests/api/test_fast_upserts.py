@@ -67,8 +67,7 @@ FAST: list[tuple[str, Any]] = [
     ("DELETE FROM t WHERE id IN (4, 5) RETURNING *", None),
 ]
 NATIVE: list[tuple[str, Any]] = [
-    ("INSERT INTO t (id) VALUES (1 + 1) ON CONFLICT DO NOTHING", None),
-    ("INSERT INTO t (id) SELECT 1 ON CONFLICT DO NOTHING", None),
+    ("INSERT INTO t (id) VALUES (1 + 1), (2) ON CONFLICT DO NOTHING", None),
     ("INSERT OR REPLACE INTO t (id) VALUES (1), (77)", None),
     ("INSERT OR REPLACE INTO keys VALUES (1), (7)", None),
     ("INSERT INTO t (id, n) VALUES (1, 1) ON CONFLICT DO UPDATE SET n = DEFAULT", None),
@@ -203,7 +202,12 @@ WAYS = {
     "INSERT OR REPLACE INTO t VALUES (?, 2, 'new', 3, 4) RETURNING *": "key index (id)",
     "UPDATE t SET n = n + 1 WHERE id IN (1, 2) AND n = 3": "(id), 1 further conditions",
     "DELETE FROM pair WHERE a = 'x' AND b = 1": "rows are found in the key index (a, b)",
-    "INSERT INTO t (id) SELECT 51": "DuckDB, captured: its rows are not VALUES",
+    "INSERT INTO t (id) SELECT 51": "fast path: DuckDB computes its rows",
+    "INSERT INTO t BY NAME SELECT 51 AS id": "keys are looked up in the key index (id)",
+    "INSERT INTO t (id) VALUES (1 + 50), (52)": "DuckDB, captured: its rows are VALUES",
+    "UPDATE t SET n = 1 FROM pair WHERE id = v": "DuckDB computes the rows of pair",
+    "UPDATE t SET n = 1 FROM pair, keys WHERE id = v": "its clauses have a form",
+    "UPDATE plain SET k = 1 FROM pair WHERE k = b": "the table has no primary key",
     "INSERT INTO t (id) VALUES (52) RETURNING [id]": "DuckDB, captured: its RETURNING list",
     "INSERT OR REPLACE INTO keys VALUES (1)": "DuckDB, captured: the rule for conflicts",
     "UPDATE t SET n = 1 WHERE n = 1": "compares neither the whole primary key nor an index",
