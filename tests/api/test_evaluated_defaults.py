@@ -115,17 +115,17 @@ def test_any_history_draws_what_duckdb_draws(
 ) -> None:
     stored = data.draw(st.booleans())  # in a file, where each value drawn is synced
     both = twin(tmp_path_factory.mktemp("twin") / "t.duckdb" if stored else None)
+    if many:  # before others set the sequences back: DuckDB draws for one row after the other
+        both.db.executemany("INSERT INTO t (n) VALUES (?)", [[i] for i in range(5)])
+        both.duck.executemany("INSERT INTO t (n) VALUES (?)", [[i] for i in range(5)])
+        both.db.insert("t", {"n": [6, 7]})
+        both.duck.execute("INSERT INTO t (n) VALUES (6), (7)")
     for keep, chosen in history:
         both.run("BEGIN")
         going = all(both.run(sql, params) for sql, params in chosen)
         both.run("COMMIT" if keep and going else "ROLLBACK")
         for sql, params in chosen[:2]:
             both.run(sql, params)
-        if many:
-            both.db.executemany("INSERT INTO t (n) VALUES (?)", [[i] for i in range(5)])
-            both.duck.executemany("INSERT INTO t (n) VALUES (?)", [[i] for i in range(5)])
-            both.db.insert("t", {"n": [6, 7]})
-            both.duck.execute("INSERT INTO t (n) VALUES (6), (7)")
         check(both)
     if stored:
         both.reopen()
