@@ -449,7 +449,7 @@ class Backend:
         while (piece := self._served.around(lambda: next(pieces, None))) is not None:
             rows, data = piece
             count += rows
-            self._out += codec.copy_data(data)
+            self._out += data
             if len(self._out) > _PIECE:
                 self._flush()
         self._out += codec.COPY_DONE + codec.command_complete(f"COPY {count}")

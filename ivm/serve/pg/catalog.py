@@ -32,10 +32,6 @@ _CAST_OIDS = {
     **{"oid[]": 1028, "text[]": 1009, "int4[]": 1007, "regclass": types.TEXT, "bool": types.BOOL},
 }
 _NUMBERED = re.compile(r"(?i)\b(\w*oid|attrelid|attnum|\w*relid)\s*=\s*\$(\d+)")
-_SET_CONFIG = re.compile(
-    r"(?is)\s*select\s+(?:pg_catalog\s*\.\s*)?set_config\s*\(\s*'([^']*)'\s*,\s*'([^']*)'\s*,"
-    r"\s*(\w+)\s*\)\s*"
-)
 
 
 class Teller(NamedTuple):
@@ -76,11 +72,9 @@ class Catalog:
         Raises:
             IvmError: it does not parse or bind, or fails.
         """
-        asked = _SET_CONFIG.fullmatch(text)
-        if asked is not None:
-            teller.set(asked[1], asked[2])
-            text = f"SELECT {literal(asked[2])} AS set_config"
-        sql = rewritten(text)
+        sql, settings = rewritten(text)
+        for name, value in settings:
+            teller.set(name, value)
         cursor = self._cursor()
         try:
             for name, value in self._variables(teller).items():

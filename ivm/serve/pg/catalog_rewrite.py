@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import NamedTuple
 
 import sqlglot
 from sqlglot import exp
 
 from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS
+from ivm.serve.pg.describe import is_marked, marked
+from ivm.sql.statements.placeholders import filled
 from ivm.storage.errors import SqlError, UnsupportedError
 
 _RELATIONS = RELATIONS.keys() | EMPTY.keys()
@@ -25,11 +28,19 @@ _COLLATE = re.compile(r'(?i)\s+COLLATE\s+(?:pg_catalog\s*\.\s*)?"?(?:default|C)"
 _CATALOG = re.compile(r"(?i)\bpg_catalog\s*\.\s*(?=\w+\s*\()")
 _TYPE = re.compile(r'(?i)(::\s*|\bAS\s+)(?:pg_catalog\s*\.\s*)"?(\w+)"?')
 _CHAR = re.compile(r'(?i)::\s*"char"')
-_ARRAY_AT = re.compile(r"(?i)\bgenerate_subscripts\b")
+_SPECIAL = frozenset(("current_user", "session_user", "current_role", "user", "current_catalog"))
+_PARAMETER = re.compile(rf"\b{marked('')}(\d+)\b")
+
+
+class Rewritten(NamedTuple):
+    """A query for DuckDB, and the settings that it sets by the way."""
+
+    sql: str
+    settings: tuple[tuple[str, str], ...]
 
 
 @functools.lru_cache(maxsize=512)
-def rewritten(text: str) -> str:
+def rewritten(text: str) -> Rewritten:
     """The query for DuckDB.
 
     Raises:
@@ -41,6 +52,7 @@ def rewritten(text: str) -> str:
     plain = _CATALOG.sub("", plain)
     plain = _TYPE.sub(r"\1\2", plain)
     plain = _CHAR.sub("::text", plain)
+    plain = filled(plain, marked)
     try:
         tree = sqlglot.parse_one(plain, read="postgres")
     except sqlglot.errors.SqlglotError as error:
@@ -48,7 +60,62 @@ def rewritten(text: str) -> str:
     named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in list(tree.find_all(exp.Table)):
         _place(table, named)
-    return tree.transform(_mended).sql("duckdb")
+    settings: list[tuple[str, str]] = []
+    _name_columns(tree)
+    for node in reversed(list(tree.walk())):
+        mended = _set_config(node, settings) or _mended(node)
+        if mended is not node:
+            if node is tree:
+                tree = mended
+            else:
+                node.replace(mended)
+    return Rewritten(_PARAMETER.sub(r"$\1", tree.sql("duckdb")), tuple(settings))
+
+
+def _name_columns(tree: exp.Expr) -> None:
+    """Gives the columns of the result the names that PostgreSQL gives them."""
+    select = tree.find(exp.Select)
+    if select is None or not isinstance(tree, exp.Select | exp.SetOperation):
+        return
+    named = [
+        each
+        if isinstance(each, exp.Alias | exp.Column | exp.Star) and _is_real(each)
+        else exp.alias_(each, _name_of(each), quoted=True)
+        for each in select.expressions
+    ]
+    select.set("expressions", named)
+
+
+def _is_real(node: exp.Expr) -> bool:
+    return not (isinstance(node, exp.Column) and node.name.lower() in _SPECIAL)
+
+
+def _name_of(node: exp.Expr) -> str:
+    if isinstance(node, exp.Subquery):
+        inner = node.find(exp.Select)
+        return _name_of(inner.expressions[0]) if inner is not None else "?column?"
+    if isinstance(node, exp.Cast | exp.Paren):
+        return _name_of(node.this)
+    if isinstance(node, exp.Column | exp.Alias):
+        return node.alias_or_name
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower()
+    if isinstance(node, exp.Case):
+        return "case"
+    if isinstance(node, exp.Func) and not isinstance(node, exp.Binary):
+        return node.sql_name().lower()
+    return "?column?"
+
+
+def _set_config(node: exp.Expr, settings: list[tuple[str, str]]) -> exp.Expr | None:
+    if not isinstance(node, exp.Anonymous) or node.name.lower() != "set_config":
+        return None
+    given = node.expressions[:2]
+    if not all(isinstance(each, exp.Literal) for each in given):
+        raise UnsupportedError("set_config() takes texts as they stand: write SET instead")
+    name, value = (each.name for each in given)
+    settings.append((name, value))
+    return exp.Literal.string(value)
 
 
 def _place(table: exp.Table, named: set[str]) -> None:
@@ -86,10 +153,10 @@ def _mended(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.CurrentSchema):
         return exp.func("current_schema")
     if isinstance(node, exp.Column) and not node.table:
-        if node.name.lower() in ("current_user", "session_user", "current_role", "user"):
-            return exp.func("current_user_name")
         if node.name.lower() == "current_catalog":
             return exp.func("current_database")
+        if node.name.lower() in _SPECIAL and not node.args["this"].quoted:
+            return exp.func("current_user_name")
     if isinstance(node, exp.Column) and node.table.lower() in _RELATIONS:
         node.set("db", None)
     return node
@@ -103,7 +170,7 @@ def _cast(node: exp.Cast) -> exp.Expr:
     if name in ("regclass", "regtype"):
         what = "relation" if name == "regclass" else "type"
         is_name = isinstance(value, exp.Literal) and value.is_string
-        is_name = is_name or isinstance(value, exp.Parameter | exp.Placeholder)
+        is_name = is_name or (isinstance(value, exp.Column) and is_marked(value))
         if is_name:
             return exp.func(f"oid_of_{what}", exp.cast(value, "VARCHAR"))
         return exp.func(f"name_of_{what}", value)

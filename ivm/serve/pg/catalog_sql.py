@@ -7,7 +7,7 @@ The relations have the columns of PostgreSQL 15 that clients ask for. What a dat
 from __future__ import annotations
 
 RELATIONS = {
-    "pg_namespace": "SELECT oid, name AS nspname, 10 AS nspowner, NULL::VARCHAR[] AS nspacl FROM schemas",
+    "pg_namespace": "SELECT oid, name AS nspname, 10 AS nspowner, NULL::VARCHAR[] AS nspacl FROM main.schemas",
     "pg_class": """
         SELECT oid, name AS relname, schema AS relnamespace, 0 AS reltype, 0 AS reloftype,
             10 AS relowner, CASE WHEN kind IN ('r', 'm') THEN 2 ELSE 0 END AS relam,
@@ -18,11 +18,11 @@ RELATIONS = {
             false AS relrowsecurity, false AS relforcerowsecurity, true AS relispopulated,
             'd' AS relreplident, false AS relispartition, 0 AS relrewrite, 0 AS relfrozenxid,
             0 AS relminmxid, NULL::VARCHAR[] AS relacl, NULL::VARCHAR[] AS reloptions,
-            NULL::VARCHAR AS relpartbound FROM relations
+            NULL::VARCHAR AS relpartbound FROM main.relations
         UNION ALL
         SELECT oid, name, schema, 0, 0, 10, 403, oid, 0, 0, 0, 0, 0, false, false, 'p', 'i',
             len(numbers), 0, false, false, false, false, false, true, 'n', false, 0, 0, 0, NULL,
-            NULL, NULL FROM indexes""",
+            NULL, NULL FROM main.indexes""",
     "pg_attribute": """
         SELECT relation AS attrelid, name AS attname, type AS atttypid, -1 AS attstattarget,
             size AS attlen, number AS attnum, 0 AS attndims, -1 AS attcacheoff,
@@ -32,17 +32,17 @@ RELATIONS = {
             false AS attisdropped, true AS attislocal, 0 AS attinhcount,
             CASE WHEN type IN (25, 1043, 1042) THEN 100 ELSE 0 END AS attcollation,
             '' AS attcompression, NULL::VARCHAR[] AS attacl, NULL::VARCHAR[] AS attoptions,
-            NULL::VARCHAR[] AS attfdwoptions, NULL::VARCHAR AS attmissingval FROM columns
+            NULL::VARCHAR[] AS attfdwoptions, NULL::VARCHAR AS attmissingval FROM main.columns
         UNION ALL
         SELECT i.oid, c.name, c.type, -1, c.size, k.number, 0, -1, c.modifier, true, 'p', 'i',
             false, false, false, '', '', false, true, 0, 0, '', NULL, NULL, NULL, NULL
         FROM (SELECT oid, relation, unnest(numbers) AS at,
-                generate_subscripts(numbers, 1) AS number FROM indexes) k
-            JOIN indexes i ON i.oid = k.oid
-            JOIN columns c ON c.relation = k.relation AND c.number = k.at""",
+                generate_subscripts(numbers, 1) AS number FROM main.indexes) k
+            JOIN main.indexes i ON i.oid = k.oid
+            JOIN main.columns c ON c.relation = k.relation AND c.number = k.at""",
     "pg_attrdef": """
         SELECT relation * 65536 + number AS oid, relation AS adrelid, number AS adnum,
-            default_sql AS adbin FROM columns WHERE default_sql IS NOT NULL""",
+            default_sql AS adbin FROM main.columns WHERE default_sql IS NOT NULL""",
     "pg_type": """
         SELECT oid, name AS typname, 11 AS typnamespace, 10 AS typowner, size AS typlen,
             size BETWEEN 1 AND 8 AS typbyval, 'b' AS typtype, category AS typcategory,
@@ -54,7 +54,7 @@ RELATIONS = {
             END AS typreceive, name || 'send' AS typsend, '-' AS typmodin, '-' AS typmodout,
             'i' AS typalign, 'p' AS typstorage, false AS typnotnull, 0 AS typbasetype,
             -1 AS typtypmod, 0 AS typndims, CASE WHEN category = 'S' THEN 100 ELSE 0 END
-            AS typcollation, NULL::VARCHAR AS typdefault, NULL::VARCHAR[] AS typacl FROM pg_types""",
+            AS typcollation, NULL::VARCHAR AS typdefault, NULL::VARCHAR[] AS typacl FROM main.pg_types""",
     "pg_index": """
         SELECT oid AS indexrelid, relation AS indrelid, len(numbers) AS indnatts,
             len(numbers) AS indnkeyatts, is_unique AS indisunique,
@@ -64,7 +64,7 @@ RELATIONS = {
             numbers AS indkey, list_transform(numbers, lambda n: 0) AS indcollation,
             list_transform(numbers, lambda n: 0) AS indclass,
             list_transform(numbers, lambda n: 0) AS indoption, NULL::VARCHAR AS indexprs,
-            NULL::VARCHAR AS indpred FROM indexes""",
+            NULL::VARCHAR AS indpred FROM main.indexes""",
     "pg_constraint": """
         SELECT oid, name AS conname, schema AS connamespace, kind AS contype,
             false AS condeferrable, false AS condeferred, true AS convalidated,
@@ -74,11 +74,11 @@ RELATIONS = {
             true AS connoinherit, numbers AS conkey, others AS confkey,
             NULL::BIGINT[] AS conpfeqop, NULL::BIGINT[] AS conppeqop, NULL::BIGINT[] AS conffeqop,
             NULL::INTEGER[] AS confdelsetcols, NULL::BIGINT[] AS conexclop,
-            text AS conbin FROM constraints""",
+            text AS conbin FROM main.constraints""",
     "pg_description": """
         SELECT oid AS objoid, 1259 AS classoid, 0 AS objsubid, comment AS description
-        FROM relations WHERE comment IS NOT NULL
-        UNION ALL SELECT relation, 1259, number, comment FROM columns WHERE comment IS NOT NULL""",
+        FROM main.relations WHERE comment IS NOT NULL
+        UNION ALL SELECT relation, 1259, number, comment FROM main.columns WHERE comment IS NOT NULL""",
     "pg_database": """
         SELECT 1 AS oid, getvariable('ivm_database') AS datname, 10 AS datdba, 6 AS encoding,
             'c' AS datlocprovider, false AS datistemplate, true AS datallowconn,
@@ -99,7 +99,10 @@ RELATIONS = {
     "pg_am": """
         SELECT * FROM (VALUES (2, 'heap', '-', 't'), (403, 'btree', '-', 'i'))
         t(oid, amname, amhandler, amtype)""",
-    "pg_language": "SELECT 12 AS oid, 'internal' AS lanname, false AS lanispl",
+    "pg_language": """
+        SELECT 12 AS oid, 2612 AS tableoid, 'internal' AS lanname, 10 AS lanowner,
+            false AS lanispl, false AS lanpltrusted, 0 AS lanplcallfoid, 0 AS laninline,
+            0 AS lanvalidator, NULL::VARCHAR[] AS lanacl""",
     "pg_collation": """
         SELECT 100 AS oid, 'default' AS collname, 11 AS collnamespace, 10 AS collowner,
             'd' AS collprovider, true AS collisdeterministic, -1 AS collencoding,
@@ -112,25 +115,25 @@ RELATIONS = {
         SELECT s.name AS schemaname, r.name AS tablename, getvariable('ivm_user') AS tableowner,
             NULL::VARCHAR AS tablespace, has_index AS hasindexes, false AS hasrules,
             false AS hastriggers, false AS rowsecurity
-        FROM relations r JOIN schemas s ON s.oid = r.schema WHERE kind = 'r'""",
+        FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind = 'r'""",
     "pg_views": """
         SELECT s.name AS schemaname, r.name AS viewname, getvariable('ivm_user') AS viewowner,
-            definition FROM relations r JOIN schemas s ON s.oid = r.schema WHERE kind = 'v'""",
+            definition FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind = 'v'""",
     "pg_matviews": """
         SELECT s.name AS schemaname, r.name AS matviewname, getvariable('ivm_user') AS matviewowner,
             NULL::VARCHAR AS tablespace, false AS hasindexes, true AS ispopulated, definition
-        FROM relations r JOIN schemas s ON s.oid = r.schema WHERE kind = 'm'""",
+        FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind = 'm'""",
     "pg_indexes": """
         SELECT s.name AS schemaname, r.name AS tablename, i.name AS indexname,
-            NULL::VARCHAR AS tablespace, i.text AS indexdef FROM indexes i
-            JOIN relations r ON r.oid = i.relation JOIN schemas s ON s.oid = i.schema""",
+            NULL::VARCHAR AS tablespace, i.text AS indexdef FROM main.indexes i
+            JOIN main.relations r ON r.oid = i.relation JOIN main.schemas s ON s.oid = i.schema""",
     "pg_sequences": """
         SELECT s.name AS schemaname, r.name AS sequencename, getvariable('ivm_user') AS sequenceowner
-        FROM relations r JOIN schemas s ON s.oid = r.schema WHERE kind = 'S'""",
+        FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind = 'S'""",
     "pg_sequence": """
         SELECT oid AS seqrelid, 20 AS seqtypid, 1 AS seqstart, 1 AS seqincrement,
             9223372036854775807 AS seqmax, 1 AS seqmin, 1 AS seqcache, false AS seqcycle
-        FROM relations WHERE kind = 'S'""",
+        FROM main.relations WHERE kind = 'S'""",
     "pg_settings": """
         SELECT key AS name, value AS setting, NULL::VARCHAR AS unit, '' AS category,
             '' AS short_desc, 'user' AS context, 'string' AS vartype, 'default' AS source,
@@ -157,7 +160,7 @@ EMPTY = {
     "pg_inherits": "inhrelid inhparent inhseqno inhdetachpending",
     "pg_locks": "locktype database relation pid mode granted",
     "pg_opclass": "oid opcmethod opcname opcnamespace opcintype opcdefault opckeytype opcfamily",
-    "pg_operator": "oid oprname oprnamespace oprleft oprright oprresult oprcode",
+    "pg_operator": "oid oprname oprnamespace oprowner oprkind oprcanmerge oprcanhash oprleft oprright oprresult oprcode",
     "pg_partitioned_table": "partrelid partstrat partnatts partdefid partattrs partexprs",
     "pg_policy": "oid polname polrelid polcmd polpermissive polroles polqual polwithcheck",
     "pg_proc": "oid proname pronamespace proowner prolang prokind prorettype proargtypes "
@@ -177,14 +180,31 @@ EMPTY = {
     "pg_trigger": "oid tgrelid tgparentid tgname tgfoid tgtype tgenabled tgisinternal tgconstrrelid "
     "tgconstrindid tgconstraint tgdeferrable tginitdeferred tgnargs tgattr tgargs tgqual "
     "tgoldtable tgnewtable",
-    "pg_ts_config": "oid cfgname cfgnamespace",
+    "pg_cast": "oid castsource casttarget castfunc castcontext castmethod",
+    "pg_conversion": "oid conname connamespace conowner conforencoding contoencoding conproc condefault",
+    "pg_aggregate": "aggfnoid aggkind aggnumdirectargs",
+    "pg_amop": "oid amopfamily amoplefttype amoprighttype amopstrategy amoppurpose amopopr amopmethod",
+    "pg_amproc": "oid amprocfamily amproclefttype amprocrighttype amprocnum amproc",
+    "pg_opfamily": "oid opfmethod opfname opfnamespace opfowner",
+    "pg_default_acl": "oid defaclrole defaclnamespace defaclobjtype defaclacl",
+    "pg_largeobject_metadata": "oid lomowner lomacl",
+    "pg_ts_config": "oid cfgname cfgnamespace cfgowner cfgparser",
+    "pg_ts_dict": "oid dictname dictnamespace dictowner dicttemplate dictinitoption",
+    "pg_ts_parser": "oid prsname prsnamespace prsstart prstoken prsend prsheadline prslextype",
+    "pg_ts_template": "oid tmplname tmplnamespace tmplinit tmpllexize",
+    "pg_timezone_names": "name abbrev utc_offset is_dst",
+    "pg_stat_database": "datid datname numbackends xact_commit xact_rollback",
+    "pg_stat_ssl": "pid ssl version cipher bits",
+    "pg_stat_replication": "pid usesysid usename state",
+    "pg_replication_slots": "slot_name plugin slot_type active",
+    "pg_prepared_xacts": "transaction gid prepared owner database",
     "pg_user_mapping": "oid umuser umserver umoptions",
 }
 """Relations that never have rows, with their columns."""
 
 _LISTS = frozenset(
     (
-        *("proallargtypes", "proargmodes", "proargnames", "proargtypes", "polroles", "stxkeys"),
+        *("evttags", "proallargtypes", "proargmodes", "proargnames", "proargtypes", "polroles", "stxkeys"),
         *("setconfig", "extconfig", "prattrs", "srvoptions", "ftoptions", "fdwoptions", "umoptions"),
     )
 )
@@ -205,16 +225,16 @@ _INFORMATION_TYPE = """
 INFORMATION = {
     "schemata": """
         SELECT getvariable('ivm_database') AS catalog_name, name AS schema_name,
-            getvariable('ivm_user') AS schema_owner FROM schemas""",
+            getvariable('ivm_user') AS schema_owner FROM main.schemas""",
     "tables": """
         SELECT getvariable('ivm_database') AS table_catalog, s.name AS table_schema,
             r.name AS table_name, CASE kind WHEN 'r' THEN 'BASE TABLE' ELSE 'VIEW' END AS table_type,
             CASE kind WHEN 'r' THEN 'YES' ELSE 'NO' END AS is_insertable_into, 'NO' AS is_typed
-        FROM relations r JOIN schemas s ON s.oid = r.schema WHERE kind IN ('r', 'v', 'm')""",
+        FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind IN ('r', 'v', 'm')""",
     "views": """
         SELECT getvariable('ivm_database') AS table_catalog, s.name AS table_schema,
             r.name AS table_name, definition AS view_definition, 'NONE' AS check_option,
-            'NO' AS is_updatable FROM relations r JOIN schemas s ON s.oid = r.schema
+            'NO' AS is_updatable FROM main.relations r JOIN main.schemas s ON s.oid = r.schema
         WHERE kind IN ('v', 'm')""",
     "columns": f"""
         SELECT getvariable('ivm_database') AS table_catalog, s.name AS table_schema,
@@ -235,33 +255,33 @@ INFORMATION = {
             t.name AS udt_name, 'NO' AS is_identity, NULL::VARCHAR AS identity_generation,
             CASE WHEN c.generated = 's' THEN 'ALWAYS' ELSE 'NEVER' END AS is_generated,
             NULL::VARCHAR AS generation_expression, 'YES' AS is_updatable
-        FROM columns c JOIN relations r ON r.oid = c.relation JOIN schemas s ON s.oid = r.schema
-            JOIN pg_types t ON t.oid = c.type""",
+        FROM main.columns c JOIN main.relations r ON r.oid = c.relation JOIN main.schemas s ON s.oid = r.schema
+            JOIN main.pg_types t ON t.oid = c.type""",
     "table_constraints": """
         SELECT getvariable('ivm_database') AS constraint_catalog, s.name AS constraint_schema,
             c.name AS constraint_name, getvariable('ivm_database') AS table_catalog,
             s.name AS table_schema, r.name AS table_name, CASE c.kind WHEN 'p' THEN 'PRIMARY KEY'
             WHEN 'u' THEN 'UNIQUE' WHEN 'f' THEN 'FOREIGN KEY' ELSE 'CHECK' END AS constraint_type,
             'NO' AS is_deferrable, 'NO' AS initially_deferred, 'YES' AS enforced
-        FROM constraints c JOIN relations r ON r.oid = c.relation
-            JOIN schemas s ON s.oid = c.schema""",
+        FROM main.constraints c JOIN main.relations r ON r.oid = c.relation
+            JOIN main.schemas s ON s.oid = c.schema""",
     "key_column_usage": """
         SELECT getvariable('ivm_database') AS constraint_catalog, s.name AS constraint_schema,
             k.name AS constraint_name, getvariable('ivm_database') AS table_catalog,
             s.name AS table_schema, r.name AS table_name, c.name AS column_name,
             k.at AS ordinal_position, NULL::INTEGER AS position_in_unique_constraint
         FROM (SELECT *, unnest(numbers) AS number, generate_subscripts(numbers, 1) AS at
-                FROM constraints WHERE kind IN ('p', 'u', 'f')) k
-            JOIN relations r ON r.oid = k.relation JOIN schemas s ON s.oid = k.schema
-            JOIN columns c ON c.relation = k.relation AND c.number = k.number""",
+                FROM main.constraints WHERE kind IN ('p', 'u', 'f')) k
+            JOIN main.relations r ON r.oid = k.relation JOIN main.schemas s ON s.oid = k.schema
+            JOIN main.columns c ON c.relation = k.relation AND c.number = k.number""",
 }
 """The relations of `information_schema` as queries."""
 
 MACROS = """
 CREATE MACRO version() AS 'PostgreSQL ' || getvariable('ivm_version');
 CREATE MACRO pg_backend_pid() AS getvariable('ivm_number')::INTEGER;
-CREATE MACRO pg_table_is_visible(o) AS EXISTS (SELECT 1 FROM pgc.pg_class c WHERE c.oid = o
-    AND c.relnamespace IN (SELECT s.oid FROM schemas s WHERE s.name IN ('main', 'pg_catalog')));
+CREATE MACRO pg_table_is_visible(o) AS EXISTS (SELECT 1 FROM pgc.pg_class ivm_c WHERE ivm_c.oid = o
+    AND ivm_c.relnamespace IN (SELECT ivm_s.oid FROM main.schemas ivm_s WHERE ivm_s.name IN ('main', 'pg_catalog')));
 CREATE MACRO pg_type_is_visible(o) AS true;
 CREATE MACRO pg_function_is_visible(o) AS true;
 CREATE MACRO pg_collation_is_visible(o) AS true;
@@ -273,18 +293,18 @@ CREATE MACRO pg_encoding_to_char(e) AS 'UTF8';
 CREATE MACRO pg_client_encoding() AS 'UTF8';
 CREATE MACRO pg_relation_is_publishable(o) AS false;
 CREATE MACRO format_type(o, m) AS (SELECT CASE
-    WHEN t.oid = 1700 AND m > 0 THEN 'numeric(' || ((m - 4) >> 16) || ',' || ((m - 4) & 65535) || ')'
-    WHEN t.oid IN (1042, 1043) AND m > 0 THEN t.shown || '(' || (m - 4) || ')'
-    ELSE t.shown END FROM pg_types t WHERE t.oid = o);
+    WHEN ivm_t.oid = 1700 AND m > 0 THEN 'numeric(' || ((m - 4) >> 16) || ',' || ((m - 4) & 65535) || ')'
+    WHEN ivm_t.oid IN (1042, 1043) AND m > 0 THEN ivm_t.shown || '(' || (m - 4) || ')'
+    ELSE ivm_t.shown END FROM main.pg_types ivm_t WHERE ivm_t.oid = o);
 CREATE MACRO pg_get_expr(e, o) AS e,
     (e, o, p) AS e;
-CREATE MACRO pg_get_viewdef(o) AS (SELECT definition FROM relations WHERE oid = o),
-    (o, p) AS (SELECT definition FROM relations WHERE oid = o);
-CREATE MACRO pg_get_indexdef(o) AS (SELECT text FROM indexes WHERE oid = o),
-    (o, n, p) AS (SELECT CASE WHEN n = 0 THEN i.text ELSE (SELECT c.name FROM columns c
-        WHERE c.relation = i.relation AND c.number = i.numbers[n]) END FROM indexes i WHERE i.oid = o);
-CREATE MACRO pg_get_constraintdef(o) AS (SELECT text FROM constraints WHERE oid = o),
-    (o, p) AS (SELECT text FROM constraints WHERE oid = o);
+CREATE MACRO pg_get_viewdef(o) AS (SELECT definition FROM main.relations WHERE oid = o),
+    (o, p) AS (SELECT definition FROM main.relations WHERE oid = o);
+CREATE MACRO pg_get_indexdef(o) AS (SELECT text FROM main.indexes WHERE oid = o),
+    (o, n, p) AS (SELECT CASE WHEN n = 0 THEN ivm_i.text ELSE (SELECT ivm_c.name FROM main.columns ivm_c
+        WHERE ivm_c.relation = ivm_i.relation AND ivm_c.number = ivm_i.numbers[n]) END FROM main.indexes ivm_i WHERE ivm_i.oid = o);
+CREATE MACRO pg_get_constraintdef(o) AS (SELECT text FROM main.constraints WHERE oid = o),
+    (o, p) AS (SELECT text FROM main.constraints WHERE oid = o);
 CREATE MACRO pg_get_function_result(o) AS NULL::VARCHAR;
 CREATE MACRO pg_get_function_arguments(o) AS NULL::VARCHAR;
 CREATE MACRO pg_get_function_identity_arguments(o) AS NULL::VARCHAR;
@@ -320,10 +340,10 @@ CREATE MACRO txid_current() AS 1::BIGINT;
 CREATE MACRO inet_server_addr() AS NULL::VARCHAR;
 CREATE MACRO inet_server_port() AS NULL::INTEGER;
 CREATE MACRO inet_client_addr() AS NULL::VARCHAR;
-CREATE MACRO obj_description(o) AS (SELECT comment FROM relations WHERE oid = o),
-    (o, c) AS (SELECT comment FROM relations WHERE oid = o);
+CREATE MACRO obj_description(o) AS (SELECT comment FROM main.relations WHERE oid = o),
+    (o, c) AS (SELECT comment FROM main.relations WHERE oid = o);
 CREATE MACRO col_description(o, n) AS
-    (SELECT comment FROM columns WHERE relation = o AND number = n);
+    (SELECT comment FROM main.columns WHERE relation = o AND number = n);
 CREATE MACRO shobj_description(o, c) AS NULL::VARCHAR;
 CREATE MACRO has_table_privilege(o, p) AS true, (u, o, p) AS true;
 CREATE MACRO has_schema_privilege(o, p) AS true, (u, o, p) AS true;
@@ -342,16 +362,16 @@ CREATE MACRO current_schemas(b) AS CASE WHEN b THEN ['pg_catalog', 'main'] ELSE 
 CREATE MACRO current_user_name() AS getvariable('ivm_user');
 CREATE MACRO current_setting(n) AS getvariable('ivm_settings')[lower(n)],
     (n, m) AS getvariable('ivm_settings')[lower(n)];
-CREATE MACRO oid_of_relation(t) AS (SELECT c.oid FROM pgc.pg_class c JOIN schemas s
-    ON s.oid = c.relnamespace WHERE lower(c.relname) = lower(replace(split_part(t, '.', -1), '"', ''))
-    AND (CASE WHEN contains(t, '.') THEN lower(s.name) = lower(replace(split_part(t, '.', 1), '"', ''))
-    ELSE s.name = 'main' END) ORDER BY c.oid LIMIT 1);
-CREATE MACRO name_of_relation(o) AS coalesce((SELECT CASE WHEN s.name = 'main' THEN c.relname
-    ELSE s.name || '.' || c.relname END FROM pgc.pg_class c JOIN schemas s ON s.oid = c.relnamespace
-    WHERE c.oid = o), o::VARCHAR);
-CREATE MACRO oid_of_type(t) AS (SELECT oid FROM pg_types WHERE name = replace(t, 'pg_catalog.', '') OR shown = t
+CREATE MACRO oid_of_relation(t) AS (SELECT ivm_c.oid FROM pgc.pg_class ivm_c JOIN main.schemas ivm_s
+    ON ivm_s.oid = ivm_c.relnamespace WHERE lower(ivm_c.relname) = lower(replace(split_part(t, '.', -1), '"', ''))
+    AND (CASE WHEN contains(t, '.') THEN lower(ivm_s.name) = lower(replace(split_part(t, '.', 1), '"', ''))
+    ELSE ivm_s.name = 'main' END) ORDER BY ivm_c.oid LIMIT 1);
+CREATE MACRO name_of_relation(o) AS coalesce((SELECT CASE WHEN ivm_s.name = 'main' THEN ivm_c.relname
+    ELSE ivm_s.name || '.' || ivm_c.relname END FROM pgc.pg_class ivm_c JOIN main.schemas ivm_s ON ivm_s.oid = ivm_c.relnamespace
+    WHERE ivm_c.oid = o), o::VARCHAR);
+CREATE MACRO oid_of_type(t) AS (SELECT oid FROM main.pg_types WHERE name = replace(t, 'pg_catalog.', '') OR shown = t
     ORDER BY oid LIMIT 1);
-CREATE MACRO name_of_type(o) AS coalesce((SELECT shown FROM pg_types WHERE oid = o), o::VARCHAR);
+CREATE MACRO name_of_type(o) AS coalesce((SELECT shown FROM main.pg_types WHERE oid = o), o::VARCHAR);
 CREATE MACRO to_regclass(t) AS oid_of_relation(t);
 CREATE MACRO to_regtype(t) AS oid_of_type(t);
 """

@@ -68,6 +68,20 @@ def data_rows(table: pa.Table, wanted: Sequence[Wanted], zone: str) -> pa.Array:
     return pc.binary_join_element_wise(_fixed(head), *parts, pa.scalar(b"", _BYTES))
 
 
+def framed(tag: bytes, bodies: pa.Array) -> pa.Array:
+    """A message of each body."""
+    head = np.empty(len(bodies), np.dtype([("tag", "S1"), ("size", ">i4")]))
+    head["tag"], head["size"] = tag, np.asarray(pc.binary_length(bodies)) + 4
+    return pc.binary_join_element_wise(_fixed(head), bodies, pa.scalar(b"", _BYTES))
+
+
+def one_buffer(messages: pa.Array) -> bytes:
+    """The messages of an array, which follow each other in its buffer."""
+    _, offsets, data = messages.buffers()
+    ends = memoryview(offsets).cast("q")
+    return bytes(memoryview(data)[ends[messages.offset] : ends[messages.offset + len(messages)]])
+
+
 def value_bytes(table: pa.Table, wanted: Sequence[Wanted], zone: str) -> list[pa.Array]:
     """The columns as binary arrays of their values' bytes, with their NULLs."""
     return _bytes(table, wanted, zone)

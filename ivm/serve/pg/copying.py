@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.serve.pg.actions import CopyRows, actions_of
-from ivm.serve.pg.columns import Wanted, value_bytes
+from ivm.serve.pg import codec
+from ivm.serve.pg.columns import Wanted, framed, one_buffer, value_bytes
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal
@@ -130,7 +131,7 @@ class Options:
 def copy_out(
     action: CopyRows, statements: Statements
 ) -> tuple[int, Iterator[tuple[int, bytes]]]:
-    """The number of columns, and the rows in pieces with their counts."""
+    """The number of columns, and the rows' messages in pieces with their counts."""
     options = Options(action)
     relation = action.relation
     if relation.startswith("("):
@@ -146,7 +147,8 @@ def copy_out(
 
     def pieces() -> Iterator[tuple[int, bytes]]:
         if options.header:
-            yield 0, options.delimiter.join(result.columns).encode() + b"\n"
+            names = options.delimiter.join(result.columns).encode() + b"\n"
+            yield 0, codec.copy_data(names)
         while (table := result.batch(_BATCH)) is not None:
             yield len(table), _lines(value_bytes(table, wanted, zone), options)
 
@@ -154,15 +156,11 @@ def copy_out(
 
 
 def _lines(columns: list[pa.Array], options: Options) -> bytes:
-    """Rows as lines."""
+    """Rows as messages of one line each."""
     cells = [_cells(column.cast(pa.large_string()), options) for column in columns]
-    joined = pc.binary_join_element_wise(*cells, pa.scalar(options.delimiter, pa.large_string()))
-    lines = joined.cast(pa.large_binary())
-    whole = pc.binary_join(
-        pa.LargeListArray.from_arrays(pa.array([0, len(lines)], pa.int64()), lines),
-        pa.scalar(b"\n", pa.large_binary()),
-    )
-    return bytes(whole[0].as_py()) + b"\n"
+    delimiter = pa.scalar(options.delimiter, pa.large_string())
+    lines = pc.binary_join_element_wise(*cells, delimiter).cast(pa.large_binary())
+    return one_buffer(framed(b"d", pc.binary_join_element_wise(lines, b"\n", b"")))
 
 
 def _cells(column: pa.Array, options: Options) -> pa.Array:

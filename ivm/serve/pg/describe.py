@@ -22,6 +22,7 @@ from ivm.storage.warehouse.duck import rows
 Columns = list[tuple[str, str]]
 """Names and DuckDB's types."""
 
+_MARK = "_ivm_parameter_"
 READS = frozenset(("select", "with", "from", "values", "table"))
 """The kinds of queries that DuckDB describes."""
 _COMPARED = (exp.Binary, exp.In, exp.Between)
@@ -82,18 +83,29 @@ def _returned(session: Session, statement: st.Dml, oids: Sequence[int]) -> Colum
 
 def _inferred(session: Session, statement: st.Statement) -> dict[int, str]:
     """DuckDB's types of parameters by their numbers, where the statement tells them."""
+    text = filled(statement.text, marked)  # sqlglot reads `$1,$2` as a text in dollars
     try:
-        tree = sqlglot.parse_one(statement.text, read="duckdb")
+        tree = sqlglot.parse_one(text, read="duckdb")
     except sqlglot.errors.SqlglotError:
         return {}
     columns = _column_types(session, tree)
     found: dict[int, str] = {}
-    for node in tree.find_all(exp.Parameter):
-        if node.name.isdigit():
+    for node in tree.find_all(exp.Column):
+        if is_marked(node):
             type = _type_at(node, columns)
             if type is not None:
-                found.setdefault(int(node.name), type)
+                found.setdefault(int(node.name.removeprefix(_MARK)), type)
     return found
+
+
+def marked(name: str) -> str:
+    """A column's name that stands for a parameter."""
+    return f"{_MARK}{name}"
+
+
+def is_marked(node: exp.Column) -> bool:
+    """Returns whether a column stands for a parameter with a number."""
+    return node.name.startswith(_MARK) and node.name.removeprefix(_MARK).isdigit()
 
 
 def _column_types(session: Session, tree: exp.Expr) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from ivm.serve.pg.codec import data_row
-from ivm.serve.pg.columns import Wanted, data_rows
+from ivm.serve.pg.columns import Wanted, data_rows, one_buffer
 from ivm.serve.pg.values import Encoder, encoder
 from ivm.session.result import Result
 
@@ -63,7 +63,7 @@ class Rows:
         columns = self._columns
         count = len(columns) if most is None else min(most, len(columns))
         self._columns = columns[count:] if count < len(columns) else None
-        return _bytes_of(columns[:count]), count
+        return one_buffer(columns[:count]), count
 
     def _read(self) -> None:
         """Reads the next rows: the first few as Python values, if all of them can be encoded so."""
@@ -86,13 +86,6 @@ class Rows:
         self._ended = table is None
         if table is not None:
             self._columns = data_rows(table, self.wanted, self._zone)
-
-
-def _bytes_of(rows: pa.Array) -> bytes:
-    """The messages of an array, which follow each other in its buffer."""
-    _, offsets, data = rows.buffers()
-    ends = memoryview(offsets).cast("q")
-    return bytes(memoryview(data)[ends[rows.offset] : ends[rows.offset + len(rows)]])
 
 
 def _encoders(wanted: Sequence[Wanted]) -> list[Encoder] | None:
