@@ -72,6 +72,11 @@ class Connection:
         """Returns whether a transaction has begun, or waits to."""
         return self._waits or self._session.transaction is not None
 
+    @property
+    def has_begun(self) -> bool:
+        """Returns whether a statement that is no query has begun the transaction."""
+        return self._session.transaction is not None
+
     def commit(self) -> None:
         """Commits the transaction, if there is one.
 

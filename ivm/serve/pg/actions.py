@@ -91,7 +91,17 @@ class Nothing:
     tag: str
 
 
-Action: TypeAlias = Sql | CatalogQuery | Setting | Begin | CopyRows | Nothing
+@dataclass(frozen=True)
+class Savepoint:
+    """SAVEPOINT, RELEASE or ROLLBACK TO; `verb` is the first word."""
+
+    text: str
+    offset: int
+    verb: str
+    name: str
+
+
+Action: TypeAlias = Savepoint | Sql | CatalogQuery | Setting | Begin | CopyRows | Nothing
 
 _BEGIN = re.compile(
     r"(?:BEGIN(?:\s+(?:WORK|TRANSACTION))?|START\s+TRANSACTION)"
@@ -129,9 +139,12 @@ _OLD_OPTION = re.compile(
     r"(BINARY|CSV|HEADER)|(DELIMITER|NULL|QUOTE|ESCAPE|ENCODING)\s*(?:AS\s+)?(E?'(?:[^']|'')*')",
     re.IGNORECASE,
 )
+_SAVEPOINT = re.compile(
+    r"(?P<verb>SAVEPOINT|RELEASE(?:\s+SAVEPOINT)?|ROLLBACK(?:\s+(?:WORK|TRANSACTION))?\s+TO"
+    r'(?:\s+SAVEPOINT)?)\s+(?P<name>"[^"]+"|\w+)',
+    re.IGNORECASE,
+)
 _REFUSED = {
-    "SAVEPOINT": "a transaction has no savepoints here: end it, and begin another",
-    "RELEASE": "a transaction has no savepoints here",
     "LISTEN": "there is no LISTEN: follow a view by a changefeed",
     "NOTIFY": "there is no NOTIFY: follow a view by a changefeed",
     "DECLARE": "there are no cursors in SQL: the protocol's portals read a result in parts",
@@ -254,6 +267,13 @@ def _show(text: str, offset: int) -> Action | None:
     return Setting(text, offset, "SHOW", name) if name in _OWN_SETTINGS else None
 
 
+def _savepoint(text: str, offset: int) -> Action | None:
+    found = _SAVEPOINT.fullmatch(text)
+    if found is None:
+        return None
+    return Savepoint(text, offset, found["verb"].split()[0].upper(), found["name"].strip('"'))
+
+
 def _nothing(text: str, offset: int) -> Action | None:
     found = _NOTHING.fullmatch(text)
     return None if found is None else Nothing(text, offset, " ".join(found["tag"].upper().split()))
@@ -308,4 +328,7 @@ _OWN = {
     "CLOSE": _nothing,
     "DEALLOCATE": _nothing,
     "COPY": _copy,
+    "SAVEPOINT": _savepoint,
+    "RELEASE": _savepoint,
+    "ROLLBACK": _savepoint,
 }

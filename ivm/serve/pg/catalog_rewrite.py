@@ -28,7 +28,11 @@ _COLLATE = re.compile(r'(?i)\s+COLLATE\s+(?:pg_catalog\s*\.\s*)?"?(?:default|C)"
 _CATALOG = re.compile(r"(?i)\bpg_catalog\s*\.\s*(?=\w+\s*\()")
 _TYPE = re.compile(r'(?i)(::\s*|\bAS\s+)(?:pg_catalog\s*\.\s*)"?(\w+)"?')
 _CHAR = re.compile(r'(?i)::\s*"char"')
+_CALLED = {"json_build_object": "json_object", "jsonb_build_object": "json_object"}
+_VECTORS = frozenset(("indkey", "indcollation", "indclass", "indoption"))
 _SPECIAL = frozenset(("current_user", "session_user", "current_role", "user", "current_catalog"))
+_OID = re.compile(r"(?i)(::\s*)(?:oid|xid|cid)\b")
+_ARRAY = re.compile(r"\{([\d, ]*)\}")
 _PARAMETER = re.compile(rf"\b{marked('')}(\d+)\b")
 
 
@@ -52,6 +56,7 @@ def rewritten(text: str) -> Rewritten:
     plain = _CATALOG.sub("", plain)
     plain = _TYPE.sub(r"\1\2", plain)
     plain = _CHAR.sub("::text", plain)
+    plain = _OID.sub(r"\1bigint", plain)
     plain = filled(plain, marked)
     try:
         tree = sqlglot.parse_one(plain, read="postgres")
@@ -77,13 +82,18 @@ def _name_columns(tree: exp.Expr) -> None:
     select = tree.find(exp.Select)
     if select is None or not isinstance(tree, exp.Select | exp.SetOperation):
         return
-    named = [
-        each
-        if isinstance(each, exp.Alias | exp.Column | exp.Star) and _is_real(each)
-        else exp.alias_(each, _name_of(each), quoted=True)
-        for each in select.expressions
-    ]
-    select.set("expressions", named)
+    select.set("expressions", [_shown(each) for each in select.expressions])
+
+
+def _shown(node: exp.Expr) -> exp.Expr:
+    """A column of the result under the name that PostgreSQL gives it."""
+    inner = node.this if isinstance(node, exp.Alias) else node
+    if isinstance(inner, exp.Column) and inner.name.lower() in _VECTORS:
+        joined = exp.func("array_to_string", inner.copy(), exp.Literal.string(" "))
+        return exp.alias_(joined, node.alias_or_name, quoted=True)
+    if isinstance(node, exp.Alias | exp.Column | exp.Star) and _is_real(node):
+        return node
+    return exp.alias_(node.copy(), _name_of(node), quoted=True)
 
 
 def _is_real(node: exp.Expr) -> bool:
@@ -103,7 +113,7 @@ def _name_of(node: exp.Expr) -> str:
     if isinstance(node, exp.Case):
         return "case"
     if isinstance(node, exp.Func) and not isinstance(node, exp.Binary):
-        return node.sql_name().lower()
+        return node.sql_name().lower().replace("current_version", "version")
     return "?column?"
 
 
@@ -148,6 +158,10 @@ def _set(table: exp.Table, schema: str, name: str) -> None:
 def _mended(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Cast):
         return _cast(node)
+    if isinstance(node, exp.Literal) and node.is_string and _ARRAY.fullmatch(node.name):
+        return exp.Literal.string(_ARRAY.sub(r"[\1]", node.name))
+    if isinstance(node, exp.Anonymous) and node.name.lower() in _CALLED:
+        return exp.Anonymous(this=_CALLED[node.name.lower()], expressions=node.expressions[:])
     if isinstance(node, exp.CurrentUser | exp.SessionUser):
         return exp.func("current_user_name")
     if isinstance(node, exp.CurrentSchema):
@@ -166,7 +180,7 @@ def _cast(node: exp.Cast) -> exp.Expr:
     kind = node.to
     name = (kind.args.get("kind") or kind.sql("postgres")).lower() if kind else ""
     name = str(name).split(".")[-1].strip('"')
-    value = node.this
+    value = node.this.copy()
     if name in ("regclass", "regtype"):
         what = "relation" if name == "regclass" else "type"
         is_name = isinstance(value, exp.Literal) and value.is_string

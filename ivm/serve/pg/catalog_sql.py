@@ -208,16 +208,22 @@ _LISTS = frozenset(
         *("setconfig", "extconfig", "prattrs", "srvoptions", "ftoptions", "fdwoptions", "umoptions"),
     )
 )
+_TEXT_LISTS = frozenset(("stxkind", "evttags", "setconfig", "proargnames", "proargmodes"))
 _TEXTS = ("name", "kind", "label", "type", "cmd", "qual", "src", "acl", "description", "enabled")
 
 
 def empty(columns: str) -> str:
     """A query without rows that has these columns."""
-    told = [
-        f"NULL::{'BIGINT[]' if n in _LISTS else 'VARCHAR' if n.endswith(_TEXTS) else 'BIGINT'} AS {n}"
-        for n in columns.split()
-    ]
+    told = [f"NULL::{_type(name)} AS {name}" for name in columns.split()]
     return f"SELECT {', '.join(told)} WHERE false"
+
+
+def _type(name: str) -> str:
+    if name in _TEXT_LISTS:
+        return "VARCHAR[]"
+    if name in _LISTS:
+        return "BIGINT[]"
+    return "VARCHAR" if name.endswith(_TEXTS) else "BIGINT"
 
 
 _INFORMATION_TYPE = """
@@ -354,6 +360,8 @@ CREATE MACRO has_sequence_privilege(o, p) AS true, (u, o, p) AS true;
 CREATE MACRO has_function_privilege(o, p) AS true, (u, o, p) AS true;
 CREATE MACRO pg_has_role(r, p) AS true, (u, r, p) AS true;
 CREATE MACRO array_to_string(l, d) AS list_aggregate(list_transform(l, lambda e: e::VARCHAR), 'string_agg', d);
+CREATE MACRO array_upper(l, d) AS CASE WHEN len(l) > 0 THEN len(l) END;
+CREATE MACRO array_lower(l, d) AS CASE WHEN len(l) > 0 THEN 1 END;
 CREATE MACRO quote_ident(t) AS CASE WHEN regexp_full_match(t, '[a-z_][a-z0-9_$]*') THEN t
     ELSE '"' || replace(t, '"', '""') || '"' END;
 CREATE MACRO current_database() AS getvariable('ivm_database');

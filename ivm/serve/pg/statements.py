@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ivm.dispatch import run_statement
 from ivm.serve.access import Gate
-from ivm.serve.pg.actions import Action, Begin, CatalogQuery, Nothing, Setting, Sql
+from ivm.serve.pg.actions import Action, Begin, CatalogQuery, Nothing, Savepoint, Setting, Sql
 from ivm.serve.pg.catalog import Catalog, Teller, catalog_parameters
 from ivm.serve.pg.describe import READS, Columns, parameter_types, result_columns
 from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
@@ -25,7 +25,7 @@ from ivm.serve.served_session import ServedSession
 from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import UnavailableError
+from ivm.storage.errors import UnavailableError, UnsupportedError
 from ivm.storage.identifiers import literal
 
 T = TypeVar("T")
@@ -77,6 +77,7 @@ class Statements:
         self._notice = notice
         self._report = report
         self._failed = self._read_only = False
+        self._savepoints: list[str] = []
         self._limit = served.seconds
         self.implicit = False
 
@@ -120,6 +121,8 @@ class Statements:
                 return self._control(statement)
             self._demand_sound()
             return self._sql(statement, params)
+        if isinstance(action, Savepoint):
+            return self._savepoint(action)
         self._demand_sound()
         match action:
             case Begin():
@@ -233,8 +236,32 @@ class Statements:
         self._end(commits=commits)
         return _done("COMMIT" if commits else "ROLLBACK")
 
+    def _savepoint(self, action: Savepoint) -> Outcome:
+        """Savepoints of a transaction that has changed nothing: there is nothing to be undone."""
+        if action.verb == "SAVEPOINT":
+            self._demand_sound()
+            if not self._served.connection.in_transaction:
+                raise PgError("25P01", "SAVEPOINT can only be used in a transaction: BEGIN first")
+            self._savepoints.append(action.name)
+            return _done("SAVEPOINT")
+        if action.name not in self._savepoints:
+            raise PgError("3B001", f"there is no savepoint {action.name!r}")
+        at = len(self._savepoints) - 1 - self._savepoints[::-1].index(action.name)
+        if action.verb == "RELEASE":
+            self._demand_sound()
+            del self._savepoints[at:]
+            return _done("RELEASE")
+        if self._served.connection.has_begun:
+            raise UnsupportedError(
+                "a transaction that has changed something is undone as a whole: ROLLBACK it"
+            )
+        del self._savepoints[at + 1 :]
+        self._failed = False
+        return _done("ROLLBACK")
+
     def _end(self, *, commits: bool) -> None:
         self._failed = self._read_only = False
+        self._savepoints.clear()
         connection = self._served.connection
         if commits:
             self._served.around(connection.commit)
