@@ -19,9 +19,7 @@ from ivm.serve.settings import read_settings
 from ivm.serve.statement_log import StatementLog
 from ivm.storage.errors import InputError
 
-_NOWHERE = (
-    "say where to listen: ivm serve FILE --pg 127.0.0.1:5432, or pg in [server] of ivm.toml"
-)
+_NOWHERE = "say where to listen: ivm serve FILE --pg 127.0.0.1:5432, or pg in [server] of ivm.toml"
 
 
 def serve(database: Database, path: str, given: Mapping[str, Any]) -> int:

@@ -120,7 +120,7 @@ _SET_MODES = re.compile(
 )
 _RESET = re.compile(r'RESET\s+(?:(?P<zone>TIME\s+ZONE)|(?P<name>"?[\w.]+"?))\s*', re.IGNORECASE)
 _SHOW = re.compile(
-    r'SHOW\s+(?:(?P<zone>TIME\s+ZONE)|(?P<level>TRANSACTION\s+ISOLATION\s+LEVEL)|'
+    r"SHOW\s+(?:(?P<zone>TIME\s+ZONE)|(?P<level>TRANSACTION\s+ISOLATION\s+LEVEL)|"
     r'(?P<name>"?[\w.]+"?))\s*',
     re.IGNORECASE,
 )
@@ -134,7 +134,9 @@ _COPY = re.compile(
     r"(?:(?P<comes>FROM\s+STDIN)|TO\s+STDOUT)\s*(?:WITH\s*)?(?P<options>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-_OPTION = re.compile(r"(\w+)(?:\s+(?:AS\s+)?(E?'(?:[^']|'')*'|\([^()]*\)|\w+))?\s*(?:,|$)", re.DOTALL)
+_OPTION = re.compile(
+    r"(\w+)(?:\s+(?:AS\s+)?(E?'(?:[^']|'')*'|\([^()]*\)|\w+))?\s*(?:,|$)", re.DOTALL
+)
 _OLD_OPTION = re.compile(
     r"(BINARY|CSV|HEADER)|(DELIMITER|NULL|QUOTE|ESCAPE|ENCODING)\s*(?:AS\s+)?(E?'(?:[^']|'')*')",
     re.IGNORECASE,
@@ -154,17 +156,40 @@ _REFUSED = {
 }
 _OWN_SETTINGS = frozenset(
     (
-        *("application_name", "bytea_output", "client_encoding", "client_min_messages", "datestyle"),
+        *(
+            "application_name",
+            "bytea_output",
+            "client_encoding",
+            "client_min_messages",
+            "datestyle",
+        ),
         *("default_transaction_isolation", "default_transaction_read_only", "extra_float_digits"),
         *("idle_in_transaction_session_timeout", "intervalstyle", "is_superuser", "jit"),
         *("lc_collate", "lc_ctype", "lc_messages", "lc_monetary", "lc_numeric", "lc_time"),
-        *("lock_timeout", "max_identifier_length", "row_security", "search_path", "server_encoding"),
+        *(
+            "lock_timeout",
+            "max_identifier_length",
+            "row_security",
+            "search_path",
+            "server_encoding",
+        ),
         *("server_version", "server_version_num", "session_authorization", "ssl"),
         *("standard_conforming_strings", "statement_timeout", "synchronous_commit", "timezone"),
         *("transaction_isolation", "transaction_read_only", "xmloption", "backslash_quote"),
-        *("integer_datetimes", "default_table_access_method", "default_tablespace", "escape_string_warning"),
+        *(
+            "integer_datetimes",
+            "default_table_access_method",
+            "default_tablespace",
+            "escape_string_warning",
+        ),
         *("geqo", "enable_seqscan", "check_function_bodies", "default_toast_compression"),
-        *("synchronize_seqscans", "quote_all_identifiers", "plan_cache_mode", "role", "max_index_keys"),
+        *(
+            "synchronize_seqscans",
+            "quote_all_identifiers",
+            "plan_cache_mode",
+            "role",
+            "max_index_keys",
+        ),
         *("default_transaction_deferrable", "tcp_keepalives_idle"),
     )
 )

@@ -124,9 +124,7 @@ class Backend:
         self._skipping = False
         self._copy: CopyIn | None = None
         self._copy_by_query = False
-        self._statements = Statements(
-            served, gate, catalog, settings, self._notice, self._report
-        )
+        self._statements = Statements(served, gate, catalog, settings, self._notice, self._report)
         self._sql = ""
         self._late: Portal | None = None  # is described as it is executed
 
@@ -242,7 +240,9 @@ class Backend:
         name, text, oids = reader.text(), reader.text(), reader.ints()
         self._sql = text
         if name and name in self._prepared:
-            raise PgError("42P05", f"there is a prepared statement {name!r} already: close it first")
+            raise PgError(
+                "42P05", f"there is a prepared statement {name!r} already: close it first"
+            )
         actions = actions_of(text)
         if len(actions) > 1:
             raise PgError(SYNTAX, "a prepared statement is one statement, not several")
@@ -396,9 +396,7 @@ class Backend:
                 self._out += codec.PORTAL_SUSPENDED
                 return
         self._out += codec.command_complete(portal.outcome.tag(portal.sent))
-        self._log.statement(
-            self._served, portal.prepared.text, time.perf_counter() - portal.began
-        )
+        self._log.statement(self._served, portal.prepared.text, time.perf_counter() - portal.began)
         portal.sent = 0
 
     def _read(self, rows: Rows, most: int | None) -> Iterator[tuple[int, bytes]]:

@@ -83,7 +83,7 @@ class Catalog:
                 cursor.execute(sql, list(params))
             else:
                 cursor.execute(sql)
-            found = [str(column[1]) for column in cursor.description or ()]
+            found = [str(c[1]).replace("UINTEGER", "OID") for c in cursor.description or ()]
             return Result.of_table(cursor.to_arrow_table(), found)
         except duckdb.Error as error:
             raise translated(error) from error

@@ -22,7 +22,12 @@ _RELATIONS = RELATIONS.keys() | EMPTY.keys()
 _MACROS = frozenset(re.findall(r"CREATE MACRO (\w+)\(", MACROS))
 _TEXTS = frozenset(("text", "name", "varchar", "regproc", "regprocedure", "regoper", "aclitem"))
 _NUMBERS = frozenset(("oid", "xid", "regrole", "regnamespace", "cid"))
-_TYPES = {"int2vector": "INTEGER[]", "oidvector": "BIGINT[]", "char": "VARCHAR", "bpchar": "VARCHAR"}
+_TYPES = {
+    "int2vector": "INTEGER[]",
+    "oidvector": "BIGINT[]",
+    "char": "VARCHAR",
+    "bpchar": "VARCHAR",
+}
 _WORDS = re.compile(r"(?i)\bOPERATOR\s*\(\s*pg_catalog\s*\.\s*([^\s)]+)\s*\)")
 _COLLATE = re.compile(r'(?i)\s+COLLATE\s+(?:pg_catalog\s*\.\s*)?"?(?:default|C)"?')
 _CATALOG = re.compile(r"(?i)\bpg_catalog\s*\.\s*(?=\w+\s*\()")

@@ -14,7 +14,9 @@ RELATIONS = {
             oid AS relfilenode, 0 AS reltablespace, 0 AS relpages, rows AS reltuples,
             0 AS relallvisible, 0 AS reltoastrelid, has_index AS relhasindex, false AS relisshared,
             'p' AS relpersistence, kind AS relkind, columns AS relnatts, checks AS relchecks,
-            false AS relhasrules, false AS relhastriggers, false AS relhassubclass,
+            false AS relhasrules,
+            oid IN (SELECT unnest([relation, other]) FROM main.constraints WHERE kind = 'f')
+            AS relhastriggers, false AS relhassubclass,
             false AS relrowsecurity, false AS relforcerowsecurity, true AS relispopulated,
             'd' AS relreplident, false AS relispartition, 0 AS relrewrite, 0 AS relfrozenxid,
             0 AS relminmxid, NULL::VARCHAR[] AS relacl, NULL::VARCHAR[] AS reloptions,
@@ -204,8 +206,24 @@ EMPTY = {
 
 _LISTS = frozenset(
     (
-        *("evttags", "proallargtypes", "proargmodes", "proargnames", "proargtypes", "polroles", "stxkeys"),
-        *("setconfig", "extconfig", "prattrs", "srvoptions", "ftoptions", "fdwoptions", "umoptions"),
+        *(
+            "evttags",
+            "proallargtypes",
+            "proargmodes",
+            "proargnames",
+            "proargtypes",
+            "polroles",
+            "stxkeys",
+        ),
+        *(
+            "setconfig",
+            "extconfig",
+            "prattrs",
+            "srvoptions",
+            "ftoptions",
+            "fdwoptions",
+            "umoptions",
+        ),
     )
 )
 _TEXT_LISTS = frozenset(("stxkind", "evttags", "setconfig", "proargnames", "proargmodes"))
@@ -370,10 +388,14 @@ CREATE MACRO current_schemas(b) AS CASE WHEN b THEN ['pg_catalog', 'main'] ELSE 
 CREATE MACRO current_user_name() AS getvariable('ivm_user');
 CREATE MACRO current_setting(n) AS getvariable('ivm_settings')[lower(n)],
     (n, m) AS getvariable('ivm_settings')[lower(n)];
-CREATE MACRO oid_of_relation(t) AS (SELECT ivm_c.oid FROM pgc.pg_class ivm_c JOIN main.schemas ivm_s
+CREATE MACRO pg_partition_ancestors(o) AS NULL::UINTEGER;
+CREATE MACRO oid_of_relation(t) AS coalesce(TRY_CAST(t AS UINTEGER),
+    MAP {'pg_class': 1259, 'pg_namespace': 2615, 'pg_type': 1247, 'pg_constraint': 2606, 'pg_proc': 1255,
+    'pg_attribute': 1249, 'pg_database': 1262, 'pg_authid': 1260, 'pg_index': 2610}[split_part(t, '.', -1)],
+    (SELECT ivm_c.oid FROM pgc.pg_class ivm_c JOIN main.schemas ivm_s
     ON ivm_s.oid = ivm_c.relnamespace WHERE lower(ivm_c.relname) = lower(replace(split_part(t, '.', -1), '"', ''))
     AND (CASE WHEN contains(t, '.') THEN lower(ivm_s.name) = lower(replace(split_part(t, '.', 1), '"', ''))
-    ELSE ivm_s.name = 'main' END) ORDER BY ivm_c.oid LIMIT 1);
+    ELSE ivm_s.name = 'main' END) ORDER BY ivm_c.oid LIMIT 1));
 CREATE MACRO name_of_relation(o) AS coalesce((SELECT CASE WHEN ivm_s.name = 'main' THEN ivm_c.relname
     ELSE ivm_s.name || '.' || ivm_c.relname END FROM pgc.pg_class ivm_c JOIN main.schemas ivm_s ON ivm_s.oid = ivm_c.relnamespace
     WHERE ivm_c.oid = o), o::VARCHAR);

@@ -190,7 +190,9 @@ class PgConnection(asyncio.Protocol):
         try:
             self._number = listener.pool.reserve()
             if listener.demands_tls and not self._is_encrypted and not is_loopback(self._host):
-                raise PgError(NO_LOGIN, "connections from elsewhere are encrypted: use sslmode=require")
+                raise PgError(
+                    NO_LOGIN, "connections from elsewhere are encrypted: use sslmode=require"
+                )
         except (IvmError, PgError) as error:
             self.refuse(error)
             return
