@@ -187,7 +187,7 @@ class Backend:
                 self._describe(reader, frames[at + 1] if at + 1 < len(frames) else None)
             case "E":
                 more = any(f.tag in "BEPQ" for f in _up_to_sync(frames, at + 1))
-                self._execute(reader.text(), reader.int(), alone=not more)
+                self._execute(reader.text(), reader.long(), alone=not more)
             case "C":
                 self._close(reader.byte(), reader.text())
             case "S":
@@ -385,8 +385,8 @@ class Backend:
                 if limit and size > limit:
                     raise PgError(
                         TOO_LARGE,
-                        f"the result has more than {limit / _MEGABYTE:g} MB: ask for less, or raise "
-                        "result_megabytes in [server] of ivm.toml",
+                        f"the result has more than {limit / _MEGABYTE:g} MB: ask for less, or "
+                        "raise result_megabytes in [server] of ivm.toml",
                     )
                 self._out += data
                 if len(self._out) > _PIECE:

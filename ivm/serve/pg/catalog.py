@@ -21,10 +21,10 @@ from ivm.serve.pg.catalog_rewrite import rewritten
 from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS, empty
 from ivm.serve.pg.session_settings import VERSION, SessionSettings
 from ivm.session.result import Result
+from ivm.sql.statements.placeholders import placeholders
 from ivm.storage.identifiers import literal
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
-from ivm.sql.statements.placeholders import placeholders
 
 _CASTS = re.compile(r"\$(\d+)\s*::\s*(?:pg_catalog\s*\.\s*)?(\w+(?:\[\])?)")
 _CAST_OIDS = {

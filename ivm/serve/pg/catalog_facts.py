@@ -1,7 +1,8 @@
 """The tables of PostgreSQL's catalog, made of what DuckDB and the engine tell of the database.
 
-Law: an OID is a UINTEGER, and nothing else is. `_ivm`, temporary things and what a transaction has not committed yet are not in it. Materialized views
-are relations of kind "m". Numbers are DuckDB's own; those of constraints are above them.
+Law: an OID is a UINTEGER, and nothing else is. They are DuckDB's own numbers; those of constraints
+are above them. `_ivm`, temporary things and what no transaction has committed yet are not in the
+catalog; materialized views are relations of kind "m".
 """
 
 from __future__ import annotations
@@ -254,6 +255,6 @@ def _types() -> pa.Table:
 def _table(
     form: dict[str, pa.DataType], found: Iterator[Sequence[Any]] | Sequence[Sequence[Any]]
 ) -> pa.Table:
-    lists = list(zip(*found, strict=True)) or [[] for _ in form]
-    arrays = [pa.array(list(cells), type) for cells, type in zip(lists, form.values(), strict=True)]
+    lists = [list(cells) for cells in zip(*found, strict=True)] or [[] for _ in form]
+    arrays = [pa.array(cells, type) for cells, type in zip(lists, form.values(), strict=True)]
     return pa.Table.from_arrays(arrays, list(form))

@@ -1,7 +1,8 @@
 """Queries about PostgreSQL's catalog as DuckDB runs them over the relations and macros of ours.
 
-Law: a relation of `pg_catalog` or `information_schema` becomes the one of `pgc` or `pgi`, a function
-the macro of its name, and a cast to a type of names (regclass, regtype, …) the look-up that it is.
+Law: a relation of `pg_catalog` becomes the one of `pgc`, and one of `information_schema` that of
+`pgi`; a function the macro of its name, and a cast to a type of names (regclass, regtype) the
+look-up that it is.
 """
 
 from __future__ import annotations
@@ -146,8 +147,8 @@ def _place(table: exp.Table, named: set[str]) -> None:
         raise UnsupportedError(f"there is no {schema}.{name} here")
     elif name not in named:
         raise UnsupportedError(
-            f"a query reads the catalog or the tables, not both: {table.sql('postgres')} is none of "
-            "pg_catalog"
+            f"a query reads the catalog or the tables, not both: {table.sql('postgres')} is "
+            "none of pg_catalog"
         )
 
 

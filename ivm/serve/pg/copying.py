@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.serve.pg.actions import CopyRows, actions_of
 from ivm.serve.pg import codec
+from ivm.serve.pg.actions import CopyRows, actions_of
 from ivm.serve.pg.columns import Wanted, framed, one_buffer, value_bytes
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, UnsupportedError
