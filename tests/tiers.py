@@ -80,11 +80,9 @@ WHOLE = frozenset(
         "test_random_queries",
         "test_clock_random",
         "test_random_reads",
+        "test_drivers",
+        "test_psql",
         "test_serve_command",
-        "test_drivers::test_a_copy_that_fails_changes_nothing",
-        "test_drivers::test_many_rows_and_large_values",
-        "test_drivers::test_sqlalchemy_reflects_what_there_is",
-        "test_drivers::test_sqlalchemy_writes_and_reads",
         "test_random_streams",
         "test_recovery::test_a_lost_side_folder_is_noticed",
         "test_recovery::test_views_ahead_of_the_tables_survive_a_crash_around_a_checkpoint",
@@ -130,8 +128,6 @@ WHOLE = frozenset(
 """Modules and tests of the full tier alone."""
 
 SAMPLED = {
-    "test_psql::test_what_psql_shows_of_the_catalog": 2,
-    "test_drivers::test_errors_have_their_codes": 4,
     "test_bind::test_rendered_plan_is_the_query": 8,
     "test_broken_views::test_reading_a_broken_view": 2,
     "test_broken_views::test_the_mark_survives": 2,
@@ -249,6 +245,9 @@ SAMPLED = {
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
 
 SMOKE = {
+    "test_drivers": 6,
+    "test_psql": 4,
+    "test_serve_command": 6,
     "test_attached": 1,
     "test_benchmarks": 8,
     "test_broken_cases": 12,
