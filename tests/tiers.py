@@ -81,6 +81,7 @@ WHOLE = frozenset(
         "test_clock_random",
         "test_random_reads",
         "test_drivers",
+        "test_pgjdbc",
         "test_psql",
         "test_serve_command",
         "test_random_streams",
@@ -246,6 +247,7 @@ SAMPLED = {
 
 SMOKE = {
     "test_drivers": 6,
+    "test_pgjdbc": 1,
     "test_psql": 4,
     "test_serve_command": 6,
     "test_attached": 1,
