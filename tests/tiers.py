@@ -80,6 +80,10 @@ WHOLE = frozenset(
         "test_random_queries",
         "test_clock_random",
         "test_random_reads",
+        "test_drivers",
+        "test_pgjdbc",
+        "test_psql",
+        "test_serve_command",
         "test_random_streams",
         "test_recovery::test_a_lost_side_folder_is_noticed",
         "test_recovery::test_views_ahead_of_the_tables_survive_a_crash_around_a_checkpoint",
@@ -259,6 +263,10 @@ SAMPLED = {
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
 
 SMOKE = {
+    "test_drivers": 6,
+    "test_pgjdbc": 1,
+    "test_psql": 4,
+    "test_serve_command": 6,
     "test_attached": 1,
     "test_benchmarks": 8,
     "test_broken_cases": 12,
