@@ -27,7 +27,7 @@ ROOMS = {
     ),
     "spark_backfill": ("",),
     "ivm": (
-        *("catalog", "ingest", "capture", "engine", "backfill", "reads", "session"),
+        *("catalog", "ingest", "capture", "engine", "backfill", "reads", "session", "access"),
         *(
             "cdc/formats",
             "cdc/sources",
