@@ -36,7 +36,8 @@ ROOMS = {
             "cdc/sources/postgres",
         ),
         "cdc/sources/debezium",
-        *("cdc", "cdc/pipeline", "cdc/sinks", "", "shell", "notebook"),
+        *("cdc", "cdc/pipeline", "cdc/sinks", "", "serve", "serve/pg"),
+        *("shell", "notebook"),
     ),
 }
 ROOT = Path(ivm.__file__).parent

@@ -1,0 +1,98 @@
+"""Who gets in: the interface by which a listener asks, and the gate for trusted neighbours.
+
+Law: nobody gets in without a user, unless the settings trust this machine's own programs.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Protocol
+
+from ivm.session.session import Session
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import UnavailableError
+
+ROLES = ("read", "write", "admin")
+
+
+class AccessError(UnavailableError):
+    """A login or a statement that is not allowed."""
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody who is logged in.
+
+    Attributes:
+        name: of the user.
+        role: one of `ROLES`: "read" reads tables and views, "write" changes rows too, and "admin"
+            does everything.
+        schema: to which a role is limited; None for all.
+    """
+
+    name: str
+    role: str
+    schema: str | None = None
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """What is stored of a password, for SCRAM-SHA-256.
+
+    Attributes:
+        salt: random bytes.
+        iterations: how often the password was hashed.
+        stored_key: verifies the client.
+        server_key: proves to the client that the server knows the verifier.
+    """
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+
+class Gate(Protocol):
+    """The users of one database; any thread calls it."""
+
+    def verifier(self, name: str) -> Verifier | None:
+        """The verifier of a user's password; None if there is no such user."""
+
+    def user(self, name: str) -> User | None:
+        """A user; None if there is none of this name."""
+
+    def demand(self, user: User, statement: st.Statement, session: Session) -> None:
+        """Refuses a statement that a user may not run.
+
+        Raises:
+            AccessError: what is missing, and who can give it.
+        """
+
+
+class NoUsers:
+    """The gate of a database that has no users."""
+
+    def verifier(self, name: str) -> Verifier | None:
+        """See `Gate`."""
+        return None
+
+    def user(self, name: str) -> User | None:
+        """See `Gate`."""
+        return None
+
+    def demand(self, user: User, statement: st.Statement, session: Session) -> None:
+        """See `Gate`: who is trusted is an admin."""
+
+
+def trusted(name: str) -> User:
+    """The user for a program of this machine that the settings trust."""
+    return User(name or "ivm", "admin")
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether an address is this machine's own."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
