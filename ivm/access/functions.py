@@ -1,4 +1,4 @@
-"""The functions that every role may call: they compute with their arguments and read rows of tables.
+"""The functions that every role may call: they compute with arguments, and read rows of tables.
 
 Law: a function is on the list or is refused; the list is of an empty DuckDB, so no extension and no
 Python function is on it. A scalar function that DuckDB calls consistent computes with its arguments

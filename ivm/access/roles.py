@@ -40,9 +40,7 @@ class Grant:
             AccessError: the role only reads.
         """
         if not self.writes:
-            raise AccessError(
-                "the role read changes nothing: an admin can ALTER USER … ROLE write"
-            )
+            raise AccessError("the role read changes nothing: an admin can ALTER USER … ROLE write")
 
     def demand_relation(self, name: str) -> None:
         """Refuses a relation that is not the role's.

@@ -7,7 +7,7 @@ their statement. A password is stored as its verifier and a token as its hash, n
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -79,7 +79,9 @@ def stored_users(cursor: Cursor) -> list[StoredUser]:
     if not _exist(cursor):
         return []
     found = rows(cursor, "SELECT name, role, schema, verifier FROM _ivm.users ORDER BY name")
-    return [StoredUser(*row[:3], read(row[3])) for row in found]
+    return [
+        StoredUser(name, role, schema, read(verifier)) for name, role, schema, verifier in found
+    ]
 
 
 def stored_tokens(cursor: Cursor) -> list[StoredToken]:
@@ -90,7 +92,7 @@ def stored_tokens(cursor: Cursor) -> list[StoredToken]:
         cursor,
         "SELECT name, owner, hash, system.main.epoch_us(expires) FROM _ivm.tokens ORDER BY name",
     )
-    return [StoredToken(*row[:3], _moment(row[3])) for row in found]
+    return [StoredToken(name, owner, hash, _moment(end)) for name, owner, hash, end in found]
 
 
 def _moment(micros: int | None) -> datetime | None:
@@ -172,7 +174,7 @@ def change_token(session: Session, statement: st.ChangeToken, params: Params) ->
 
 
 def _is_needed(
-    kind: str, statement: st.ChangeUser | st.ChangeToken, exists: bool, known: Sequence[str] | Any
+    kind: str, statement: st.ChangeUser | st.ChangeToken, exists: bool, known: Collection[str]
 ) -> bool:
     """Returns whether there is something to do; an error if it cannot be done."""
     creates = statement.action == "create"

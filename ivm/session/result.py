@@ -134,6 +134,30 @@ class Result:
             self._table = None if table is None else table.slice(table.num_rows)
             return pa.table({}) if table is None else plain(table)
 
+    def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """The remaining rows in lossless Arrow types, at most so many at a time.
+
+        They are read as they are asked for; the session runs no other statement meanwhile.
+        """
+        reader = self._reader(rows)
+        while True:
+            with self._reading():
+                batch = next(reader, None)
+                if batch is None:
+                    self._end()
+                    return
+            yield batch
+
+    def _reader(self, rows: int) -> Iterator[pa.RecordBatch]:
+        with self._reading():
+            if self._cursor is None:
+                table = self._held()
+                self._table = None if table is None else table.slice(table.num_rows)
+                return iter([] if table is None else table.to_batches(max_chunksize=rows))
+            with warnings.catch_warnings():  # as in `_hold`
+                warnings.simplefilter("ignore", UserWarning)
+                return iter(self._cursor.to_arrow_reader(rows))
+
     def df(self) -> pd.DataFrame:
         """The remaining rows as a pandas frame."""
         with Translating():

@@ -5,6 +5,8 @@ Law: no error has a password in it: texts in quotes are not shown.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ivm.sql.statements.durations import duration
 from ivm.sql.statements.nodes import ChangeToken, ChangeUser, ShowUsers
 from ivm.sql.statements.tokens import Reader, SourceText, tokens
@@ -43,9 +45,7 @@ def _optional(reader: Reader, action: str) -> bool:
     return reader.accept("IF", "EXISTS")
 
 
-def _user(
-    source: SourceText, reader: Reader, action: str, name: str, optional: bool
-) -> ChangeUser:
+def _user(source: SourceText, reader: Reader, action: str, name: str, optional: bool) -> ChangeUser:
     password = role = schema = None
     everywhere = False
     while action != "drop" and not reader.done:
@@ -64,7 +64,7 @@ def _user(
         raise _error(reader, "a user needs PASSWORD '…' and ROLE read, write or admin")
     if schema is not None and role == "admin":
         raise _error(reader, "an admin is not limited to a schema: leave out IN SCHEMA")
-    if action == "alter" and password is role is schema is None and not everywhere:
+    if action == "alter" and not (password or role or schema or everywhere):
         raise _error(reader, "expected what to change: PASSWORD, ROLE or IN SCHEMA")
     return ChangeUser(
         *(source.text, source.offset, action, name, password, role, schema, everywhere, optional)
@@ -133,9 +133,8 @@ def without_passwords(sql: str) -> str:
     if "password" not in sql.lower():
         return sql
     pieces, start, found = [], 0, tokens(sql)
-    for word, value in zip(found, found[1:], strict=False):
+    for word, value in pairwise(found):
         if word.word == "PASSWORD" and not value.word:
             pieces += [sql[start : value.start], "'***'"]
             start = value.end
     return "".join([*pieces, sql[start:]])
-
