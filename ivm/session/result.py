@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 import numpy.typing as npt
@@ -150,13 +150,15 @@ class Result:
 
     def _reader(self, rows: int) -> Iterator[pa.RecordBatch]:
         with self._reading():
-            if self._cursor is None:
-                table = self._held()
-                self._table = None if table is None else table.slice(table.num_rows)
-                return iter([] if table is None else table.to_batches(max_chunksize=rows))
-            with warnings.catch_warnings():  # as in `_hold`
-                warnings.simplefilter("ignore", UserWarning)
-                return iter(self._cursor.to_arrow_reader(rows))
+            if self._cursor is not None:
+                with warnings.catch_warnings():  # as in `_hold`
+                    warnings.simplefilter("ignore", UserWarning)
+                    return cast(Iterator[pa.RecordBatch], self._cursor.to_arrow_reader(rows))
+            table = self._held()
+            if table is None:
+                return iter(())
+            self._table = table.slice(table.num_rows)
+            return iter(table.to_batches(max_chunksize=rows))
 
     def df(self) -> pd.DataFrame:
         """The remaining rows as a pandas frame."""
