@@ -7,6 +7,7 @@ nothing and "" an empty text. Columns become text by one DuckDB statement a batc
 from __future__ import annotations
 
 import io
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -17,11 +18,11 @@ from pyarrow import csv
 
 from ivm.cdc.sinks.encode import json_value
 from ivm.engine.plain_arrow import plain
-from ivm.session.result import Result, lossless
+from ivm.session.result import Result
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal
+from ivm.storage.scratch import Scratch
 from ivm.storage.values.types import type_of
-from ivm.storage.warehouse.duck import Cursor, run
 
 JSON, LINES = "application/json", "application/x-ndjson"
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
@@ -31,6 +32,9 @@ BATCH = 20_000
 """Rows of a batch."""
 _BARE = frozenset(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"))
 """The types whose values need no quotes in CSV, and look there as DuckDB writes them."""
+_ENGINES = itertools.cycle(
+    [Scratch("SET arrow_lossless_conversion = true", "SET TimeZone = 'UTC'") for _ in range(2)]
+)
 _WILD = {"*/*": JSON, "application/*": JSON, "text/*": CSV}
 
 
@@ -140,20 +144,19 @@ def joined(texts: pa.Array, separator: str) -> str:
 
 def _texts(rows: Rows, form: Callable[[list[str], list[str]], str]) -> Iterator[pa.Array]:
     """A text for each row, by the SQL that `form` gives for columns of these names and values."""
-    cursor = lossless()
-    run(cursor, "SET TimeZone = 'UTC'")
     columns = [f"c{i}" for i in range(len(rows.names))]
     types = [type_of(sql) for sql in rows.types]
     values = [json_value(column, type) for column, type in zip(columns, types, strict=True)]
     sql = f"SELECT CAST({form(rows.names, values)} AS VARCHAR) AS line FROM batch"
     for batch in rows.batches:
-        yield _asked(cursor, batch, columns, sql)["line"].combine_chunks()
+        yield _asked(batch, columns, sql)["line"].combine_chunks()
 
 
-def _asked(cursor: Cursor, batch: pa.RecordBatch, names: list[str], sql: str) -> pa.Table:
-    cursor.register("batch", pa.Table.from_batches([batch.rename_columns(names)]))
-    found = cursor.sql(sql).to_arrow_table()
-    cursor.unregister("batch")
+def _asked(batch: pa.RecordBatch, names: list[str], sql: str) -> pa.Table:
+    with next(_ENGINES).borrow() as cursor:
+        cursor.register("batch", pa.Table.from_batches([batch.rename_columns(names)]))
+        found = cursor.sql(sql).to_arrow_table()
+        cursor.unregister("batch")
     return found
 
 
@@ -168,7 +171,6 @@ def _array(names: list[str], values: list[str]) -> str:
 
 def _csv(rows: Rows) -> Iterator[bytes]:
     yield (",".join(_quoted(name) for name in rows.names) + "\r\n").encode()
-    cursor = lossless()
     columns = [f"c{i}" for i in range(len(rows.names))]
     listed = ", ".join(
         column if type in _BARE else f"CAST({column} AS VARCHAR) AS {column}"
@@ -177,7 +179,7 @@ def _csv(rows: Rows) -> Iterator[bytes]:
     options = csv.WriteOptions(include_header=False)
     for batch in rows.batches:
         out = io.BytesIO()
-        csv.write_csv(_asked(cursor, batch, columns, f"SELECT {listed} FROM batch"), out, options)
+        csv.write_csv(_asked(batch, columns, f"SELECT {listed} FROM batch"), out, options)
         yield out.getvalue()
 
 
@@ -207,9 +209,9 @@ def _with_one_at_least(rows: Rows) -> Iterator[pa.RecordBatch]:
         none = False
         yield batch
     if none and rows.names:
-        cursor = lossless()
         columns = [f"CAST(NULL AS {t})" for t in rows.types]
-        empty = cursor.sql(f"SELECT {', '.join(columns)} LIMIT 0").to_arrow_table()
+        with next(_ENGINES).borrow() as cursor:
+            empty = cursor.sql(f"SELECT {', '.join(columns)} LIMIT 0").to_arrow_table()
         batch = empty.combine_chunks().to_batches() or [_no_rows(empty.schema)]
         yield batch[0].rename_columns(rows.names)
 

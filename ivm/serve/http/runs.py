@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 SLOW = 30.0
 """Seconds that a client may take to read or send the next piece."""
-_FIRST = 1 << 20  # bytes of a result that wait for errors before anything is sent
+_PIECE = 1 << 20  # bytes that are made at a time; an error in the first ones has a status
 
 
 class Runner:
@@ -108,21 +108,13 @@ class Streamed(Response):
 
     async def begin(self) -> None:
         """Makes the first chunks, so that an error among them has a status."""
-        self._head: list[bytes] = []
         self._ended = False
-        while sum(map(len, self._head)) < _FIRST and not self._ended:
-            chunk = await self._next()
-            if chunk is not None:
-                self._head.append(chunk)
+        self._head = await self._next()
 
-    async def _next(self) -> bytes | None:
-        chunk = await self._runner.run(
-            self._request, self._session, lambda _: next(self._chunks, None)
-        )
-        if chunk is None:
-            self._ended = True
-            return None
-        self._size += len(chunk)
+    async def _next(self) -> bytes:
+        """The next chunks as one."""
+        found = await self._runner.run(self._request, self._session, lambda _: self._made())
+        self._size += len(found)
         if self._most and self._size > self._most:
             raise HttpError(
                 413,
@@ -130,18 +122,29 @@ class Streamed(Response):
                 f"the result has more than {self._most:,} bytes, the most that one may have here",
                 "ask for fewer rows or columns, or raise result_megabytes in [server] of ivm.toml",
             )
-        return chunk
+        return found
+
+    def _made(self) -> bytes:
+        """Makes chunks, until there are enough to be sent; in a thread."""
+        parts: list[bytes] = []
+        size = 0
+        while size < _PIECE:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                self._ended = True
+                break
+            parts.append(chunk)
+            size += len(chunk)
+        return b"".join(parts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
-        for chunk in self._head:
-            await _sent(send, chunk)
+        if self._head:
+            await _sent(send, self._head)
         try:
             while not self._ended:
-                found = await self._next()
-                if found is not None:
-                    await _sent(send, found)
+                await _sent(send, await self._next())
         except IvmError as error:
             await _sent(send, self._told(error))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
