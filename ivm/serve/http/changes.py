@@ -65,6 +65,8 @@ class Follower:
         cut = _cancels_this()
         self.feed: ViewFeed = await self._served.hub.feed(self._view)
         known = _known(self._call)
+        if known is None and self._call.query_params.get("snapshot") in ("0", "false"):
+            known = self._served.database.epoch
         if known is not None and self.feed.after(known) is not None:
             self._subscriber = Subscriber(self.feed, self._form, known, cut)
             return []
@@ -75,6 +77,11 @@ class Follower:
             with contextlib.suppress(UnavailableError):  # so much has come meanwhile
                 self._subscriber = Subscriber(self.feed, self._form, found[0].epoch, cut)
                 return parts
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that the client has, or gets with the snapshot."""
+        return self._subscriber.epoch
 
     async def next(self) -> list[bytes] | None:
         """The next epochs that have come; [] if none comes for a while, None at the end."""
@@ -170,6 +177,7 @@ class _Feed(Response):
             self._follower.leave()
 
     async def _send(self, parts: list[bytes], send: Send) -> None:
+        self.headers["Ivm-Epoch"] = str(self._follower.epoch)
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         begin = self._follower.feed.encoder.arrow_schema() if self._is_arrow else _RETRY
