@@ -74,7 +74,7 @@ class RemoteDatabase:
         return self._run(sql, {"sql": sql, "many": listed})
 
     def sql(self, query: str, params: Params = None) -> Relation | None:
-        """Runs statements as `execute` does, and holds the last one's rows: None if there are none."""
+        """Runs statements, and holds the last one's rows; see `Database.sql`."""
         result = self.execute(query, params)
         return Relation(result) if result.kind == "rows" else None
 

@@ -1,7 +1,7 @@
 """Changefeeds of a served database.
 
 Law: as that of an open database. A lost connection is opened again behind the last epoch; if the
-server has not kept all epochs since, the feed ends with an error, as it could not tell what is gone.
+server has not kept all epochs since, the feed ends with an error: it cannot tell what is gone.
 """
 
 from __future__ import annotations
@@ -57,11 +57,17 @@ class RemoteFeed(Iterator[Item]):
             self._epoch = int(response.headers["ivm-epoch"])
         return pa.ipc.open_stream(_Bytes(response.iter_raw()))
 
-    # -- the thread that reads ----------------------------------------------------------------------
+    # -- the thread that reads ------------------------------------------------------------------
 
     def _follow(self, reader: Any) -> None:
         import httpx
 
+        ends = StopIteration, pa.ArrowInvalid, OSError
+        lost_errors: tuple[type[Exception], ...] = (
+            *ends,
+            httpx.TransportError,
+            httpx.StreamError,
+        )
         lost: float | None = None
         while not self._closed:
             try:
@@ -71,13 +77,14 @@ class RemoteFeed(Iterator[Item]):
                     )
                     lost = None
                 while not self._closed:
-                    batch, about = reader.read_next_batch_with_custom_metadata()
-                    self._take(batch, {k.decode(): v.decode() for k, v in about.items()})
-            except StopIteration:
-                return self._put(None)
+                    batch, given = reader.read_next_batch_with_custom_metadata()
+                    about = {key.decode(): value.decode() for key, value in given.items()}
+                    if about["type"] == "end":
+                        return self._put(None)
+                    self._take(batch, about)
             except IvmError as error:
                 return self._put(error)
-            except (httpx.TransportError, pa.ArrowInvalid, OSError, httpx.StreamError) as error:
+            except lost_errors as error:
                 reader, now = None, time.monotonic()
                 lost = lost or now
                 if now - lost > _PATIENCE:
@@ -111,7 +118,7 @@ class RemoteFeed(Iterator[Item]):
                 self._items.put(item, timeout=_PAUSE)
                 return
 
-    # -- the reader ---------------------------------------------------------------------------------
+    # -- the reader -----------------------------------------------------------------------------
 
     def poll(self, timeout: float | None = None) -> Item | None:
         """The next (epoch, delta), or None if none comes within `timeout` seconds, or at the end.

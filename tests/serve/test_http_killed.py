@@ -34,15 +34,12 @@ class Child:
     def __init__(self, file: Path, port: int) -> None:
         asked = [sys.executable, "-m", "ivm", "serve", str(file), "--http", f"127.0.0.1:{port}"]
         self.url = f"http://127.0.0.1:{port}"
-        self.process = subprocess.Popen(
-            [*asked, "--trust-loopback"], cwd=ROOT, stderr=subprocess.PIPE, text=True
-        )
-        assert self.process.stderr is not None
-        line = ""
-        while "listening" not in line:
-            line = self.process.stderr.readline()
-            assert line, "the server has ended"
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        log = file.with_suffix(".log")
+        with log.open("w") as out:
+            self.process = subprocess.Popen([*asked, "--trust-loopback"], cwd=ROOT, stderr=out)
+        while "listening" not in log.read_text():
+            assert self.process.poll() is None, log.read_text()
+            time.sleep(0.02)
 
     def kill(self) -> None:
         """Ends it by kill -9."""
@@ -91,6 +88,7 @@ class Follower(threading.Thread):
                     path = "/views/revenue/changes"
                     with client.stream("GET", path, headers=known) as response:
                         for _, kind, message in events(response):
+                            assert kind in ("snapshot", "changes")
                             if kind == "changes":
                                 assert message["epoch"] > self.state.epoch
                             self.state.take(message)

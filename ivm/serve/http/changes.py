@@ -32,6 +32,7 @@ _BEAT = 15.0  # seconds between signs of life
 _TELL = 2.0  # seconds for the last word to a client that is too slow
 _EVENTS = "text/event-stream"
 _RETRY = b"retry: 1000\n\n"
+_END = b'event: end\ndata: {"type": "end"}\n\n'
 
 
 class Follower:
@@ -188,8 +189,14 @@ class _Feed(Response):
         except IvmError as error:
             await self._tell(error, send)
             return
-        end = b"" if self._is_arrow else b"event: end\ndata: {}\n\n"
-        await _body(send, end, more=False)
+        await _body(send, self._end(), more=False)
+
+    def _end(self) -> bytes:
+        """The last word; nothing if the client is to come back."""
+        feed = self._follower.feed
+        if feed.stopped:
+            return b""
+        return feed.encoder.arrow_end() if self._is_arrow else _END
 
     def _beat(self) -> bytes:
         return b"" if self._is_arrow else b":\n\n"
@@ -249,8 +256,8 @@ class Socket:
             if follower is not None:
                 follower.leave()
             return
-        await socket.accept()
         try:
+            await socket.accept()
             await self._follow(socket, follower, parts)
         finally:
             follower.leave()
@@ -286,7 +293,10 @@ async def _send(socket: WebSocket, follower: Follower, parts: list[bytes]) -> No
     except IvmError as error:
         await _tell(socket, error)
         return
-    await socket.close(1000, "the view was dropped or replaced")
+    if follower.feed.stopped:
+        await socket.close(1012, "the server is being stopped: come back later")
+    else:
+        await socket.close(1000, "the view was dropped or replaced")
 
 
 async def _tell(socket: WebSocket, error: IvmError) -> None:

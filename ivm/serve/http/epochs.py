@@ -98,10 +98,17 @@ class Encoder:
 
     def arrow(self, message: Message) -> bytes:
         """A message as a batch of an Arrow stream, in lossless types."""
-        out = io.BytesIO()
         about = {"type": message.kind, "epoch": str(message.epoch), "last": str(int(message.last))}
+        return self._written(self._batch(message.rows), about)
+
+    def arrow_end(self) -> bytes:
+        """A batch without rows that says that the feed has ended; else the client comes back."""
+        return self._written(self._none, {"type": "end", "epoch": "0", "last": "1"})
+
+    def _written(self, batch: pa.RecordBatch, about: dict[str, str]) -> bytes:
+        out = io.BytesIO()
         with pa.ipc.new_stream(out, self._none.schema) as writer:
-            writer.write_batch(self._batch(message.rows), custom_metadata=about)
+            writer.write_batch(batch, custom_metadata=about)
         return out.getvalue()[len(self.arrow_schema()) : -len(_END)]
 
     def _batch(self, rows: ZSet) -> pa.RecordBatch:
