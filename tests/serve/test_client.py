@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import ivm
-from ivm.access.roles import AccessError
 from ivm.client import RemoteDatabase
 from ivm.client import connect as connect_to
 from ivm.errors import (
+    AccessError,
     ConstraintError,
     EvaluationError,
     InputError,
