@@ -54,6 +54,20 @@ def test_roles(server: Listening) -> None:
         connected(server, "ann", "indigo")
 
 
+def test_rows_are_copied_into_tables_alone(server: Listening) -> None:
+    with connected(server, "bob", "indigo") as bob:
+        row = bob.execute("SELECT file FROM place").fetchone()
+        assert row is not None
+        for relation in (f'"{row[0]}"', "nowhere.csv", "_ivm.users"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                _copy(bob, f"COPY {relation} FROM STDIN")
+
+
+def _copy(client: psycopg.Connection, sql: str) -> None:
+    with client.cursor().copy(sql) as copy:
+        copy.write_row(("1",))
+
+
 def test_a_statement_is_not_even_described_for_who_may_not_run_it(server: Listening) -> None:
     with connected(server, "ann", "violet") as ann:
         row = ann.execute("SELECT file FROM place").fetchone()

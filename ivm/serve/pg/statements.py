@@ -171,6 +171,15 @@ class Statements:
         self._demand_sound()
         return self._served.run(work)
 
+    def demand(self, text: str) -> None:
+        """Refuses what the user may not run.
+
+        Raises:
+            AccessError: it is one of these statements.
+        """
+        for statement in st.parse(text):
+            self._allowed(statement, lambda session: None)
+
     def _allowed(self, statement: st.Statement, work: Callable[[Session], T]) -> T:
         """Describes a statement that the user may run: to bind it reads the files that it names."""
 
