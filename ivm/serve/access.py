@@ -9,15 +9,14 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Protocol
 
+from ivm.access.roles import Grant
+from ivm.access.verifiers import Verifier
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import UnavailableError
+from ivm.sql.statements.users import ROLES
+from ivm.storage.errors import AccessError
 
-ROLES = ("read", "write", "admin")
-
-
-class AccessError(UnavailableError):
-    """A login or a statement that is not allowed."""
+__all__ = ["ROLES", "AccessError", "Gate", "NoUsers", "User", "Verifier", "is_loopback", "trusted"]
 
 
 @dataclass(frozen=True)
@@ -35,22 +34,10 @@ class User:
     role: str
     schema: str | None = None
 
-
-@dataclass(frozen=True)
-class Verifier:
-    """What is stored of a password, for SCRAM-SHA-256.
-
-    Attributes:
-        salt: random bytes.
-        iterations: how often the password was hashed.
-        stored_key: verifies the client.
-        server_key: proves to the client that the server knows the verifier.
-    """
-
-    salt: bytes
-    iterations: int
-    stored_key: bytes
-    server_key: bytes
+    @property
+    def grant(self) -> Grant:
+        """What the user may do."""
+        return Grant(self.role, self.schema)
 
 
 class Gate(Protocol):

@@ -44,6 +44,9 @@ class ServerSettings:
         idle_seconds: after which a connection without a statement is closed; 0: never.
         grace_seconds: for statements that run when the server is asked to stop.
         log: what is logged: every statement, logins, or errors alone.
+        request_megabytes: of the body of one HTTP request, at most.
+        subscribers: of changefeeds over HTTP, at most.
+        origins: of pages, other than the server's own, that may speak to it; with commas.
     """
 
     pg: str = ""
@@ -58,6 +61,9 @@ class ServerSettings:
     idle_seconds: float = 0.0
     grace_seconds: float = 10.0
     log: str = "statements"
+    request_megabytes: float = 64.0
+    subscribers: int = 1000
+    origins: str = ""
 
     def __post_init__(self) -> None:
         for field in fields(self):

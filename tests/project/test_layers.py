@@ -28,6 +28,7 @@ ROOMS = {
     "spark_backfill": ("",),
     "ivm": (
         *("catalog", "ingest", "capture", "engine", "backfill", "reads", "session"),
+        *("access", "client"),
         *(
             "cdc/formats",
             "cdc/sources",
@@ -36,7 +37,7 @@ ROOMS = {
             "cdc/sources/postgres",
         ),
         "cdc/sources/debezium",
-        *("cdc", "cdc/pipeline", "cdc/sinks", "", "serve", "serve/pg"),
+        *("cdc", "cdc/pipeline", "cdc/sinks", "", "serve", "serve/pg", "serve/http"),
         *("shell", "notebook"),
     ),
 }
