@@ -1,0 +1,109 @@
+// A chart of values over time, drawn by uPlot and told in words for those who do not see it.
+
+import uPlot from "./vendor/uplot.js";
+import { h, write } from "./dom.js";
+
+const MOST = 3600; // points: half an hour at two a second
+
+export class Chart {
+  /**
+   * @param {string} title
+   * @param {string[]} names of the series
+   * @param {(value: number) => string} format of values
+   */
+  constructor(title, names, format) {
+    this._names = names;
+    this._format = format;
+    this._data = [[], ...names.map(() => [])];
+    this._said = h("figcaption", { text: title });
+    this._title = title;
+    this._place = h("div", { class: "plot", role: "img", "aria-label": title });
+    this.element = h("figure", { class: "chart" }, this._said, this._place);
+    this._resize = new ResizeObserver(() => this._fit());
+    this._resize.observe(this._place);
+  }
+
+  /** Adds a point: seconds since 1970, and a value (or null) of each series. */
+  add(time, values) {
+    [time, ...values].forEach((value, i) => {
+      this._data[i].push(value);
+      if (this._data[i].length > MOST) this._data[i].shift();
+    });
+    this._draw();
+  }
+
+  clear() {
+    this._data.forEach((values) => values.splice(0));
+    this._draw();
+  }
+
+  close() {
+    this._resize.disconnect();
+    this._plot?.destroy();
+    this._plot = null;
+    this._closed = true;
+  }
+
+  _draw() {
+    if (this._pending || this._closed) return;
+    this._pending = requestAnimationFrame(() => {
+      this._pending = null;
+      if (this._closed) return;
+      this._say();
+      if (!this._plot) this._make();
+      else this._plot.setData(this._data);
+    });
+  }
+
+  _say() {
+    const last = this._data.slice(1).map((values) => values.at(-1));
+    const told = last.map((value, i) => {
+      const text = value === null || value === undefined ? "–" : this._format(value);
+      return this._names.length > 1 ? `${this._names[i]} ${text}` : text;
+    });
+    write(this._said, `${this._title}: ${told.join(", ")}`);
+    this._place.setAttribute("aria-label", this._said.textContent);
+  }
+
+  _make() {
+    if (!this._place.isConnected || !this._place.clientWidth) return;
+    this._plot = new uPlot(this._options(), this._data, this._place);
+  }
+
+  _fit() {
+    const width = this._place.clientWidth;
+    if (!width) return;
+    if (this._plot) this._plot.setSize({ width, height: this._height() });
+    else if (this._data[0].length) this._make();
+  }
+
+  _height() {
+    return Math.max(this._place.clientHeight, 120);
+  }
+
+  _options() {
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const axis = {
+      stroke: colour("--soft"),
+      grid: { stroke: colour("--line"), width: 1 },
+      ticks: { stroke: colour("--line"), width: 1 },
+      font: "11px system-ui, sans-serif",
+    };
+    return {
+      width: this._place.clientWidth,
+      height: this._height(),
+      legend: { show: this._names.length > 1, live: false },
+      cursor: { drag: { x: true, y: false } },
+      axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((t) => this._format(t)) }],
+      series: [{}, ...this._names.map((label, i) => ({
+        label,
+        stroke: colour(["--accent", "--second", "--third"][i % 3]),
+        width: 1.5,
+        dash: [[], [6, 3], [2, 3]][i % 3],
+        spanGaps: false,
+        points: { show: false },
+      }))],
+    };
+  }
+}
