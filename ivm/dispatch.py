@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 
+from ivm.access import users
 from ivm.cdc import statements as source_statements
 from ivm.cdc.sinks import statements as sink_statements
 from ivm.ingest.batches import Many
@@ -140,6 +141,9 @@ _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.CreateSink: sink_statements.create,
     st.ChangeSink: sink_statements.change,
     st.ShowSinks: sink_statements.show,
+    st.ChangeUser: users.change_user,
+    st.ChangeToken: users.change_token,
+    st.ShowUsers: users.show,
     st.Prepare: prepared.prepare,
     st.Execute: _execute,
     st.Deallocate: prepared.deallocate,

@@ -4,7 +4,8 @@ Contract: while the main thread is in a call, the handler of a signal runs as us
 exception (KeyboardInterrupt, as a rule) is held back. It ends the statement that DuckDB runs for
 the user, or is raised where nothing has been decided yet (`check`), or else by the end of the call;
 and it carries a note on the outcome of the statement. So no commit, no flush and no lock is ever
-cut. Signals reach Python in the main thread alone: calls in other threads need no protection.
+cut. Signals reach Python in the main thread alone: calls in other threads need no protection. A
+`Cancellable` call of another thread is ended from outside at the same points.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _main = threading.main_thread().ident
 
 _handlers: dict[int, Any] = {}  # the user's, while `_held` stands in their place
 _current: Deferral | None = None
+_cancellable: dict[int, Deferral] = {}  # the calls of other threads that can be cancelled
 
 
 class Deferral:
@@ -71,12 +73,44 @@ class Deferral:
             if raised is not error:
                 raise raised from error
 
+    @property
+    def is_too_late(self) -> bool:
+        """Whether the outcome is one that an exception would hide from the caller."""
+        return False
+
     def take(self, raised: BaseException) -> None:
         """Holds back an exception of a handler, and ends the statement that DuckDB runs."""
         self._waiting = self._waiting or raised
-        if self.cursor is not None and not self._sheltered:
+        if self.cursor is not None and not self._sheltered and not self.is_too_late:
             with contextlib.suppress(duckdb.Error):  # it is closed
                 self.cursor.interrupt()
+
+
+class Cancellable(Deferral):
+    """A call of a thread that is not the main one, which any thread can cancel with `take`.
+
+    Contract: what is cancelled has changed nothing. A call whose outcome was decided before ends as
+    if nobody had cancelled it.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> Cancellable:
+        _cancellable[get_ident()] = self
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        del _cancellable[get_ident()]
+
+    @property
+    def is_too_late(self) -> bool:
+        """See `Deferral`."""
+        return self._outcome is not NOTHING
+
+    @property
+    def reason(self) -> BaseException | None:
+        """What `take` was called with first; None if it was not."""
+        return self._waiting
 
 
 def _forked() -> None:
@@ -126,13 +160,16 @@ def _held(number: int, frame: FrameType | None) -> None:
 
 def _mine() -> Deferral | None:
     """The call under way, if it is this thread's."""
-    return _current if get_ident() == _main else None
+    thread = get_ident()
+    return _current if thread == _main else _cancellable.get(thread)
 
 
 def check() -> None:
     """Raises the exception of a signal that was held back, at a point where nothing is decided."""
     call = _mine()
     if call is None or call._waiting is None or call._thrown or call._sheltered:
+        return
+    if call.is_too_late:
         return
     call._thrown = True
     raise call._waiting

@@ -13,18 +13,16 @@ The file is `ivm.toml` beside the database, else in the working folder:
 from __future__ import annotations
 
 import threading
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ivm.engine.settings_file import section
 from ivm.spark_backfill.session import bytes_of, can_start, prepared, start
 from ivm.storage.errors import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FILE = "ivm.toml"
 AUTO_FROM = "64g"
 """DuckDB reads some 4 s for a GB of files, so from there commits would wait for minutes."""
 _KNOWN = ("master", "remote", "packages", "config", "auto_from")
@@ -104,18 +102,4 @@ def read_options(database: str) -> dict[str, str]:
 
 def _table(database: str) -> dict[str, Any] | None:
     """What the file says under [spark]; None if there is no file, or it says nothing."""
-    for folder in (Path(database).parent, Path()):
-        file = folder / FILE
-        if file.is_file():
-            return _read(file)
-    return None
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    try:
-        found = tomllib.loads(file.read_text(encoding="utf-8")).get("spark")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{file} cannot be read: {error}") from error
-    if found is not None and not (isinstance(found, dict) and set(found) <= set(_KNOWN)):
-        raise InputError(f"{file}: [spark] has the keys {', '.join(_KNOWN)}, and no others")
-    return found
+    return section(database, "spark", _KNOWN)

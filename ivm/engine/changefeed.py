@@ -42,6 +42,9 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         durable: waits until an epoch is durable.
         on_close: called when it is closed.
         limit: rows that may wait for its reader; a delta that finds none waiting may be larger.
+
+    Attributes:
+        latest: the last epoch in which the view has changed since the feed was opened; 0 for none.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         limit: int = MOST_HELD,
     ) -> None:
         self.view = view
+        self.latest = 0
         self._limit = limit
         self._rows_put = self._rows_read = 0  # the first only written by `put`, so without a lock
         self.schema = schema
@@ -66,6 +70,7 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
 
     def put(self, epoch: int, delta: ZSet) -> None:
         """Queues one epoch's delta (called by the writer, in epoch order)."""
+        self.latest = epoch
         held = self._rows_put - self._rows_read
         if held and held + len(delta) > self._limit:
             self._overflow(held, epoch)

@@ -289,10 +289,10 @@ def _probe(statement: st.Statement, params: Any) -> tuple[str, Any]:
         case st.CreateView(query=query):
             return f"EXPLAIN {query}", None
         case _:
-            return f"EXPLAIN {_explained(statement.text)}", params
+            return f"EXPLAIN {explained(statement.text)}", params
 
 
-def _explained(text: str) -> str:
+def explained(text: str) -> str:
     """The text without its own EXPLAIN [ANALYZE] [(options)]."""
     reader = Reader(tokens(text))
     if not reader.accept("EXPLAIN"):

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 
 from ivm.shell.output import Paint
 from ivm.shell.table import clip
+from ivm.sql.statements.users import without_passwords
 from ivm.storage.errors import InternalError
 
 _DUCKDB_CARET = re.compile(r"\n\n?(LINE \d+: .*)\n( *\^+)\s*$", re.DOTALL)
@@ -39,7 +40,9 @@ def report(
     if drawn:
         text = text[: drawn.start()]
         shown = [drawn[1], drawn[2]]
-    if position is not None:
+    if without_passwords(statement) != statement:
+        shown = []  # what is shown may be kept somewhere
+    elif position is not None:
         shown = _caret(statement, position, drawn[2].count("^") if drawn else 1, width)
     head, *rest = _headline(error, text, where).split("\n")
     label, _, message = head.partition(": ")

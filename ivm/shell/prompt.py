@@ -33,6 +33,7 @@ from ivm.shell.output import colours_wanted, standard_error, standard_output
 from ivm.shell.prompt_adapters import SqlCompleter, SqlLexer, vocabulary
 from ivm.shell.script import complete
 from ivm.shell.sources import Troubles
+from ivm.sql.statements.users import without_passwords
 from ivm.storage.errors import IvmError
 
 _WORDS = {"exit": ".quit", "quit": ".quit", "\\q": ".quit", "help": ".help", "\\h": ".help"}
@@ -175,6 +176,14 @@ def _continuation(width: int, line: int, wrapped: int) -> FormattedText:
     return FormattedText([("class:continuation", " " * width if wrapped else "-> ".rjust(width))])
 
 
+class _Kept(FileHistory):
+    """The history file, which holds no password."""
+
+    def store_string(self, string: str) -> None:
+        """Writes a text that was run."""
+        super().store_string(without_passwords(string))
+
+
 def _history() -> History:
     """Opens the history file, or a history of this session if the file cannot be written."""
     path = history_path()
@@ -182,7 +191,7 @@ def _history() -> History:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
         with path.open("a"):
-            return FileHistory(path)
+            return _Kept(path)
     except OSError:
         return InMemoryHistory()
 

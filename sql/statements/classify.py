@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from ivm.sql.statements import users
 from ivm.sql.statements.ddl import alter, comment, create, drop, session
 from ivm.sql.statements.dml import VERBS, changes_inside, changing, dml
 from ivm.sql.statements.histories import begins_create, begins_set, create_history, set_history
@@ -109,6 +110,8 @@ def _reading(source: SourceText, reader: Reader) -> Statement:
         return ShowViews(source.text, source.offset)
     if reader.peek() == "SHOW" and reader.peek(1) in _SHOWN and not reader.peek(2):
         return _SHOWN[reader.peek(1)](source.text, source.offset)
+    if reader.peek() == "SHOW" and (shown := users.show(source, reader)) is not None:
+        return shown
     if changes_inside(reader):
         return Dml(source.text, source.offset, "other", None)
     kind = reader.tokens[0].word.lower()
@@ -227,6 +230,8 @@ def _explain_options(reader: Reader) -> tuple[bool, str]:
 
 
 def _create(source: SourceText, reader: Reader) -> Statement:
+    if users.begins(reader):
+        return users.change(source, reader)
     start = reader.at
     reader.expect("CREATE")
     replace = reader.accept("OR", "REPLACE")
@@ -252,6 +257,8 @@ def _drop(source: SourceText, reader: Reader) -> Statement:
         return drop_view(source, reader)
     if reader.peek(1) in ("SOURCE", "SINK"):
         return _stream(source, reader)
+    if users.begins(reader):
+        return users.change(source, reader)
     return drop(reader, source.text, source.offset)
 
 
@@ -265,6 +272,8 @@ def _alter(source: SourceText, reader: Reader) -> Statement:
         refuse_alter(source)
     if reader.peek(1) == "SOURCE":
         return alter_source(source, reader)
+    if users.begins(reader):
+        return users.change(source, reader)
     if begins_set(reader):
         return set_history(source, reader)
     if begins_retention(reader):

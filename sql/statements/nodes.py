@@ -176,6 +176,55 @@ class ShowSinks(Statement):
 
 
 @dataclass(frozen=True)
+class ChangeUser(Statement):
+    """CREATE, ALTER or DROP USER.
+
+    Attributes:
+        action: the first word, lower case.
+        name: of the user, folded.
+        password: as given, or a verifier as PostgreSQL writes it; None to leave it.
+        role: one of `users.ROLES`; None to leave it.
+        schema: to which the role is limited; None to leave it.
+        everywhere: IN ALL SCHEMAS, the role is no longer limited.
+        optional: IF EXISTS, or IF NOT EXISTS.
+    """
+
+    action: str
+    name: str
+    password: str | None = field(default=None, repr=False)
+    role: str | None = None
+    schema: Name | None = None
+    everywhere: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class ChangeToken(Statement):
+    """CREATE or DROP TOKEN.
+
+    Attributes:
+        action: the first word, lower case.
+        name: of the token, folded.
+        user: whose it is, folded.
+        expires: SQL of the time from which it is of no use; None for never.
+        optional: IF EXISTS, or IF NOT EXISTS.
+    """
+
+    action: str
+    name: str
+    user: str
+    expires: str | None
+    optional: bool
+
+
+@dataclass(frozen=True)
+class ShowUsers(Statement):
+    """SHOW USERS or SHOW TOKENS."""
+
+    tokens: bool
+
+
+@dataclass(frozen=True)
 class CreateHistory(Statement):
     """CREATE TABLE [IF NOT EXISTS] name [(columns)] FROM format 'place' [WITH (option = value, …)].
 

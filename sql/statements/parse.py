@@ -20,6 +20,8 @@ from ivm.sql.statements.hints import hint
 from ivm.sql.statements.nodes import (
     ChangeSink,
     ChangeSource,
+    ChangeToken,
+    ChangeUser,
     CreateHistory,
     CreateSink,
     CreateSource,
@@ -41,6 +43,7 @@ from ivm.sql.statements.nodes import (
     SetRetention,
     ShowSinks,
     ShowSources,
+    ShowUsers,
     ShowViews,
     Statement,
     Subscribe,
@@ -54,6 +57,8 @@ from ivm.storage.scratch import Scratch
 __all__ = [
     "ChangeSink",
     "ChangeSource",
+    "ChangeToken",
+    "ChangeUser",
     "CreateHistory",
     "CreateSink",
     "CreateSource",
@@ -75,6 +80,7 @@ __all__ = [
     "SetRetention",
     "ShowSinks",
     "ShowSources",
+    "ShowUsers",
     "ShowViews",
     "Statement",
     "Subscribe",
@@ -177,7 +183,7 @@ def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
 _OWN = (
     *(DropView, ExplainView, VerifyView, RefreshView, ShowViews, Subscribe, Insert),
     *(CreateSource, ChangeSource, ShowSources, CreateSink, ChangeSink, ShowSinks),
-    *(CreateHistory, SetHistory, SetRetention),
+    *(CreateHistory, SetHistory, SetRetention, ChangeUser, ChangeToken, ShowUsers),
 )
 
 

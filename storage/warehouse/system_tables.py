@@ -51,6 +51,12 @@ CLOCK_TABLES = {
 }
 """The same for the time; the first view that reads it has them made."""
 
+REQUEST_TABLES = {
+    "requests": "(key VARCHAR PRIMARY KEY, micros BIGINT NOT NULL, digest VARCHAR NOT NULL, "
+    "answer VARCHAR NOT NULL)",
+}
+"""The same for requests that may be repeated; the first one has them made."""
+
 OLDER_STREAM_TABLES = {
     "positions": """SELECT source, "table", position, '' FROM _ivm.positions""",
     "dead_letters": 'SELECT source, "table", "table", position, event, time, reason, payload '

@@ -17,7 +17,7 @@ from ivm.storage.values.types import Schema, type_of
 from ivm.storage.warehouse.duck import Cursor, rows
 from ivm.storage.warehouse.flush import Target
 from ivm.storage.warehouse.history import EPOCH, History, load
-from ivm.storage.warehouse.system_tables import CLOCK_TABLES, STREAM_TABLES
+from ivm.storage.warehouse.system_tables import CLOCK_TABLES, REQUEST_TABLES, STREAM_TABLES
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def read_tables(cursor: Cursor, catalog: str) -> dict[str, TableInfo]:
     return _with_references(found)
 
 
-_FOLLOWED = STREAM_TABLES.keys() | CLOCK_TABLES.keys()
+_FOLLOWED = STREAM_TABLES.keys() | CLOCK_TABLES.keys() | REQUEST_TABLES.keys()
 _HISTORIES = (("_ivm",), "histories")
 
 

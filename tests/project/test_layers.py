@@ -27,7 +27,7 @@ ROOMS = {
     ),
     "spark_backfill": ("",),
     "ivm": (
-        *("catalog", "ingest", "capture", "engine", "backfill", "reads", "session"),
+        *("catalog", "ingest", "capture", "engine", "backfill", "reads", "session", "access"),
         *(
             "cdc/formats",
             "cdc/sources",
@@ -36,7 +36,8 @@ ROOMS = {
             "cdc/sources/postgres",
         ),
         "cdc/sources/debezium",
-        *("cdc", "cdc/pipeline", "cdc/sinks", "", "shell", "notebook"),
+        *("cdc", "cdc/pipeline", "cdc/sinks", "", "serve", "serve/pg", "serve/http"),
+        *("shell", "notebook"),
     ),
 }
 ROOT = Path(ivm.__file__).parent

@@ -138,8 +138,8 @@ def _key(shape: Shape, value: Callable[[str, ColumnType], str]) -> str:
 
 def _jsonl(shape: Shape) -> str:
     head = f"'{{\"{EPOCH}\":' || epoch || ',\"{WEIGHT}\":' || w || ','"
-    row = f"system.main.substr({_object(shape.schema, _value)}, 2)"
-    line = f"{head} || {row} AS line, {_key(shape, _value)} AS key"
+    row = f"system.main.substr({_object(shape.schema, json_value)}, 2)"
+    line = f"{head} || {row} AS line, {_key(shape, json_value)} AS key"
     return f"SELECT epoch, {line} FROM {_DELTA} ORDER BY epoch, w > 0, n"
 
 
@@ -169,7 +169,7 @@ def _debezium(shape: Shape) -> str:
     return f"SELECT epoch, {line} AS line, key FROM ({found}) ORDER BY {order}"
 
 
-def _value(column: str, type: ColumnType) -> str:
+def json_value(column: str, type: ColumnType) -> str:
     """SQL of a value that `json_object` takes: a number, a text, or nested."""
     if type.is_float:
         text = f"system.main.to_json(CAST({column} AS VARCHAR))"
@@ -188,7 +188,7 @@ def _value(column: str, type: ColumnType) -> str:
 
 def _event_value(column: str, type: ColumnType) -> str:
     """The same, but decimals are texts: many readers of JSON keep 15 digits of a number."""
-    return f"CAST({column} AS VARCHAR)" if type.is_decimal else _value(column, type)
+    return f"CAST({column} AS VARCHAR)" if type.is_decimal else json_value(column, type)
 
 
 FORMATS = {

@@ -1,0 +1,158 @@
+"""The check of a statement before a user runs it.
+
+Law: a kind of statement that is not named here is for admins. A check changes nothing, and binds
+nothing: a file would be read by that already.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+from ivm.access.content import Content, Definitions
+from ivm.access.roles import ADMIN, AccessError, Grant
+from ivm.engine.engine import Engine
+from ivm.session.replacement_scans import explained
+from ivm.session.session import Session
+from ivm.sql.statements import parse as st
+from ivm.sql.statements.tokens import tokens
+from ivm.storage.identifiers import canonical_name
+
+_QUERIES = frozenset(
+    (
+        *("select", "from", "with", "values", "table", "describe", "desc", "show", "summarize"),
+        *("pivot", "unpivot", "pivot_wider", "pivot_longer"),
+    )
+)
+_PIVOTS = frozenset(("pivot", "pivot_wider"))  # DuckDB makes several statements of one
+_FREE = (st.TransactionControl, st.Deallocate, st.ShowViews, st.Subscribe)
+_CHANGES = frozenset(("insert", "update", "delete", "truncate"))
+_SETTINGS = frozenset(("timezone",))
+_MOST, _LENGTH = 4096, 8192  # answers that are kept, and characters of their texts
+
+
+class _Key(NamedTuple):
+    text: str
+    grant: Grant
+
+
+class Checks:
+    """Checks statements of one database; any thread calls it.
+
+    Args:
+        engine: the database's engine.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._generation = -1
+        self._definitions: Definitions | None = None
+        self._good: set[_Key] = set()
+
+    def demand(self, session: Session, grant: Grant, statement: st.Statement) -> None:
+        """Refuses a statement that a role may not run.
+
+        Raises:
+            AccessError: what is missing, and who can give it.
+        """
+        if grant.role == ADMIN:
+            return
+        if isinstance(statement, st.Execute):
+            return self._execute(session, grant, statement)
+        generation, key = self._current(), _Key(statement.text, grant)
+        if key in self._good:
+            return
+        self._demand(session, grant, statement)
+        if len(statement.text) <= _LENGTH and generation == self._current():
+            with self._lock:
+                if len(self._good) >= _MOST:
+                    self._good.clear()
+                self._good.add(key)
+
+    def _current(self) -> int:
+        """The generation of the definitions; answers of an earlier one are forgotten."""
+        generation = self._engine.definitions.relations.generation
+        with self._lock:
+            if generation != self._generation:
+                self._generation, self._definitions, self._good = generation, None, set()
+        return generation
+
+    def _content(self, session: Session, grant: Grant) -> Content:
+        definitions = self._definitions
+        if definitions is None:
+            definitions = Definitions(self._engine.warehouse.cursor())
+            self._definitions = definitions
+        return Content(session, grant, definitions)
+
+    # -- kinds of statements ----------------------------------------------------------------------
+
+    def _demand(self, session: Session, grant: Grant, statement: st.Statement) -> None:
+        match statement:
+            case st.Query():
+                self._query(session, grant, statement)
+            case st.Dml():
+                grant.demand_write()
+                self._change(session, grant, statement)
+            case st.Prepare():
+                self._demand(session, grant, statement.statement)
+            case st.ExplainView(name=name):
+                self._content(session, grant).name(list(name))
+            case st.Ddl() if _is_time_zone(statement):
+                pass
+            case _ if isinstance(statement, _FREE):
+                pass
+            case _:
+                raise _refused(statement)
+
+    def _query(self, session: Session, grant: Grant, statement: st.Query) -> None:
+        if statement.kind == "explain":
+            return self._explain(session, grant, statement)
+        if statement.kind not in _QUERIES:
+            raise _refused(statement)
+        if statement.kind in _PIVOTS:
+            raise AccessError(
+                f"{statement.kind.upper()} as a statement is for admins: write SELECT * FROM "
+                "(PIVOT … ON column IN (values) USING …)"
+            )
+        self._content(session, grant).demand(statement.text)
+
+    def _explain(self, session: Session, grant: Grant, statement: st.Query) -> None:
+        for inner in st.parse(explained(statement.text)):
+            self._demand(session, grant, inner)
+
+    def _change(self, session: Session, grant: Grant, statement: st.Dml) -> None:
+        if statement.kind not in _CHANGES or statement.table is None:
+            raise _refused(statement)
+        table = session.names.resolve(statement.table)
+        if table is None:
+            raise AccessError(f"{canonical_name(statement.table)!r} is no table of this database")
+        grant.demand_relation(table)
+        if isinstance(statement, st.Insert) and not (statement.conflict or statement.returning):
+            return  # rows of literals and parameters alone
+        wrapped = f"WITH _ivm_change AS ({statement.text}\n) SELECT 1"
+        self._content(session, grant).demand(wrapped, changes=True)
+
+    def _execute(self, session: Session, grant: Grant, statement: st.Execute) -> None:
+        prepared = session.prepared.get(statement.name.lower())
+        if prepared is None:
+            return  # running it says so
+        if statement.arguments:
+            self._content(session, grant).demand(f"SELECT row({statement.arguments}\n)")
+        self.demand(session, grant, prepared)
+
+
+def _is_time_zone(statement: st.Ddl) -> bool:
+    """Returns whether a statement sets the session's time zone to a constant, or resets it."""
+    if statement.action not in ("set", "reset") or statement.target in ("global", "variable"):
+        return False
+    name = statement.name[-1].lower() if statement.name else ""
+    return name in _SETTINGS and not any(token.word == "(" for token in tokens(statement.text))
+
+
+def _refused(statement: st.Statement) -> AccessError:
+    words = " ".join(statement.text.split(maxsplit=2)[:2]).upper()
+    return AccessError(
+        f"{words} is for admins: other roles run queries, SHOW, EXPLAIN and SUBSCRIBE, and the "
+        "role write INSERT, UPDATE, DELETE and TRUNCATE"
+    )

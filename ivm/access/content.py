@@ -1,0 +1,193 @@
+"""What a query names and calls, by DuckDB's own syntax tree: an allow-list for roles but admins.
+
+Law: a name must be of a CTE in scope or a relation of the database, a function on the list of
+`functions`, and a macro or a plain view is what its text says. So a file, a setting or another
+database cannot be reached, whatever the spelling. What the tree has that is not known here is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ivm.access.functions import allowed
+from ivm.access.roles import AccessError, Grant
+from ivm.session.session import Session
+from ivm.sql.parse.duckdb_tree import read_or_error
+from ivm.sql.parse.function_list import Macro, list_functions
+from ivm.sql.statements.stored_text import bare_lambdas, view_query
+from ivm.storage.identifiers import fold
+from ivm.storage.warehouse.duck import Cursor, rows
+
+_READING = frozenset(("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"))
+_CHANGING = frozenset(("INSERT_QUERY_NODE", "UPDATE_QUERY_NODE", "DELETE_QUERY_NODE"))
+_SOURCES = frozenset(
+    ("BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "EMPTY", "PIVOT")
+)
+_SHOWN = frozenset(('"tables"', '"databases"', '"schemas"', "__show_tables_expanded"))
+_DEPTH = 32  # macros and views within each other
+_VIEWS = """
+SELECT view_name, schema_name, sql FROM system.main.duckdb_views()
+WHERE database_name IN (system.main.current_database(), 'temp', 'system')
+"""
+_ADMIN = "this is for admins"
+
+
+class _View(NamedTuple):
+    schema: str
+    query: str
+
+
+class Definitions:
+    """The macros and plain views of a database, DuckDB's own included.
+
+    Args:
+        cursor: sees them.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.macros: dict[str, list[Macro]] = {}
+        for macro in list_functions(cursor).macros:
+            self.macros.setdefault(macro.name, []).append(macro)
+        self.views: dict[str, list[_View]] = {}
+        for name, schema, sql in rows(cursor, _VIEWS):
+            self.views.setdefault(fold(name), []).append(_View(fold(schema), sql))
+
+
+class Content:
+    """Looks through queries for one statement of a role.
+
+    Args:
+        session: which will run it.
+        grant: the role.
+        definitions: of the database.
+    """
+
+    def __init__(self, session: Session, grant: Grant, definitions: Definitions) -> None:
+        self._session = session
+        self._cursor = session.engine.warehouse.cursor()  # the session's may hold a result
+        self._grant = grant
+        self._definitions = definitions
+        self._seen: set[tuple[str, str]] = set()
+
+    def demand(self, query: str, *, changes: bool = False, depth: int = 0) -> None:
+        """Refuses what the role may not name or call.
+
+        Args:
+            query: a SELECT, or a change inside of a CTE.
+            changes: whether the first CTE may be a change.
+            depth: of macros and views.
+
+        Raises:
+            AccessError: says what.
+        """
+        tree, error = read_or_error(query, self._cursor)
+        if error or depth > _DEPTH:
+            raise AccessError(
+                f"the statement cannot be looked through ({error or 'too deep'}): {_ADMIN}"
+            )
+        for statement in tree["statements"]:
+            self._walk(statement, frozenset(), changes, depth)
+
+    def _walk(self, node: Any, ctes: frozenset[str], changes: bool, depth: int) -> None:
+        """Looks through a node; `ctes` are the names of queries in scope."""
+        waiting: list[tuple[Any, frozenset[str], bool]] = [(node, ctes, changes)]
+        while waiting:
+            node, ctes, changes = waiting.pop()
+            if isinstance(node, list):
+                waiting += [(each, ctes, changes) for each in node]
+            elif isinstance(node, dict):
+                waiting += self._node(node, ctes, changes, depth)
+
+    def _node(
+        self, node: dict[str, Any], ctes: frozenset[str], changes: bool, depth: int
+    ) -> Iterator[tuple[Any, frozenset[str], bool]]:
+        kind = node.get("type")
+        if "class" in node:
+            if "function_name" in node:
+                self._call(node, depth, allowed().scalars)
+        elif isinstance(kind, str):
+            self._query_node(kind, changes)
+            if kind in ("BASE_TABLE", "SHOW_REF"):
+                self._relation(node, kind, ctes, depth)
+            elif kind == "TABLE_FUNCTION":
+                self._call(node["function"], depth, allowed().tables)
+                node = {**node, "function": node["function"]["arguments"]}
+            elif "query_location" in node and kind not in _SOURCES:
+                raise AccessError(f"a source of rows of the kind {kind}: {_ADMIN}")
+            if kind in _CHANGING:
+                changes = False
+        named = node.get("cte_map")
+        if isinstance(named, dict):
+            for entry in named["map"]:
+                own = {fold(entry["key"])}
+                within = ctes | own if _is_recursive(entry["value"]) else ctes
+                yield entry["value"], within, changes
+                ctes |= own
+            node = {name: part for name, part in node.items() if name != "cte_map"}
+            changes = False
+        yield from ((part, ctes, changes) for part in node.values())
+
+    def _query_node(self, kind: str, changes: bool) -> None:
+        if not kind.endswith("_NODE") or kind in _READING or (changes and kind in _CHANGING):
+            return
+        raise AccessError(f"a {kind.removesuffix('_NODE')} inside of a statement: {_ADMIN}")
+
+    # -- names ----------------------------------------------------------------------------------
+
+    def _relation(
+        self, node: Mapping[str, Any], kind: str, ctes: frozenset[str], depth: int
+    ) -> None:
+        path = [str(part) for part in node["qualified_name"]["path"]]
+        if kind == "SHOW_REF" and (node["query"] is not None or not path[-1]):
+            return
+        if kind == "SHOW_REF" and path[-1] in _SHOWN:
+            return
+        if len(path) == 1 and kind == "BASE_TABLE" and fold(path[0]) in ctes:
+            return
+        self.name(path, depth)
+
+    def name(self, path: list[str], depth: int = 0) -> None:
+        """Refuses a name that is no relation of the role's.
+
+        Raises:
+            AccessError: it is none.
+        """
+        found = self._session.names.resolve(path)
+        if found is not None:
+            self._grant.demand_relation(found)
+            return
+        views = self._definitions.views.get(fold(path[-1]), [])
+        if len(path) > 1:
+            views = [view for view in views if view.schema == fold(path[-2])]
+        if not views:
+            raise AccessError(
+                f"{'.'.join(path)!r} is no table and no view of this database; files and other "
+                "databases are for admins"
+            )
+        for view in views:
+            self._inside("view", path[-1], view_query(view.query), depth)
+
+    def _call(self, node: Mapping[str, Any], depth: int, listed: frozenset[str]) -> None:
+        name = fold(str(node["function_name"]))
+        macros = self._definitions.macros.get(name, [])
+        known = name in listed or (self._grant.writes and name in allowed().writing)
+        if not known and not macros:
+            raise AccessError(f"the function {name}() is for admins")
+        for macro in macros:
+            self._inside("macro", name, bare_lambdas(macro.query), depth)
+
+    def _inside(self, kind: str, name: str, query: str, depth: int) -> None:
+        if (kind, query) in self._seen:
+            return
+        self._seen.add((kind, query))
+        try:
+            self.demand(query, depth=depth + 1)
+        except AccessError as error:
+            raise AccessError(f"in the {kind} {name}: {error}") from error
+
+
+def _is_recursive(cte: Mapping[str, Any]) -> bool:
+    node = cte.get("query_node") or cte.get("query", {}).get("node", {})
+    return bool(node.get("type") == "RECURSIVE_CTE_NODE")

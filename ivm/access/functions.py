@@ -1,0 +1,71 @@
+"""The functions that every role may call: they compute with arguments, and read rows of tables.
+
+Law: a function is on the list or is refused; the list is of an empty DuckDB, so no extension and no
+Python function is on it. A scalar function that DuckDB calls consistent computes with its arguments
+alone, but for those named here; of the others, and of table functions, each was looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import duckdb
+
+from ivm.storage.identifiers import fold
+from ivm.storage.warehouse.duck import rows
+
+_BINDS = frozenset(("json_serialize_plan",))
+"""It binds the query in its argument, and so reads files."""
+_OF_THE_SESSION = frozenset(
+    (
+        *("current_connection_id", "current_database", "current_date", "current_query"),
+        *("current_query_id", "current_schema", "current_schemas", "current_transaction_id"),
+        *("currval", "error", "gen_random_uuid", "get_current_time", "get_current_timestamp"),
+        *("getvariable", "in_search_path", "now", "random", "setseed", "today"),
+        *("transaction_timestamp", "txid_current", "uuid", "uuidv4", "uuidv7"),
+    )
+)
+"""They tell the time, or something of the session, or something random."""
+_WRITING = frozenset(("nextval",))
+_TABLES = frozenset(
+    (
+        *("range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree"),
+        *("duckdb_columns", "duckdb_constraints", "duckdb_databases", "duckdb_dependencies"),
+        *("duckdb_functions", "duckdb_indexes", "duckdb_keywords", "duckdb_schemas"),
+        *("duckdb_sequences", "duckdb_tables", "duckdb_types", "duckdb_views"),
+        *("icu_calendar_names", "pg_timezone_names", "pragma_collations", "pragma_version"),
+    )
+)
+_LIST = """
+SELECT function_name, function_type, stability FROM system.main.duckdb_functions()
+WHERE function_type IN ('scalar', 'aggregate', 'window')
+"""
+
+
+class Functions(NamedTuple):
+    """Folded names of functions.
+
+    Attributes:
+        scalars: scalar, aggregate and window functions.
+        writing: those besides, for who may change rows.
+        tables: table functions.
+    """
+
+    scalars: frozenset[str]
+    writing: frozenset[str]
+    tables: frozenset[str]
+
+
+@functools.cache
+def allowed() -> Functions:
+    """The functions that roles other than admins may call."""
+    with duckdb.connect() as empty:
+        found = rows(empty, _LIST)
+    consistent = {fold(name) for name, _, stability in found if stability == "CONSISTENT"}
+    others = {fold(name) for name, _, stability in found if stability != "CONSISTENT"}
+    return Functions(
+        frozenset((consistent - others - _BINDS) | (others & _OF_THE_SESSION)),
+        _WRITING & others,
+        _TABLES,
+    )

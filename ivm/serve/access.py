@@ -1,0 +1,84 @@
+"""Who gets in: the interface by which a listener asks, and the gate for trusted neighbours.
+
+Law: nobody gets in without a user, unless the settings trust this machine's own programs.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Protocol
+
+from ivm.access.roles import AccessError, Grant
+from ivm.access.verifiers import Verifier
+from ivm.session.session import Session
+from ivm.sql.statements import parse as st
+from ivm.sql.statements.users import ROLES
+
+__all__ = ["ROLES", "AccessError", "Gate", "NoUsers", "User", "Verifier", "is_loopback", "trusted"]
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody who is logged in.
+
+    Attributes:
+        name: of the user.
+        role: one of `ROLES`: "read" reads tables and views, "write" changes rows too, and "admin"
+            does everything.
+        schema: to which a role is limited; None for all.
+    """
+
+    name: str
+    role: str
+    schema: str | None = None
+
+    @property
+    def grant(self) -> Grant:
+        """What the user may do."""
+        return Grant(self.role, self.schema)
+
+
+class Gate(Protocol):
+    """The users of one database; any thread calls it."""
+
+    def verifier(self, name: str) -> Verifier | None:
+        """The verifier of a user's password; None if there is no such user."""
+
+    def user(self, name: str) -> User | None:
+        """A user; None if there is none of this name."""
+
+    def demand(self, user: User, statement: st.Statement, session: Session) -> None:
+        """Refuses a statement that a user may not run.
+
+        Raises:
+            AccessError: what is missing, and who can give it.
+        """
+
+
+class NoUsers:
+    """The gate of a database that has no users."""
+
+    def verifier(self, name: str) -> Verifier | None:
+        """See `Gate`."""
+        return None
+
+    def user(self, name: str) -> User | None:
+        """See `Gate`."""
+        return None
+
+    def demand(self, user: User, statement: st.Statement, session: Session) -> None:
+        """See `Gate`: who is trusted is an admin."""
+
+
+def trusted(name: str) -> User:
+    """The user for a program of this machine that the settings trust."""
+    return User(name or "ivm", "admin")
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether an address is this machine's own."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False

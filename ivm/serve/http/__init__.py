@@ -1,0 +1,1 @@
+"""HTTP: statements, rows in, views, changefeeds and metrics of a served database."""

@@ -1,0 +1,41 @@
+"""The routes of the HTTP side."""
+
+from __future__ import annotations
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+
+from ivm.serve.http import about, changes, statements, tables, views
+from ivm.serve.http.endpoint import Endpoint, Handler, Served
+from ivm.serve.http.errors import answer
+
+
+def app_of(served: Served) -> Starlette:
+    """The ASGI application of a server."""
+
+    def route(path: str, method: str, name: str, handler: Handler, *, free: bool = False) -> Route:
+        endpoint = Endpoint(served, handler, name, free=free)
+        return Route(path, endpoint, methods=[method, "OPTIONS"])
+
+    routes = [
+        route("/sql", "POST", "sql", statements.sql),
+        route("/tables/{table}", "POST", "tables", tables.write),
+        route("/views", "GET", "views", views.listed),
+        route("/views/{view}", "GET", "view", views.rows),
+        route("/views/{view}/changes", "GET", "changes", changes.changes),
+        WebSocketRoute("/views/{view}/changes", changes.Socket(served)),
+        route("/sessions", "POST", "sessions", statements.open_session),
+        route("/sessions/{token}", "DELETE", "sessions", statements.close_session),
+        route("/metrics", "GET", "metrics", about.metrics),
+        route("/healthz", "GET", "healthz", about.health, free=True),
+        route("/openapi.json", "GET", "openapi", about.openapi, free=True),
+        route("/", "GET", "page", about.page, free=True),
+    ]
+    handlers = {404: _refused, 405: _refused}
+    return Starlette(routes=routes, exception_handlers=handlers)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    return answer(error)

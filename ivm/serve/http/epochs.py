@@ -1,0 +1,134 @@
+"""The deltas of a view as bytes: each epoch is encoded once, for all subscribers.
+
+Law: `{"type": "changes", "epoch": e, "rows": […]}` has every row that comes or goes in the epoch,
+with its `_weight`; in Arrow it is one batch with the metadata `epoch`, `type` and `last`. The rows
+of a snapshot come in parts, of which the last has `"last": true`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivm.cdc.sinks.encode import EPOCH, Delta, Shape, encoded, refuse_names
+from ivm.engine.changefeed import WEIGHT
+from ivm.engine.engine import Engine
+from ivm.serve.http.formats import joined
+from ivm.storage.values.consolidate import consolidate
+from ivm.storage.values.types import Schema
+from ivm.storage.values.zset import ZSet, empty
+from ivm.storage.warehouse.duck import run
+
+PART = 20_000
+"""Rows of a part of a snapshot."""
+CHANGES, SNAPSHOT = "changes", "snapshot"
+
+
+class Message(NamedTuple):
+    """What subscribers get at a time.
+
+    Attributes:
+        kind: CHANGES or SNAPSHOT.
+        epoch: at whose end the view has these rows, or of the changes.
+        part: its number, from 0.
+        last: whether no part follows.
+        rows: of the view, with weights.
+    """
+
+    kind: str
+    epoch: int
+    part: int
+    last: bool
+    rows: ZSet
+
+
+class Encoder:
+    """Writes the messages of one view; any thread calls it.
+
+    Args:
+        engine: of the database.
+        view: canonical name.
+        schema: of the view.
+
+    Raises:
+        UnsupportedError: a column has a name that the messages use.
+    """
+
+    def __init__(self, engine: Engine, view: str, schema: Schema) -> None:
+        refuse_names("jsonl", view, schema)
+        self._schema = schema
+        self._shape = Shape(view, schema, None)
+        self._cursor = engine.warehouse.cursor()
+        self._lock = threading.Lock()
+        run(self._cursor, "SET TimeZone = 'UTC'")
+
+    def json(self, message: Message) -> str:
+        """A message as JSON."""
+        about = {"type": message.kind, "epoch": message.epoch}
+        if message.kind == SNAPSHOT:
+            about |= {"part": message.part, "last": message.last}
+        head = json.dumps(about)[:-1] + ', "rows": ['
+        if not len(message.rows):
+            return head + "]}"
+        prefix = f'{{"{EPOCH}":{message.epoch},'
+        with self._lock:
+            delta = Delta(message.epoch, 0, message.rows)
+            [(_, lines, _)] = encoded(self._cursor, "jsonl", self._shape, [delta])
+        bodies = pc.utf8_slice_codeunits(lines, start=len(prefix))
+        return f"{head}{{{joined(bodies, ', {')}]}}"
+
+    def sse(self, message: Message) -> bytes:
+        """A message as a server-sent event; its id is the epoch, once all of it is there."""
+        id = f"id: {message.epoch}\n" if message.last else ""
+        return f"{id}event: {message.kind}\ndata: {self.json(message)}\n\n".encode()
+
+    def arrow_schema(self) -> bytes:
+        """The beginning of an Arrow stream."""
+        return self._arrow(None)
+
+    def arrow(self, message: Message) -> bytes:
+        """A message as a batch of an Arrow stream, in lossless types."""
+        return self._arrow(message)[len(self.arrow_schema()) :]
+
+    def _arrow(self, message: Message | None) -> bytes:
+        out = io.BytesIO()
+        types = [type for _, type in self._schema]
+        table = self._table(empty(types) if message is None else message.rows)
+        with pa.ipc.new_stream(out, table.schema) as writer:
+            begin = out.getvalue()
+            if message is None:
+                return begin
+            about = {
+                "type": message.kind,
+                "epoch": str(message.epoch),
+                "last": str(int(message.last)),
+            }
+            [batch] = table.combine_chunks().to_batches() or [_none(table.schema)]
+            writer.write_batch(batch, custom_metadata=about)
+            return out.getvalue()
+
+    def _table(self, rows: ZSet) -> pa.Table:
+        return rows.to_arrow(self._schema).append_column(WEIGHT, pa.array(rows.weights, pa.int64()))
+
+
+def changes(epoch: int, delta: ZSet, schema: Schema) -> Message:
+    """The message of an epoch's delta."""
+    return Message(CHANGES, epoch, 0, True, consolidate(delta, [type for _, type in schema]))
+
+
+def snapshot(epoch: int, rows: ZSet) -> Iterator[Message]:
+    """The messages of a view's rows, one at least."""
+    ends = range(PART, len(rows) + PART, PART) if len(rows) else [PART]
+    for part, end in enumerate(ends):
+        taken = rows.slice(end - PART, min(end, len(rows)))
+        yield Message(SNAPSHOT, epoch, part, end >= len(rows), taken)
+
+
+def _none(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schema)

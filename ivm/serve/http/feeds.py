@@ -1,0 +1,349 @@
+"""The changefeeds of a server: one subscription a view, whose epochs all subscribers share.
+
+Law: a subscriber gets a snapshot, or says which epoch it has, and then every later epoch once, in
+order. An epoch is kept until `KEPT_EPOCHS` later ones or `KEPT_ROWS` rows have come; a subscriber
+that is further behind than that is told so and cut off, and nobody waits for it.
+Invariant: a feed's epochs are touched by the event loop alone; a thread of the feed hands them in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from ivm.database import Database
+from ivm.engine.changefeed import Subscription
+from ivm.serve.http.epochs import Encoder, Message, changes, snapshot
+from ivm.serve.threads import Threads
+from ivm.session.session import Session
+from ivm.storage.errors import IvmError, UnavailableError
+
+KEPT_EPOCHS = 4096
+KEPT_ROWS = 500_000
+"""What a feed keeps for those who come back, or are slow."""
+SNAPSHOT_EPOCHS = 1024
+"""A snapshot serves others until so many epochs came after it."""
+_WAKE = 0.01  # seconds between two wakings of all subscribers
+_UNUSED = 300.0  # seconds after which a feed without subscribers is closed
+_TAKE = 0.5  # seconds between two looks whether the feed is to end
+
+
+class Encoded:
+    """A message, and its bytes once somebody has asked for them."""
+
+    __slots__ = ("_bytes", "_encoder", "_lock", "epoch", "message")
+
+    def __init__(self, message: Message, encoder: Encoder) -> None:
+        self.message = message
+        self.epoch = message.epoch
+        self._encoder = encoder
+        self._bytes: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def known(self, form: str) -> bytes | None:
+        """The bytes, if they are known."""
+        return self._bytes.get(form)
+
+    def bytes(self, form: str) -> bytes:
+        """The bytes, which are made at the first question; in a thread."""
+        with self._lock:
+            if form not in self._bytes:
+                self._bytes[form] = _FORMS[form](self._encoder, self.message)
+            return self._bytes[form]
+
+
+_FORMS: dict[str, Callable[[Encoder, Message], bytes]] = {
+    "sse": Encoder.sse,
+    "json": lambda encoder, message: encoder.json(message).encode(),
+    "arrow": Encoder.arrow,
+}
+
+
+class ViewFeed:
+    """The epochs of one view.
+
+    Args:
+        database: served.
+        view: canonical name.
+        loop: the server's.
+    """
+
+    def __init__(self, database: Database, view: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._database = database
+        self._loop = loop
+        self._feed: Subscription = database.subscribe(view)
+        self.view = self._feed.view
+        self.schema = self._feed.schema
+        self.encoder = Encoder(database._engine, self.view, self.schema)
+        self.opened_at = self.base = database.epoch
+        self.error: IvmError | None = None
+        self.ended = False
+        self.forms: dict[str, int] = {}  # how many subscribers want each
+        self.subscribers: set[Subscriber] = set()
+        self.used = time.monotonic()
+        self._first = 0  # the number of the first epoch that is kept
+        self._kept: deque[Encoded] = deque()
+        self._rows = 0
+        self._coming: deque[Encoded | None] = deque()
+        self._scheduled = False
+        self._changed = asyncio.Event()
+        self._snapshot: list[Encoded] = []
+        self._taking = asyncio.Lock()
+        threading.Thread(target=self._follow, name=f"feed of {self.view}", daemon=True).start()
+
+    @property
+    def version(self) -> int:
+        """The last epoch in which the view has changed, or in which the feed was opened."""
+        return max(self._feed.latest, self.opened_at)
+
+    # -- the feed's thread ------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        try:
+            while not (self._feed.ended and self.ended):
+                item = self._feed.take(_TAKE)
+                if item is not None:
+                    self._hand_in(Encoded(changes(*item, self.schema), self.encoder))
+                elif self._feed.ended:
+                    break
+        except IvmError as error:
+            self.error = error
+        except RuntimeError:  # the loop has ended
+            return
+        self._hand_in(None)
+
+    def _hand_in(self, item: Encoded | None) -> None:
+        if item is not None:
+            for form in list(self.forms):
+                item.bytes(form)
+        self._coming.append(item)
+        if not self._scheduled:
+            self._scheduled = True
+            try:
+                self._loop.call_soon_threadsafe(self._schedule)
+            except RuntimeError:  # the loop has ended
+                self._feed.close()
+
+    # -- the event loop ---------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        self._loop.call_later(_WAKE, self._arrive)
+
+    def _arrive(self) -> None:
+        self._scheduled = False  # before: what comes from here on schedules anew
+        while self._coming:
+            item = self._coming.popleft()
+            if item is None:
+                self.ended = True
+            else:
+                self._kept.append(item)
+                self._rows += len(item.message.rows)
+        self._forget()
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _forget(self) -> None:
+        kept = self._kept
+        while len(kept) > KEPT_EPOCHS or (self._rows > KEPT_ROWS and len(kept) > 1):
+            gone = kept.popleft()
+            self.base = gone.epoch
+            self._first += 1
+            self._rows -= len(gone.message.rows)
+        for subscriber in list(self.subscribers):
+            if subscriber.at < self._first:
+                subscriber.cut()
+
+    def after(self, epoch: int) -> int | None:
+        """The number of the first epoch after this one; None if not all of them are kept."""
+        if not self.base <= epoch <= max(self.version, self._database.epoch):
+            return None
+        later = 0
+        for item in reversed(self._kept):
+            if item.epoch <= epoch:
+                break
+            later += 1
+        return self._first + len(self._kept) - later
+
+    def since(self, at: int, most: int) -> list[Encoded]:
+        """The epochs from a number on that have come.
+
+        Raises:
+            UnavailableError: they are not kept any more.
+        """
+        if at < self._first:
+            raise too_slow(self.view)
+        kept = self._kept
+        begin = at - self._first
+        return [kept[i] for i in range(begin, min(len(kept), begin + most))]
+
+    async def wait(self, seconds: float) -> bool:
+        """Waits until epochs have come; False if none comes in time."""
+        changed = self._changed
+        try:
+            await asyncio.wait_for(changed.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    async def snapshot(self, threads: Threads) -> list[Encoded]:
+        """The view's rows at some epoch after which all are kept."""
+        async with self._taking:
+            kept = self._snapshot
+            start = self.after(kept[0].epoch) if kept else None
+            if start is None or self._first + len(self._kept) - start > SNAPSHOT_EPOCHS:
+                self._snapshot = await threads.call(self._take_snapshot)
+            return self._snapshot
+
+    def _take_snapshot(self) -> list[Encoded]:
+        engine = self._database._engine
+
+        def rows(session: Session) -> list[Message]:
+            with session.writing():
+                engine.recomputed.refresh([self.view])
+                engine.broken.demand_whole(self.view)
+                engine.tables.flush([self.view])
+                return list(snapshot(engine.epoch, engine.tables.content(self.view)))
+
+        with self._database.connection() as connection:
+            found = connection.run(rows)
+        engine.log.make_durable(found[0].epoch)
+        return [Encoded(message, self.encoder) for message in found]
+
+    def look(self, now: float) -> None:
+        """Closes the feed if nobody uses it."""
+        if self.subscribers:
+            self.used = now
+        elif now - self.used > _UNUSED:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the feed."""
+        self.ended = True
+        self._feed.close()
+        self._changed.set()
+
+
+class Subscriber:
+    """One client of a feed.
+
+    Args:
+        feed: of the view.
+        form: "sse", "json" or "arrow".
+        epoch: that it has, or gets with a snapshot.
+        on_cut: called when the client is too slow.
+
+    Attributes:
+        was_cut: whether it is.
+
+    Raises:
+        UnavailableError: not all later epochs are kept.
+    """
+
+    def __init__(self, feed: ViewFeed, form: str, epoch: int, on_cut: Callable[[], None]) -> None:
+        at = feed.after(epoch)
+        if at is None:
+            raise too_slow(feed.view)
+        self.feed = feed
+        self.form = form
+        self.at = at
+        self.epoch = epoch
+        self._on_cut = on_cut
+        self.was_cut = False
+        feed.subscribers.add(self)
+        feed.forms[form] = feed.forms.get(form, 0) + 1
+
+    def cut(self) -> None:
+        """Cuts the client off: it is too slow."""
+        if not self.was_cut:
+            self.was_cut = True
+            self._on_cut()
+
+    def leave(self) -> None:
+        """The client has left."""
+        self.feed.subscribers.discard(self)
+        left = self.feed.forms.get(self.form, 1) - 1
+        if left:
+            self.feed.forms[self.form] = left
+        else:
+            self.feed.forms.pop(self.form, None)
+
+    async def chunks(self, threads: Threads, most: int = 256) -> list[bytes]:
+        """The bytes of the epochs that have come since the last call, encoded."""
+        items = self.feed.since(self.at, most)
+        self.at += len(items)
+        # What had not arrived yet when the snapshot was taken may be part of it.
+        later = [item for item in items if item.epoch > self.epoch]
+        if later:
+            self.epoch = later[-1].epoch
+        return [await bytes_of(item, self.form, threads) for item in later]
+
+
+async def bytes_of(item: Encoded, form: str, threads: Threads) -> bytes:
+    """The bytes of a message; encoded in a thread if nobody has asked for them before."""
+    known = item.known(form)
+    return known if known is not None else await threads.call(lambda: item.bytes(form))
+
+
+def too_slow(view: str) -> UnavailableError:
+    """The error of a subscriber that is too far behind."""
+    return UnavailableError(
+        f"the changefeed of {view!r} was read too slowly: more epochs waited than are kept "
+        f"({KEPT_EPOCHS:,}, or {KEPT_ROWS:,} rows). Subscribe again, which begins with a snapshot"
+    )
+
+
+class Hub:
+    """The feeds of all views; the event loop calls it.
+
+    Args:
+        database: served.
+        threads: of the server.
+        most: subscribers of all feeds.
+    """
+
+    def __init__(self, database: Database, threads: Threads, most: int) -> None:
+        self.database = database
+        self.threads = threads
+        self.most = most
+        self._feeds: dict[str, ViewFeed] = {}
+        self._opening = asyncio.Lock()
+
+    def __iter__(self) -> Iterator[ViewFeed]:
+        return iter(list(self._feeds.values()))
+
+    @property
+    def size(self) -> int:
+        """The number of subscribers."""
+        return sum(len(feed.subscribers) for feed in self._feeds.values())
+
+    async def feed(self, view: str) -> ViewFeed:
+        """The feed of a view, by its canonical name; opened if nobody has asked for it.
+
+        Raises:
+            SqlError: there is no such view.
+        """
+        found = self._feeds.get(view)
+        if found is None or found.ended:
+            async with self._opening:
+                found = self._feeds.get(view)
+                if found is None or found.ended:
+                    loop = asyncio.get_running_loop()
+                    found = await self.threads.call(lambda: ViewFeed(self.database, view, loop))
+                    self._feeds[view] = found
+        found.used = time.monotonic()
+        return found
+
+    def look(self, now: float) -> None:
+        """Closes feeds that nobody uses; called now and then."""
+        for view, feed in list(self._feeds.items()):
+            feed.look(now)
+            if feed.ended and not feed.subscribers:
+                del self._feeds[view]
+
+    def close(self) -> None:
+        """Ends all feeds."""
+        for feed in self._feeds.values():
+            feed.close()

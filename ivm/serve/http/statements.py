@@ -1,0 +1,177 @@
+"""`POST /sql`, and the sessions of transactions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ivm.dispatch import executemany, run_statement
+from ivm.serve.access import User
+from ivm.serve.http.callers import peer_of
+from ivm.serve.http.endpoint import Served, json_response, megabytes
+from ivm.serve.http.errors import HttpError
+from ivm.serve.http.formats import Form, encoded, rows_of, wanted
+from ivm.serve.http.runs import Streamed, body_of
+from ivm.serve.http.sessions import IDLE
+from ivm.serve.served_session import ServedSession
+from ivm.serve.statement_log import StatementLog
+from ivm.session.result import Result
+from ivm.session.session import Params, Session
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import InputError, IvmError
+
+SESSION = "Ivm-Session"
+_TYPES = ("application/json", "application/sql", "text/plain", "")
+
+
+async def sql(served: Served, request: Request, user: User) -> Response:
+    """Runs statements; the last one's result is the answer."""
+    text, params, many = asked(
+        await body_of(request, megabytes(served.settings.request_megabytes)), request
+    )
+    return _Sql(
+        served, request, user, (text, params, many), wanted(request.headers.get("accept", ""))
+    )
+
+
+def asked(body: bytes, request: Request) -> tuple[str, Params, list[Any] | None]:
+    """The statements of a request, their parameters, and the rows of parameters, if many.
+
+    Raises:
+        InputError: they make no sense.
+        HttpError: the type of the body is another one.
+    """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in _TYPES:
+        raise HttpError(
+            415,
+            "request",
+            f"{media_type!r} is no type of statements: send {' or '.join(_TYPES[:3])}",
+        )
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"the body is no UTF-8 at byte {error.start}") from error
+    if media_type != "application/json":
+        return text, None, None
+    given = json_of(text)
+    if not isinstance(given, dict) or not set(given) <= {"sql", "params", "many"}:
+        raise InputError('the body is an object with "sql", and "params" or "many"')
+    statement, params, many = given.get("sql"), given.get("params"), given.get("many")
+    if not isinstance(statement, str):
+        raise InputError('"sql" is a text')
+    if params is not None and not isinstance(params, list | dict):
+        raise InputError('"params" is a list for ?, or an object for $name')
+    if many is not None and (not isinstance(many, list) or params is not None):
+        raise InputError('"many" is a list of lists or objects, without "params"')
+    return statement, params, many
+
+
+def json_of(text: str | bytes) -> Any:
+    """Reads JSON.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the body is no JSON: {error}") from error
+
+
+class _Sql(Response):
+    """The result of statements, whose session lives until it is sent."""
+
+    def __init__(
+        self,
+        served: Served,
+        request: Request,
+        user: User,
+        statements: tuple[str, Params, list[Any] | None],
+        form: Form,
+    ) -> None:
+        super().__init__()
+        self._served, self._request, self._user = served, request, user
+        self._statements, self._form = statements, form
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        served, token = self._served, self._request.headers.get(SESSION)
+        if token is None:
+            async with served.runner.session(self._request, self._user) as session:
+                await self._answer(session, scope, receive, send)
+            return
+        held = served.held.find(token, self._user)
+        async with held.lock:
+            await self._answer(held.session, scope, receive, send)
+
+    async def _answer(
+        self, session: ServedSession, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        served = self._served
+        text, params, many = self._statements
+        log, began = StatementLog(served.settings), time.perf_counter()
+        try:
+            result = await served.runner.run(
+                self._request,
+                session,
+                lambda inner: run(served, self._user, inner, text, params, many),
+            )
+        except IvmError as error:
+            log.failed(session, text, error)
+            raise
+        log.statement(session, text, time.perf_counter() - began)
+        chunks = encoded(rows_of(result), self._form, _head(result), as_objects=False)
+        most = megabytes(served.settings.result_megabytes)
+        response = Streamed(served.runner, self._request, session, chunks, self._form, most)
+        await response.begin()
+        await response(scope, receive, send)
+
+
+def _head(result: Result) -> dict[str, object]:
+    head: dict[str, object] = {"kind": result.kind, "rowcount": result.rowcount}
+    return head | ({"message": result.message} if result.message else {})
+
+
+def run(
+    served: Served,
+    user: User,
+    session: Session,
+    text: str,
+    params: Params,
+    many: Sequence[Any] | None = None,
+) -> Result:
+    """Runs a user's statements, each of which is checked before.
+
+    Raises:
+        AccessError: the user may not run one of them.
+    """
+    statements = st.parse(text)
+    if (params or many is not None) and len(statements) != 1:
+        raise InputError(f"parameters go with one statement, not with {len(statements)}")
+    if many is not None:
+        served.users.demand(user, statements[0], session)
+        return executemany(session, text, many)
+    result = Result("done")
+    for statement in statements:
+        served.users.demand(user, statement, session)
+        result = run_statement(session, statement, params)
+    return result
+
+
+async def open_session(served: Served, request: Request, user: User) -> Response:
+    """`POST /sessions`: a session for transactions, by its token."""
+    token = await served.held.open(user, peer_of(request))
+    return json_response({"session": token, "idle_seconds": IDLE}, 201)
+
+
+async def close_session(served: Served, request: Request, user: User) -> Response:
+    """`DELETE /sessions/{token}`: rolls its open transaction back."""
+    params: Mapping[str, str] = request.path_params
+    served.held.close(params["token"], user)
+    return Response(status_code=204)

@@ -1,0 +1,91 @@
+"""`POST /tables/{table}`: rows in, as one epoch."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pyarrow as pa
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ivm.ingest.rows import Rows
+from ivm.serve.access import User
+from ivm.serve.http.endpoint import Served, json_response, megabytes
+from ivm.serve.http.errors import HttpError
+from ivm.serve.http.formats import ARROW, JSON, LINES
+from ivm.serve.http.runs import body_of
+from ivm.serve.http.statements import SESSION, json_of
+from ivm.serve.requests import once
+from ivm.session.row_calls import delete, insert, table_info, upsert
+from ivm.session.session import Session
+from ivm.storage.errors import InputError
+
+_CALLS = {"insert": insert, "upsert": upsert, "delete": delete}
+KEY = "Idempotency-Key"
+
+
+async def write(served: Served, request: Request, user: User) -> Response:
+    """Inserts, upserts or deletes rows; with a key a repeated request changes nothing."""
+    user.grant.demand_write()
+    body = await body_of(request, megabytes(served.settings.request_megabytes))
+    action = request.query_params.get("op", "insert")
+    if action not in _CALLS:
+        raise InputError(f"op is {', '.join(_CALLS)}, not {action!r}")
+    table, key = request.path_params["table"], request.headers.get(KEY)
+    media_type = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    rows = await served.pool.threads.call(lambda: rows_of(body, media_type))
+    digest = hashlib.sha256(b"\0".join([table.encode(), action.encode(), body])).hexdigest()
+
+    def work(session: Session) -> tuple[dict[str, Any], bool]:
+        user.grant.demand_relation(table_info(session, table).name)
+
+        def call() -> int:
+            return _CALLS[action](session, table, rows)
+
+        if session.transaction is not None:
+            if key is not None:
+                raise InputError(f"{KEY} goes with a request that is a transaction of its own")
+            return {"rows": call()}, False
+        return once(session, key, f"{user.name} {digest}", call)
+
+    answer, repeated = await _run(served, request, user, work)
+    if not repeated:
+        served.measures.rows_in += int(answer["rows"])
+    return json_response({**answer, "repeated": repeated})
+
+
+async def _run(served: Served, request: Request, user: User, work: Any) -> Any:
+    token = request.headers.get(SESSION)
+    if token is None:
+        async with served.runner.session(request, user) as session:
+            return await served.runner.run(request, session, work)
+    held = served.held.find(token, user)
+    async with held.lock:
+        return await served.runner.run(request, held.session, work)
+
+
+def rows_of(body: bytes, media_type: str) -> Rows:
+    """The rows of a body: a JSON list of objects, JSON lines, or an Arrow stream.
+
+    Raises:
+        InputError: they are none.
+        HttpError: the type of the body is another one.
+    """
+    if media_type == ARROW:
+        try:
+            return pa.ipc.open_stream(body).read_all()
+        except (pa.ArrowInvalid, OSError) as error:
+            raise InputError(f"the body is no Arrow stream: {error}") from error
+    if media_type == LINES:
+        found = json_of(b"[" + b",".join(filter(None, map(bytes.strip, body.split(b"\n")))) + b"]")
+    elif media_type == JSON:
+        found = json_of(body)
+    else:
+        raise HttpError(
+            415, "request", f"{media_type!r} is no type of rows: send {JSON}, {LINES} or {ARROW}"
+        )
+    rows = [found] if isinstance(found, dict) else found
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError("rows are objects, one for each row")
+    return rows

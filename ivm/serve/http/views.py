@@ -1,0 +1,191 @@
+"""`GET /views` and `GET /views/{view}`: rows of views, with the epoch in which they last changed.
+
+Law: the rows are at least as new as the epoch that the answer names, and that epoch is durable. An
+answer without rows (304) means that the view has not changed since the epoch that the client has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ivm.catalog.catalog import View, name_parts
+from ivm.serve.access import AccessError, User
+from ivm.serve.http.endpoint import Served, json_response, megabytes
+from ivm.serve.http.errors import HttpError
+from ivm.serve.http.feeds import ViewFeed
+from ivm.serve.http.formats import encoded, rows_of, wanted
+from ivm.serve.http.runs import Streamed
+from ivm.session.query import query
+from ivm.session.session import Session
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import InputError, SqlError
+from ivm.storage.identifiers import fold, quote
+
+_OWN = ("after", "wait", "limit")
+_WAIT, _LONGEST = 30.0, 300.0  # seconds of a long poll
+
+
+def view_of(served: Served, name: str, user: User) -> View:
+    """The view that a name means, if the user may read it.
+
+    Raises:
+        HttpError: there is none.
+        AccessError: the user may not.
+    """
+    catalog = served.database._engine.catalog
+    views = catalog.committed or catalog.views
+    try:
+        found = views.get(catalog.resolve(name_parts(name)) or "")
+    except (SqlError, InputError):
+        found = None
+    if found is None:
+        raise HttpError(
+            404,
+            "view",
+            f"there is no materialized view {name!r}; GET /views lists them, and POST /sql reads "
+            "tables",
+        )
+    user.grant.demand_relation(found.name)
+    return found
+
+
+async def listed(served: Served, request: Request, user: User) -> Response:
+    """The views that the user may read."""
+    found = []
+    for view in await served.pool.threads.call(served.database.views):
+        try:
+            user.grant.demand_relation(view.name)
+        except AccessError:
+            continue
+        columns = [{"name": name, "type": type} for name, type in view.columns]
+        broken = {"broken": view.broken} if view.broken else {}
+        found.append({"name": view.name, "strategy": view.strategy, "columns": columns, **broken})
+    return json_response({"epoch": served.database.epoch, "views": found})
+
+
+async def rows(served: Served, request: Request, user: User) -> Response:
+    """The rows of a view; with `after` once it has changed after that epoch."""
+    view = view_of(served, request.path_params["view"], user)
+    wanted(request.headers.get("accept", ""))  # an error before a wait
+    sql, params = _query(served, view, request.query_params)
+    feed = await served.hub.feed(view.name)
+    version = await _changed(served, feed, view, request)
+    headers = {"ETag": f'"{version}"', "Cache-Control": "no-cache", "Ivm-Epoch": str(version)}
+    if version <= _known(request):
+        return Response(status_code=304, headers=headers)
+    return _Rows(
+        served, request, user, (sql, params), headers, {"view": view.name, "epoch": version}
+    )
+
+
+def _query(served: Served, view: View, given: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The SELECT of a request's columns and values."""
+    columns = {fold(name): (name, type) for name, type in view.schema}
+    conditions, params = [], []
+    for name, value in given.items():
+        if name in _OWN:
+            continue
+        if fold(name) not in columns:
+            known = ", ".join(name for name, _ in view.schema)
+            raise InputError(f"view {view.name!r} has no column {name!r}; there are: {known}")
+        column, type = columns[fold(name)]
+        conditions.append(f"{quote(column)} = CAST(? AS {type.sql})")
+        params.append(value)
+    sql = f"SELECT * FROM {served.database._engine.catalog.qualified[view.name]}"
+    if conditions:
+        sql += " WHERE " + " AND ".join(conditions)
+    if "limit" in given:
+        sql += f" LIMIT {_whole('limit', given['limit'])}"
+    return sql, params
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise InputError(f"{name} is a whole number, not {text!r}")
+    return int(text)
+
+
+def _known(request: Request) -> int:
+    """The epoch that the client has; -1 for none."""
+    after = request.query_params.get("after")
+    if after is not None:
+        return _whole("after", after)
+    tag = request.headers.get("if-none-match", "").removeprefix("W/").strip('"')
+    return int(tag) if tag.isascii() and tag.isdigit() and len(tag) < 19 else -1
+
+
+async def _changed(served: Served, feed: ViewFeed, view: View, request: Request) -> int:
+    """The epoch of the view's last change, after a wait for one later than `after`, if asked."""
+    after = request.query_params.get("after")
+    seconds = _seconds(request.query_params.get("wait")) if after is not None else 0.0
+    end = time.monotonic() + seconds
+    while True:
+        version = feed.version
+        left = end - time.monotonic()
+        if feed.ended or version > _known(request) or left <= 0:
+            break
+        if await request.is_disconnected():
+            break
+        await feed.wait(min(left, 1.0))
+    engine = served.database._engine
+    if engine.recomputed.is_outdated([view.name]):
+        await served.pool.threads.call(lambda: _refresh(served, view.name))
+        version = feed.version
+    await served.pool.threads.call(lambda: engine.log.make_durable(version))
+    return version
+
+
+def _refresh(served: Served, view: str) -> None:
+    with served.database.connection() as connection:
+        connection.run(lambda session: _recompute(session, view))
+
+
+def _recompute(session: Session, view: str) -> None:
+    with session.writing():
+        session.engine.recomputed.refresh([view])
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        found = _WAIT if text is None else float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= _LONGEST:
+        raise InputError(f"wait is a number of seconds up to {_LONGEST:g}, not {text!r}")
+    return found
+
+
+class _Rows(Response):
+    """The rows of a view, whose session lives until they are sent."""
+
+    def __init__(
+        self,
+        served: Served,
+        request: Request,
+        user: User,
+        asked: tuple[str, list[str]],
+        headers: dict[str, str],
+        head: dict[str, object],
+    ) -> None:
+        super().__init__()
+        self._served, self._request, self._user = served, request, user
+        self._asked, self._named, self._head = asked, headers, head
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        served, request, (sql, params) = self._served, self._request, self._asked
+        form = wanted(request.headers.get("accept", ""))
+        async with served.runner.session(request, self._user) as session:
+            statement = st.Query(sql, 0, "select")
+            result = await served.runner.run(
+                request, session, lambda inner: query(inner, statement, params)
+            )
+            chunks = encoded(rows_of(result), form, self._head, as_objects=True)
+            most = megabytes(served.settings.result_megabytes)
+            response = Streamed(served.runner, request, session, chunks, form, most, self._named)
+            await response.begin()
+            await response(scope, receive, send)

@@ -1,0 +1,125 @@
+"""The sessions of all clients, and the threads that run their statements.
+
+Invariant: a client without a statement has no thread. There are as many threads as statements run
+at the same time, so a transaction that holds the writer lock always gets one for its next
+statement.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+
+from ivm.database import Database
+from ivm.serve.access import Gate, User
+from ivm.serve.served_session import ServedSession
+from ivm.serve.settings import ServerSettings
+from ivm.serve.threads import Threads
+from ivm.storage.errors import UnavailableError
+
+STOPPING = "the server is being stopped: connect again when it is back"
+_SPARE = 4  # threads beside those of the clients' statements
+
+
+class SessionPool:
+    """The sessions of one server.
+
+    Args:
+        database: open.
+        gate: who may do what.
+        settings: the limits.
+
+    Attributes:
+        settings: in force for statements from now on.
+        threads: that run statements, and whatever else may wait.
+    """
+
+    def __init__(self, database: Database, gate: Gate, settings: ServerSettings) -> None:
+        self.database = database
+        self.gate = gate
+        self.settings = settings
+        self.threads = Threads(settings.connections + _SPARE)
+        self._sessions: dict[int, ServedSession] = {}
+        self._reserved: set[int] = set()
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._stopping = False
+
+    def reserve(self) -> int:
+        """Reserves a place for a client; returns its number, to be given back by `release`.
+
+        Raises:
+            UnavailableError: there are as many as the settings allow, or the server stops.
+        """
+        with self._lock:
+            if self._stopping:
+                raise UnavailableError(STOPPING)
+            most = self.settings.connections
+            if len(self._reserved) >= most:
+                raise UnavailableError(
+                    f"the server has {most} connections, and takes no more: close one, or raise "
+                    "connections in [server] of ivm.toml"
+                )
+            number = next(self._numbers)
+            self._reserved.add(number)
+            return number
+
+    def open(self, number: int, user: User, peer: str) -> ServedSession:
+        """Opens the session of a client that is logged in, in a thread of the pool."""
+        connection = self.database.connection()
+        session = ServedSession(number, user, peer, connection, self.settings.statement_seconds)
+        self._sessions[number] = session
+        return session
+
+    def release(self, number: int) -> None:
+        """Closes a client's session, if it has one, and gives its place to others."""
+        session = self._sessions.pop(number, None)
+        with self._lock:
+            self._reserved.discard(number)
+        if session is not None:
+            session.cancel("the client has left")
+            self.threads.submit(session.close)
+
+    def cancel(self, number: int, secret: int) -> None:
+        """Cancels the statement of the session that has this number and secret."""
+        session = self._sessions.get(number)
+        if session is not None and session.secret == secret:
+            session.cancel("the statement was cancelled by its client")
+
+    @property
+    def size(self) -> int:
+        """The number of clients."""
+        return len(self._reserved)
+
+    @property
+    def busy(self) -> int:
+        """The number of statements that run."""
+        return sum(session.busy for session in list(self._sessions.values()))
+
+    def look(self) -> None:
+        """Cancels what takes too long; called several times a second."""
+        now = time.monotonic()
+        for session in list(self._sessions.values()):
+            session.look(now)
+
+    def apply(self, settings: ServerSettings) -> None:
+        """Takes other limits; sessions that are open keep their time limit."""
+        self.settings = settings
+        self.threads.raise_most(settings.connections + _SPARE)
+
+    def stop(self) -> None:
+        """Takes no more clients."""
+        with self._lock:
+            self._stopping = True
+
+    def cancel_all(self) -> None:
+        """Cancels all statements that run."""
+        for session in list(self._sessions.values()):
+            session.cancel(STOPPING)
+
+    def close(self) -> None:
+        """Closes the sessions that are left, and ends the threads when they have nothing to do."""
+        for number in list(self._reserved):
+            self.release(number)
+        self.threads.end()

@@ -1,0 +1,153 @@
+"""The users of a served database: those of `ivm.toml`, and those that CREATE USER has made.
+
+    [users.ann]
+    verifier = "SCRAM-SHA-256$4096:…"   # as PostgreSQL writes it, or `_ivm.users` has it
+    role = "read"
+    schema = "reports"                  # if the role is limited to one
+
+A user of the file comes before one of the same name that SQL has made.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from ivm.access.check import Checks
+from ivm.access.roles import AccessError
+from ivm.access.users import StoredToken, StoredUser, stored_tokens, stored_users
+from ivm.access.verifiers import Verifier, read, token_hash, verifier_of
+from ivm.engine.engine import Engine
+from ivm.serve.access import User
+from ivm.session.session import Session
+from ivm.sql.statements import parse as st
+from ivm.sql.statements.users import ROLES
+from ivm.storage.errors import InputError
+from ivm.storage.identifiers import fold
+
+_KEYS = frozenset(("verifier", "role", "schema"))
+_REFUSED = "the user or the password is wrong"
+_REFUSED_TOKEN = "the token is unknown, or has expired"
+_MOST = 1024  # passwords of which it is known that they are right
+
+
+class Users:
+    """The gate of a database with users; any thread calls it.
+
+    Args:
+        engine: the database's engine.
+        named: users by name, as `ivm.toml` has them under `[users]`.
+
+    Raises:
+        InputError: one of them makes no sense.
+    """
+
+    def __init__(self, engine: Engine, named: Mapping[str, Any]) -> None:
+        self._engine = engine
+        self._checks = Checks(engine)
+        self._named = {fold(name): _named(name, given) for name, given in named.items()}
+        self._lock = threading.Lock()
+        self._generation = -1
+        self._users: dict[str, StoredUser] = {}
+        self._tokens: dict[str, StoredToken] = {}
+        self._right: set[bytes] = set()
+        self._secret = secrets.token_bytes(32)
+        self._nobody: Verifier | None = None
+
+    def apply(self, named: Mapping[str, Any]) -> None:
+        """Takes other users of `ivm.toml`.
+
+        Raises:
+            InputError: one of them makes no sense; nothing has changed.
+        """
+        found = {fold(name): _named(name, given) for name, given in named.items()}
+        with self._lock:
+            self._named, self._generation = found, -1
+
+    def verifier(self, name: str) -> Verifier | None:
+        """See `Gate`."""
+        found = self._known().get(fold(name))
+        return None if found is None else found.verifier
+
+    def user(self, name: str) -> User | None:
+        """See `Gate`."""
+        found = self._known().get(fold(name))
+        return None if found is None else User(found.name, found.role, found.schema)
+
+    def demand(self, user: User, statement: st.Statement, session: Session) -> None:
+        """See `Gate`."""
+        self._checks.demand(session, user.grant, statement)
+
+    def login(self, name: str, password: str) -> User:
+        """The user of this name, if the password is right.
+
+        Raises:
+            AccessError: it is not, or there is no such user; the answer takes as long.
+        """
+        found = self._known().get(fold(name))
+        verifier = found.verifier if found is not None else None
+        mark = self._mark(name, password, verifier)
+        if mark not in self._right:
+            if not (verifier or self._no_verifier()).verifies(password) or verifier is None:
+                raise AccessError(_REFUSED)
+            with self._lock:
+                if len(self._right) >= _MOST:
+                    self._right.clear()
+                self._right.add(mark)
+        assert found is not None
+        return User(found.name, found.role, found.schema)
+
+    def bearer(self, token: str) -> User:
+        """The user whose token this is.
+
+        Raises:
+            AccessError: it is unknown, or has expired.
+        """
+        known = self._known()
+        found = self._tokens.get(token_hash(token))
+        owner = None if found is None or not found.is_good() else known.get(found.owner)
+        if owner is None:
+            raise AccessError(_REFUSED_TOKEN)
+        return User(owner.name, owner.role, owner.schema)
+
+    def _known(self) -> dict[str, StoredUser]:
+        generation = self._engine.definitions.relations.generation
+        if generation == self._generation:
+            return self._users
+        cursor = self._engine.warehouse.cursor()
+        users = {user.name: user for user in stored_users(cursor)} | self._named
+        tokens = {token.hash: token for token in stored_tokens(cursor)}
+        with self._lock:
+            self._users, self._tokens, self._generation = users, tokens, generation
+        return users
+
+    def _mark(self, name: str, password: str, verifier: Verifier | None) -> bytes:
+        """Stands for a password that was right: hashing it anew for each request takes long."""
+        text = "\0".join((fold(name), password, str(verifier)))
+        return hmac.digest(self._secret, text.encode(), sha256)
+
+    def _no_verifier(self) -> Verifier:
+        """What a password is compared with where there is no such user."""
+        if self._nobody is None:
+            self._nobody = verifier_of(secrets.token_urlsafe())
+        return self._nobody
+
+
+def _named(name: str, given: Any) -> StoredUser:
+    if not isinstance(given, dict) or not set(given) <= _KEYS:
+        raise InputError(f"[users.{name}] has the keys {', '.join(sorted(_KEYS))}, and no others")
+    verifier = read(str(given.get("verifier", "")))
+    if verifier is None:
+        raise InputError(
+            f"[users.{name}] needs a verifier such as 'SCRAM-SHA-256$4096:…', not a password"
+        )
+    role, schema = given.get("role"), given.get("schema")
+    if role not in ROLES:
+        raise InputError(f"[users.{name}] role is {', '.join(ROLES)}, not {role!r}")
+    if schema is not None and (not isinstance(schema, str) or role == ROLES[-1]):
+        raise InputError(f"[users.{name}] schema is a name, and an admin has none")
+    return StoredUser(fold(name), role, None if schema is None else fold(schema), verifier)

@@ -1,0 +1,161 @@
+"""The sessions of clients: limits, cancelling, and the end of a statement's time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import pytest
+
+import ivm
+from ivm.dispatch import execute
+from ivm.serve.access import NoUsers, trusted
+from ivm.serve.pool import SessionPool
+from ivm.serve.served_session import CancelledError, ServedSession
+from ivm.serve.settings import ServerSettings
+from ivm.session.session import Session
+from ivm.storage.errors import UnavailableError
+
+Begun: TypeAlias = tuple[threading.Thread, list[object]]
+
+# Some 10 s of DuckDB's, and no time at all to plan.
+SLOW = "SELECT count(*) FROM range(100_000) a, range(100_000) b WHERE (a.range * b.range) % 7 = 3"
+
+
+@pytest.fixture
+def pool() -> Iterator[SessionPool]:
+    with ivm.connect() as database:
+        database.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
+        pool = SessionPool(database, NoUsers(), ServerSettings(connections=3))
+        yield pool
+        pool.close()
+
+
+def opened(pool: SessionPool) -> ServedSession:
+    return pool.open(pool.reserve(), trusted("ann"), "test")
+
+
+def begun(session: ServedSession, work: Callable[[Session], object]) -> Begun:
+    found: list[object] = []
+
+    def run() -> None:
+        try:
+            found.append(session.run(work))
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, found
+
+
+def ended(started: Begun) -> Any:
+    """What a call returns; the server's threads are never the main one."""
+    thread, found = started
+    thread.join(20)
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]
+
+
+def in_thread(session: ServedSession, sql: str) -> Begun:
+    return begun(session, lambda s: execute(s, sql).fetchall())
+
+
+def run(session: ServedSession, sql: str) -> Any:
+    return ended(in_thread(session, sql))
+
+
+def until_busy(session: ServedSession) -> None:
+    end = time.monotonic() + 10
+    while not session.busy:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_client_too_many_is_refused_and_comes_in_once_another_has_left(pool: SessionPool) -> None:
+    first, *_ = [opened(pool) for _ in range(3)]
+    with pytest.raises(UnavailableError, match="3 connections"):
+        pool.reserve()
+    pool.release(first.number)
+    assert run(opened(pool), "SELECT 1") == [(1,)]
+
+
+def test_a_statement_is_cancelled_by_its_secret_alone(pool: SessionPool) -> None:
+    session = opened(pool)
+    thread, found = in_thread(session, SLOW)
+    until_busy(session)
+    pool.cancel(session.number, session.secret ^ 1)
+    pool.look()
+    assert session.busy
+    pool.cancel(session.number, session.secret)
+    while thread.is_alive():
+        pool.look()
+        thread.join(0.02)
+    assert isinstance(found[0], CancelledError)
+    assert run(session, "SELECT 2") == [(2,)]
+
+
+def test_a_statement_that_takes_too_long_is_cancelled(pool: SessionPool) -> None:
+    session = opened(pool)
+    session.seconds = 0.2
+    thread, found = in_thread(session, SLOW)
+    while thread.is_alive():
+        pool.look()
+        thread.join(0.02)
+    assert "longer than 0.2 s" in str(found[0])
+
+
+def test_a_writer_that_waits_for_the_lock_is_cancelled(pool: SessionPool) -> None:
+    holder, waiter = opened(pool), opened(pool)
+    run(holder, "BEGIN; INSERT INTO t VALUES (1)")
+    thread, found = in_thread(waiter, "INSERT INTO t VALUES (2)")
+    until_busy(waiter)
+    waiter.cancel("enough")
+    thread.join(10)
+    assert isinstance(found[0], CancelledError)
+    run(holder, "COMMIT")
+    assert run(waiter, "FROM t") == [(1,)]
+
+
+def test_a_cancel_after_the_commit_hides_nothing(pool: SessionPool) -> None:
+    """The client is told that its row is there, though the cancel came while the call ended."""
+    session = opened(pool)
+
+    def work(s: Any) -> int:
+        rows = execute(s, "INSERT INTO t VALUES (5)").rowcount
+        session.cancel("too late")
+        return rows
+
+    assert ended(begun(session, work)) == 1
+    assert run(session, "FROM t") == [(5,)]
+
+
+def test_a_cancel_before_a_commit_undoes_the_statement(pool: SessionPool) -> None:
+    session = opened(pool)
+
+    def work(s: Any) -> None:
+        session.cancel("in time")
+        execute(s, "INSERT INTO t VALUES (6)")
+
+    with pytest.raises(CancelledError, match="in time"):
+        ended(begun(session, work))
+    assert run(session, "FROM t") == []
+
+
+def test_sql_of_a_client_reads_no_variables_of_the_server(pool: SessionPool) -> None:
+    import pyarrow as pa
+
+    secrets = pa.table({"a": [1]})
+    with pytest.raises(ivm.errors.SqlError, match="secrets"):
+        run(opened(pool), "FROM secrets")
+    assert len(secrets) == 1
+
+
+def test_a_session_that_ends_undoes_its_transaction(pool: SessionPool) -> None:
+    session = opened(pool)
+    run(session, "BEGIN; INSERT INTO t VALUES (1)")
+    pool.release(session.number)
+    assert run(opened(pool), "INSERT INTO t VALUES (2); FROM t") == [(2,)]
