@@ -43,11 +43,17 @@ export class Api {
     return rows.at(-1)[1];
   }
 
-  /** The changes of a view as a stream of events, after an epoch, or from a snapshot or now on. */
-  async changes(view, { snapshot, after, signal }) {
+  /** The epoch after which the changes of a view are kept from now on. */
+  async epochOf(view) {
+    const response = await this._ask(`/views/${encodeURIComponent(view)}?limit=0`, {});
+    return Number(response.headers.get("Ivm-Epoch"));
+  }
+
+  /** The changes of a view as a stream of events: after an epoch, else after a snapshot. */
+  async changes(view, { after, signal }) {
     const headers = { Accept: "text/event-stream" };
     if (after !== null) headers["Last-Event-ID"] = String(after);
-    return this._ask(`/views/${encodeURIComponent(view)}/changes?snapshot=${snapshot}`, { headers, signal });
+    return this._ask(`/views/${encodeURIComponent(view)}/changes`, { headers, signal });
   }
 
   /** Relations, sources, sinks, fills and troubles, as `/console/state` has them. */
@@ -84,12 +90,14 @@ async function told(response) {
   }
 }
 
-const LONG = /[0-9]{16}/;
+const LONG = /[0-9][0-9.]{15}/;
 
-/** JSON whose whole numbers stay exact: those that a double cannot hold become texts. */
+/** JSON whose numbers stay exact: those that a double does not hold become texts. */
 export function parseExact(text) {
   if (!LONG.test(text)) return JSON.parse(text);
-  return JSON.parse(text, (_, value, context) =>
-    typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "")
-      ? context.source : value);
+  return JSON.parse(text, (_, value, context) => {
+    const source = context?.source ?? "";
+    const isCut = typeof value === "number" && source.length > 15 && /^-?[\d.]+$/.test(source) && String(value) !== source;
+    return isCut ? source : value;
+  });
 }

@@ -3,6 +3,7 @@
 import uPlot from "./vendor/uplot.js";
 import { h, write } from "./dom.js";
 
+const THEME_EVENTS = [[window, "themechange"], [matchMedia("(prefers-color-scheme: dark)"), "change"]];
 const MOST = 3600; // points: half an hour at two a second
 
 export class Chart {
@@ -21,6 +22,8 @@ export class Chart {
     this.element = h("figure", { class: "chart" }, this._said, this._place);
     this._resize = new ResizeObserver(() => this._fit());
     this._resize.observe(this._place);
+    this._repaint = () => this._remake();
+    THEME_EVENTS.forEach(([target, name]) => target.addEventListener(name, this._repaint));
   }
 
   /** Adds a point: seconds since 1970, and a value (or null) of each series. */
@@ -39,6 +42,7 @@ export class Chart {
 
   close() {
     this._resize.disconnect();
+    THEME_EVENTS.forEach(([target, name]) => target.removeEventListener(name, this._repaint));
     this._plot?.destroy();
     this._plot = null;
     this._closed = true;
@@ -70,6 +74,13 @@ export class Chart {
     this._plot = new uPlot(this._options(), this._data, this._place);
   }
 
+  /** Draws with the colours that hold now. */
+  _remake() {
+    this._plot?.destroy();
+    this._plot = null;
+    this._draw();
+  }
+
   _fit() {
     const width = this._place.clientWidth;
     if (!width) return;
@@ -82,8 +93,7 @@ export class Chart {
   }
 
   _options() {
-    const style = getComputedStyle(document.documentElement);
-    const colour = (name) => style.getPropertyValue(name).trim();
+    const colour = (name) => computed(this._place, name);
     const axis = {
       stroke: colour("--soft"),
       grid: { stroke: colour("--line"), width: 1 },
@@ -106,4 +116,14 @@ export class Chart {
       }))],
     };
   }
+}
+
+/** A colour of the style sheet as a canvas takes it. */
+function computed(place, name) {
+  const probe = h("span");
+  probe.style.color = `var(${name})`;
+  place.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
 }

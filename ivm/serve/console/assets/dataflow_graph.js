@@ -4,10 +4,11 @@ import * as dagre from "./vendor/dagre.js";
 import { fill, svg, write } from "./dom.js";
 import { count, counted, duration, rate, size } from "./format.js";
 
-const WIDTH = 250;
+const WIDTH = 290;
 const LINE = 16;
 const HEIGHT = 4 * LINE + 12;
 const LETTERS = 36; // of a line
+const HOME = /"[^"]*"\."main"\.("[^"]*")/; // a table of the schema main goes without it
 
 /** Draws a graph into an element, or brings the one that is there up to date. */
 export function drawGraph(place, graph) {
@@ -52,7 +53,7 @@ function describe(element, box) {
   const held = box.stateRows === null ? "no state" : `${counted(box.stateRows, "row")}, ${size(box.stateBytes)}`;
   const worked = box.rowsIn === null ? "" : `${count(box.rowsIn)} in, ${count(box.rowsOut)} out, ${duration(box.seconds)}`;
   const shared = box.views > 1 ? `⧉ ${box.views} views` : "";
-  const lines = [box.name, [box.strategy, shared].filter(Boolean).join("  "), held,
+  const lines = [box.name.replace(HOME, "$1"), [box.strategy, shared].filter(Boolean).join("  "), held,
     [worked, box.rate === null ? "" : rate(box.rate)].filter(Boolean).join("  ")];
   element.querySelectorAll("text").forEach((text, i) => write(text, cut(lines[i])));
 }

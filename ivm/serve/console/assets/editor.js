@@ -27,6 +27,7 @@ const THEME = EditorView.theme({
   ".cm-tooltip": { backgroundColor: "var(--sheet)", color: "var(--text)", border: "1px solid var(--line)" },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--sheet)" },
   ".cm-matchingBracket": { backgroundColor: "var(--line)" },
+  ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--bad)" },
   ".cm-diagnostic": { fontFamily: "var(--mono)", whiteSpace: "pre-wrap" },
 });
 

@@ -24,10 +24,15 @@ export async function follow(api, view, snapshot, signal, take) {
   let wait = FIRST_WAIT_MS;
   while (!signal.aborted) {
     try {
-      const response = await api.changes(view.name, { snapshot, after, signal });
+      if (!snapshot) after ??= await api.epochOf(view.name);
+      const response = await api.changes(view.name, { after, signal });
+      take.status("live", "");
       for await (const event of events(response)) {
+        if (event.event === "snapshot" && !snapshot) {
+          after = null; // not all changes are kept: on from now
+          break;
+        }
         wait = FIRST_WAIT_MS;
-        take.status("live", "");
         after = pass(event, view.columns, take, after);
       }
       take.status("connecting", "the connection has ended");

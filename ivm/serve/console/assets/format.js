@@ -43,10 +43,17 @@ export function isNumeric(type) {
   return NUMBERS.test(type.toUpperCase());
 }
 
-/** A value of a row as text; null stays null. */
-export function valueText(value) {
+/** A value of a row as text, decimals with all their digits; null stays null. */
+export function valueText(value, type) {
   if (value === null || value === undefined) return null;
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (typeof value === "object") return JSON.stringify(value);
+  const scale = type.match(/^DECIMAL\(\d+,\s*(\d+)\)$/i)?.[1];
+  return scale === undefined ? String(value) : padded(String(value), Number(scale));
+}
+
+function padded(text, scale) {
+  const [whole, part = ""] = text.split(".");
+  return scale && !text.includes("e") ? `${whole}.${part.padEnd(scale, "0")}` : text;
 }
 
 const PLAIN = /^[a-z_][a-z0-9_]*$/i;

@@ -74,7 +74,7 @@ export class LiveTable {
 
   _row(row) {
     const cells = row.cells.map((value, i) => {
-      const text = valueText(value);
+      const text = valueText(value, this._columns[i].type);
       if (text === null) return h("td", { class: "null", text: "NULL" });
       return h("td", { class: this._numeric[i] ? "number" : null, text });
     });

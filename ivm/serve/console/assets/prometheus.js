@@ -38,12 +38,20 @@ export function total(metrics, name) {
  * @returns {number|null} null if nothing was counted
  */
 export function quantile(before, now, name, part) {
-  const older = new Map((before.get(`${name}_bucket`) ?? []).map((s) => [s.labels.le, s.value]));
-  const buckets = (now.get(`${name}_bucket`) ?? [])
-    .map((s) => [Number(s.labels.le.replace("+Inf", "Infinity")), s.value - (older.get(s.labels.le) ?? 0)])
-    .sort(([a], [b]) => a - b);
-  const all = buckets.at(-1)?.[1] ?? 0;
+  const older = buckets(before, name);
+  const counted = [...buckets(now, name)].map(([bound, n]) => [bound, n - (older.get(bound) ?? 0)]);
+  const all = counted.at(-1)?.[1] ?? 0;
   if (!all) return null;
-  const [bound] = buckets.find(([, n]) => n >= all * part);
-  return Number.isFinite(bound) ? bound : buckets.at(-2)?.[0] ?? null;
+  const [bound] = counted.find(([, n]) => n >= all * part);
+  return Number.isFinite(bound) ? bound : counted.at(-2)?.[0] ?? null;
+}
+
+/** How many were counted up to each bound, over all labels, in the order of the bounds. */
+function buckets(metrics, name) {
+  const found = new Map();
+  for (const { labels, value } of metrics.get(`${name}_bucket`) ?? []) {
+    const bound = labels.le === "+Inf" ? Infinity : Number(labels.le);
+    found.set(bound, (found.get(bound) ?? 0) + value);
+  }
+  return new Map([...found].sort(([a], [b]) => a - b));
 }

@@ -5,7 +5,7 @@
 
 import { isNumeric } from "./format.js";
 
-export const MARK_MS = 2500; // how long a row that came or went is marked
+export const MARK_MS = 1800; // how long a row that came or went is marked
 
 export class Rows {
   /** @param {{name: string, type: string}[]} columns */
