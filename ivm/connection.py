@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import duckdb
+
 from ivm.dispatch import execute, executemany
 from ivm.ingest.batches import Many
 from ivm.lifetime import Lifetime
@@ -70,6 +72,11 @@ class Connection:
         """Returns whether a transaction has begun, or waits to."""
         return self._waits or self._session.transaction is not None
 
+    @property
+    def has_begun(self) -> bool:
+        """Returns whether a statement that is no query has begun the transaction."""
+        return self._session.transaction is not None
+
     def commit(self) -> None:
         """Commits the transaction, if there is one.
 
@@ -86,6 +93,11 @@ class Connection:
         self._waits = False
         if self._session.transaction is not None:
             self.run(end)
+
+    @property
+    def statement_cursor(self) -> duckdb.DuckDBPyConnection:
+        """The session's cursor, by which a statement is interrupted."""
+        return self._session.cursor
 
     def run(self, work: Callable[[Session], T]) -> T:
         """Calls a function with the session."""

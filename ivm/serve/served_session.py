@@ -58,11 +58,20 @@ class ServedSession:
             CancelledError: it was cancelled, and has changed nothing.
             IvmError: what the function raises.
         """
+        return self.around(lambda: self.connection.run(work))
+
+    def run_changing(self, work: Callable[[Session], T]) -> T:
+        """Calls a function as `run` does, in the transaction that waits to begin."""
+        return self.around(lambda: self.connection.run_changing(work))
+
+    def around(self, work: Callable[[], T]) -> T:
+        """Calls a function that uses the session, such as one that reads a result on; see `run`."""
         call = Cancellable()
+        call.cursor = self.connection.statement_cursor
         with call, variables({}):  # SQL of a client reads no variables of the server
             self._began, self._call = time.monotonic(), call
             try:
-                return self.connection.run(lambda session: _with_cursor(call, session, work))
+                return work()
             except IvmError as error:
                 reason = call.reason
                 if reason is None or error is reason or call.is_too_late:
@@ -100,7 +109,3 @@ class ServedSession:
         """Undoes an open transaction and frees the session, in a thread of the pool."""
         self.connection.close()
 
-
-def _with_cursor(call: Cancellable, session: Session, work: Callable[[Session], T]) -> T:
-    call.cursor = session.cursor
-    return work(session)

@@ -62,6 +62,7 @@ class Result:
         self._table: pa.Table | None = None
         self._counted = False
         self._on_end: Callable[[IvmError | None], None] | None = None
+        self._reader: pa.RecordBatchReader | None = None
         self._error: IvmError | None = None
         self._lock = _FREE
 
@@ -240,6 +241,24 @@ class Result:
             self._hold()
             return self._held()
 
+    def batch(self, size: int) -> pa.Table | None:
+        """The next rows as a lossless Arrow table, about `size` of them; None after the last.
+
+        What is left after the first such call is read so or as `held`.
+        """
+        with self._reading():
+            if self._cursor is None:
+                table, self._table, self._counted = self._held(), None, False
+                return table if table is not None and len(table) else None
+            if self._reader is None:
+                with _copying():
+                    self._reader = self._cursor.to_arrow_reader(size)
+            for batch in self._reader:
+                if len(batch):
+                    return pa.Table.from_batches([batch])
+            self._end()
+            return None
+
     def __iter__(self) -> Iterator[Row]:
         while batch := self.fetchmany(1024):
             yield from batch
@@ -280,9 +299,11 @@ class Result:
         """Reads the remaining rows into an Arrow table."""
         if self._cursor is None:
             return
-        with warnings.catch_warnings():  # DuckDB warns that this copies; here the copy is meant
-            warnings.simplefilter("ignore", UserWarning)
-            self._table = self._cursor.to_arrow_table()
+        if self._reader is not None:
+            self._table = self._reader.read_all()
+        else:
+            with _copying():
+                self._table = self._cursor.to_arrow_table()
         self._end()
 
     def _held(self) -> pa.Table | None:
@@ -303,7 +324,7 @@ class Result:
         return self._cursor
 
     def _end(self, error: IvmError | None = None) -> None:
-        self._cursor = None
+        self._cursor = self._reader = None
         ended, self._on_end = self._on_end, None
         if ended is not None:
             ended(error)
@@ -321,6 +342,14 @@ def _plain(table: pa.Table) -> pa.Table:
     connection = duckdb.connect()
     connection.register("held", table)
     return connection.sql("SELECT * FROM held").to_arrow_table()
+
+
+@contextlib.contextmanager
+def _copying() -> Iterator[None]:
+    """DuckDB warns that reading Arrow so copies; here the copy is meant."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
 
 
 def _fetched(cursor: Cursor, size: int | None) -> list[Row]:

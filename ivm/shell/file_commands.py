@@ -121,6 +121,41 @@ def tail(
     raise typer.Exit(code)
 
 
+def serve(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A DuckDB file.")],
+    pg: Annotated[
+        str | None,
+        typer.Option("--pg", metavar="HOST:PORT", help="Listen for PostgreSQL's protocol."),
+    ] = None,
+    trust_loopback: Annotated[
+        bool, typer.Option("--trust-loopback", help="Programs of this machine need no password.")
+    ] = False,
+    tls: Annotated[
+        str | None, typer.Option("--tls", metavar="KIND", help="off, or self-made.")
+    ] = None,
+) -> None:
+    """Serve FILE to other programs, with its sources and sinks running, until SIGTERM or Ctrl-C.
+
+    \b
+    ivm serve shop.duckdb --pg 127.0.0.1:5432 --trust-loopback
+    psql -h 127.0.0.1 shop -c 'FROM revenue'
+
+    \b
+    Limits, TLS and the log are set in ivm.toml beside FILE:
+      \\[server]
+      pg = "0.0.0.0:5432"
+      tls = "self-made"
+
+    Exit codes: 0 ended by SIGTERM; 1 an error; 130 ended by Ctrl-C.
+    """
+    from ivm.shell.serve import serve as run  # asyncio and the protocol take a moment to load
+
+    given = {"pg": pg, "tls": tls, "trust": "loopback" if trust_loopback else None}
+    with errors_reported(), closing(open_database(file)) as database:
+        code = run(database, file, given)
+    raise typer.Exit(code)
+
+
 def backfill(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A DuckDB file.")],
     views: Annotated[
@@ -180,4 +215,4 @@ def recover(
         raise typer.Exit(1)
 
 
-COMMANDS = (ingest, pipeline, tail, backfill, recover)
+COMMANDS = (serve, ingest, pipeline, tail, backfill, recover)

@@ -41,7 +41,7 @@ def demand_origin(call: HTTPConnection, settings: ServerSettings) -> str | None:
         if call.headers.get("sec-fetch-site") == "cross-site":
             raise _foreign("another site")
         return None
-    if origin in {each.strip() for each in settings.origins.split(",")}:
+    if origin and origin in [each.strip() for each in settings.origins.split(",")]:
         return origin
     if origin.partition("://")[2].lower() != call.headers.get("host", "").lower():
         raise _foreign(origin)

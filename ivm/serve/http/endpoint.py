@@ -85,6 +85,9 @@ class Endpoint:
             try:
                 allowed = demand_origin(request, self._served.settings)
                 sender.add(_cors(allowed))
+                if request.method == "OPTIONS":
+                    await Response(status_code=204)(scope, receive, sender)
+                    return
                 user = await self._user(request)
                 response = await self._handler(self._served, request, user)
                 await response(scope, receive, sender)

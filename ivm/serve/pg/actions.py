@@ -1,0 +1,334 @@
+"""What a client's text asks for: statements of the database, and those that only PostgreSQL knows.
+
+Law: the database gets a statement exactly as the client wrote it. What stands here instead is what
+drivers send for themselves: settings, BEGIN with an isolation level, COPY over the connection, and
+statements without a meaning here that are answered with nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ivm.serve.pg.catalog_words import asks_catalog
+from ivm.sql.statements import parse as st
+from ivm.sql.statements.tokens import tokens
+from ivm.storage.errors import UnsupportedError
+
+_LONG = 1 << 14
+
+
+@dataclass(frozen=True)
+class Sql:
+    """A statement of the database."""
+
+    text: str
+    offset: int
+    statement: st.Statement
+
+
+@dataclass(frozen=True)
+class CatalogQuery:
+    """A query about the catalog, as PostgreSQL has it."""
+
+    text: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class Setting:
+    """SET, RESET or SHOW of a setting; `value` is None for RESET and SHOW, `name` of RESET ALL.
+
+    Attributes:
+        verb: "SET", "RESET" or "SHOW".
+        local: until the transaction's end.
+    """
+
+    text: str
+    offset: int
+    verb: str
+    name: str | None
+    value: str | None = None
+    local: bool = False
+
+
+@dataclass(frozen=True)
+class Begin:
+    """BEGIN; `pinned` if all its queries are to see one epoch."""
+
+    text: str
+    offset: int
+    read_only: bool = False
+    pinned: bool = False
+
+
+@dataclass(frozen=True)
+class CopyRows:
+    """COPY table [(columns)] FROM STDIN, or COPY table or (query) TO STDOUT.
+
+    Attributes:
+        comes: rows come from the client.
+        relation: the table and columns, or the query in parentheses, as written.
+        options: names in upper case, and values.
+    """
+
+    text: str
+    offset: int
+    comes: bool
+    relation: str
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A statement without a meaning here, answered with its tag."""
+
+    text: str
+    offset: int
+    tag: str
+
+
+@dataclass(frozen=True)
+class Savepoint:
+    """SAVEPOINT, RELEASE or ROLLBACK TO; `verb` is the first word."""
+
+    text: str
+    offset: int
+    verb: str
+    name: str
+
+
+Action: TypeAlias = Savepoint | Sql | CatalogQuery | Setting | Begin | CopyRows | Nothing
+
+_BEGIN = re.compile(
+    r"(?:BEGIN(?:\s+(?:WORK|TRANSACTION))?|START\s+TRANSACTION)"
+    r"(?P<modes>(?:[\s,]+(?:ISOLATION\s+LEVEL\s+(?:SERIALIZABLE|REPEATABLE\s+READ|READ\s+COMMITTED"
+    r"|READ\s+UNCOMMITTED)|READ\s+ONLY|READ\s+WRITE|(?:NOT\s+)?DEFERRABLE))*)\s*",
+    re.IGNORECASE,
+)
+_SET = re.compile(
+    r"SET\s+(?:(?P<scope>SESSION|LOCAL)\s+)?(?:(?P<zone>TIME\s+ZONE)|(?P<names>NAMES)|"
+    r'(?P<name>"?[\w.]+"?)\s*(?:=|\sTO\s))\s*(?P<value>.*)',
+    re.IGNORECASE | re.DOTALL,
+)
+_SET_MODES = re.compile(
+    r"SET\s+(?:SESSION\s+CHARACTERISTICS\s+AS\s+TRANSACTION|TRANSACTION)\s.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_RESET = re.compile(r'RESET\s+(?:(?P<zone>TIME\s+ZONE)|(?P<name>"?[\w.]+"?))\s*', re.IGNORECASE)
+_SHOW = re.compile(
+    r'SHOW\s+(?:(?P<zone>TIME\s+ZONE)|(?P<level>TRANSACTION\s+ISOLATION\s+LEVEL)|'
+    r'(?P<name>"?[\w.]+"?))\s*',
+    re.IGNORECASE,
+)
+_NOTHING = re.compile(
+    r"(?P<tag>DISCARD\s+(?:ALL|PLANS|SEQUENCES|TEMP(?:ORARY)?)|UNLISTEN|CLOSE\s+ALL|DEALLOCATE\s+ALL)"
+    r"\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_COPY = re.compile(
+    r"COPY\s+(?P<relation>\(.*\)|[^()]+?(?:\s*\([^()]*\))?)\s+"
+    r"(?:(?P<comes>FROM\s+STDIN)|TO\s+STDOUT)\s*(?:WITH\s*)?(?P<options>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_OPTION = re.compile(r"(\w+)(?:\s+(?:AS\s+)?(E?'(?:[^']|'')*'|\([^()]*\)|\w+))?\s*(?:,|$)", re.DOTALL)
+_OLD_OPTION = re.compile(
+    r"(BINARY|CSV|HEADER)|(DELIMITER|NULL|QUOTE|ESCAPE|ENCODING)\s*(?:AS\s+)?(E?'(?:[^']|'')*')",
+    re.IGNORECASE,
+)
+_SAVEPOINT = re.compile(
+    r"(?P<verb>SAVEPOINT|RELEASE(?:\s+SAVEPOINT)?|ROLLBACK(?:\s+(?:WORK|TRANSACTION))?\s+TO"
+    r'(?:\s+SAVEPOINT)?)\s+(?P<name>"[^"]+"|\w+)',
+    re.IGNORECASE,
+)
+_REFUSED = {
+    "LISTEN": "there is no LISTEN: follow a view by a changefeed",
+    "NOTIFY": "there is no NOTIFY: follow a view by a changefeed",
+    "DECLARE": "there are no cursors in SQL: the protocol's portals read a result in parts",
+    "FETCH": "there are no cursors in SQL: the protocol's portals read a result in parts",
+    "GRANT": "what a user may do is decided by the user's role",
+    "REVOKE": "what a user may do is decided by the user's role",
+}
+_OWN_SETTINGS = frozenset(
+    (
+        *("application_name", "bytea_output", "client_encoding", "client_min_messages", "datestyle"),
+        *("default_transaction_isolation", "default_transaction_read_only", "extra_float_digits"),
+        *("idle_in_transaction_session_timeout", "intervalstyle", "is_superuser", "jit"),
+        *("lc_collate", "lc_ctype", "lc_messages", "lc_monetary", "lc_numeric", "lc_time"),
+        *("lock_timeout", "max_identifier_length", "row_security", "search_path", "server_encoding"),
+        *("server_version", "server_version_num", "session_authorization", "ssl"),
+        *("standard_conforming_strings", "statement_timeout", "synchronous_commit", "timezone"),
+        *("transaction_isolation", "transaction_read_only", "xmloption", "backslash_quote"),
+        *("integer_datetimes", "default_table_access_method", "default_tablespace", "escape_string_warning"),
+        *("geqo", "enable_seqscan", "check_function_bodies", "default_toast_compression"),
+        *("synchronize_seqscans", "quote_all_identifiers", "plan_cache_mode", "role", "max_index_keys"),
+        *("default_transaction_deferrable", "tcp_keepalives_idle"),
+    )
+)
+
+
+def actions_of(text: str) -> tuple[Action, ...]:
+    """What a text asks for, statement by statement.
+
+    Raises:
+        SqlError: it does not parse.
+        UnsupportedError: a statement of PostgreSQL's that has no meaning here.
+    """
+    return _cached(text) if len(text) < _LONG else tuple(_actions(text))
+
+
+@functools.lru_cache(maxsize=2048)
+def _cached(text: str) -> tuple[Action, ...]:
+    return tuple(_actions(text))
+
+
+def _actions(text: str) -> Iterator[Action]:
+    for piece, offset in _pieces(text):
+        yield from _of(piece, offset)
+
+
+def _pieces(text: str) -> Iterator[tuple[str, int]]:
+    """The statements of a text with their offsets."""
+    if ";" not in text.rstrip("; \t\r\n") and not text.lstrip().startswith(("-", "/")):
+        whole = text.strip("; \t\r\n")
+        if whole:
+            yield whole, text.index(whole)
+        return
+    first: int | None = None
+    end = 0
+    for token in tokens(text):
+        if token.word != ";":
+            first, end = token.start if first is None else first, token.end
+        elif first is not None:
+            yield text[first:end], first
+            first = None
+    if first is not None:
+        yield text[first:end], first
+
+
+def _of(text: str, offset: int) -> Iterator[Action]:
+    word = re.match(r"\w*", text)
+    verb = word[0].upper() if word else ""
+    own = _OWN.get(verb)
+    found = own(text, offset) if own is not None else None
+    if found is not None:
+        yield found
+    elif verb in _REFUSED:
+        raise UnsupportedError(f"{verb}: {_REFUSED[verb]}", offset)
+    elif verb in ("SELECT", "WITH", "VALUES", "TABLE") and asks_catalog(text):
+        yield CatalogQuery(text, offset)
+    else:
+        for statement in st.parse(text):
+            yield Sql(text, offset, statement)
+
+
+def _begin(text: str, offset: int) -> Action | None:
+    found = _BEGIN.fullmatch(text)
+    if found is None:
+        return None
+    modes = " ".join(found["modes"].upper().split())
+    pinned = "SERIALIZABLE" in modes or "REPEATABLE" in modes
+    return Begin(text, offset, "READ ONLY" in modes, pinned)
+
+
+def _set(text: str, offset: int) -> Action | None:
+    if _SET_MODES.fullmatch(text):
+        return Nothing(text, offset, "SET")
+    found = _SET.fullmatch(text)
+    if found is None:
+        return None
+    name = "timezone" if found["zone"] else "client_encoding" if found["names"] else found["name"]
+    name = name.strip('"').lower()
+    if name not in _OWN_SETTINGS and "." not in name:
+        return None
+    local = (found["scope"] or "").upper() == "LOCAL"
+    return Setting(text, offset, "SET", name, unquoted_value(found["value"]), local)
+
+
+def _reset(text: str, offset: int) -> Action | None:
+    found = _RESET.fullmatch(text)
+    if found is None:
+        return None
+    name = "timezone" if found["zone"] else found["name"].strip('"').lower()
+    if name == "all":
+        return Setting(text, offset, "RESET", None)
+    return Setting(text, offset, "RESET", name) if name in _OWN_SETTINGS else None
+
+
+def _show(text: str, offset: int) -> Action | None:
+    found = _SHOW.fullmatch(text)
+    if found is None:
+        return None
+    name = "timezone" if found["zone"] else "transaction_isolation" if found["level"] else None
+    name = name or found["name"].strip('"').lower()
+    return Setting(text, offset, "SHOW", name) if name in _OWN_SETTINGS else None
+
+
+def _savepoint(text: str, offset: int) -> Action | None:
+    found = _SAVEPOINT.fullmatch(text)
+    if found is None:
+        return None
+    return Savepoint(text, offset, found["verb"].split()[0].upper(), found["name"].strip('"'))
+
+
+def _nothing(text: str, offset: int) -> Action | None:
+    found = _NOTHING.fullmatch(text)
+    return None if found is None else Nothing(text, offset, " ".join(found["tag"].upper().split()))
+
+
+def _copy(text: str, offset: int) -> Action | None:
+    found = _COPY.fullmatch(text)
+    if found is None:
+        return None
+    return CopyRows(
+        text,
+        offset,
+        comes=found["comes"] is not None,
+        relation=found["relation"].strip(),
+        options=tuple(_options(found["options"].strip())),
+    )
+
+
+def _options(text: str) -> Iterator[tuple[str, str]]:
+    if text.startswith("("):
+        for name, value in _OPTION.findall(text[1:].rstrip(") \t\r\n")):
+            yield name.upper(), unquoted_value(value) if value else "true"
+        return
+    for flag, name, value in _OLD_OPTION.findall(text):
+        if flag.upper() == "HEADER":
+            yield "HEADER", "true"
+        elif flag:
+            yield "FORMAT", flag.lower()
+        else:
+            yield name.upper(), unquoted_value(value)
+
+
+def unquoted_value(text: str) -> str:
+    """A value as written after SET or in an option, without its quotes."""
+    text = text.strip()
+    if text[:1] in "Ee" and text[1:2] == "'":
+        inner = text[2:-1].replace("''", "'")
+        return inner.replace("\\t", "\t").replace("\\n", "\n").replace("\\\\", "\\")
+    if text[:1] in ("'", '"') and text[-1:] == text[:1]:
+        return text[1:-1].replace("''", "'")
+    return text
+
+
+_OWN = {
+    "BEGIN": _begin,
+    "START": _begin,
+    "SET": _set,
+    "RESET": _reset,
+    "SHOW": _show,
+    "DISCARD": _nothing,
+    "UNLISTEN": _nothing,
+    "CLOSE": _nothing,
+    "DEALLOCATE": _nothing,
+    "COPY": _copy,
+    "SAVEPOINT": _savepoint,
+    "RELEASE": _savepoint,
+    "ROLLBACK": _savepoint,
+}

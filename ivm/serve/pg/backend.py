@@ -1,0 +1,530 @@
+"""One connection's side that runs in threads: messages come in, answers go out.
+
+Law: every message is answered as the protocol's flows have it. After an error in the extended
+protocol all messages up to Sync are passed over; a Sync ends the transaction that the messages
+before it were, and a simple query of several statements is one, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ivm.serve.access import Gate
+from ivm.serve.pg import codec
+from ivm.serve.pg.actions import Action, Begin, CopyRows, Sql, actions_of
+from ivm.serve.pg.catalog import Catalog
+from ivm.serve.pg.codec import Column, Frame, ProtocolError, Reader
+from ivm.serve.pg.copying import CopyIn, copy_out
+from ivm.serve.pg.errors import (
+    NO_PORTAL,
+    NO_STATEMENT,
+    PROTOCOL,
+    SYNTAX,
+    TOO_LARGE,
+    PgError,
+    error_fields,
+    notice_fields,
+)
+from ivm.serve.pg.parameters import values_of
+from ivm.serve.pg.rows import Rows, formats_of
+from ivm.serve.pg.session_settings import REPORTED, SessionSettings
+from ivm.serve.pg.statements import Outcome, Statements
+from ivm.serve.pg.types import pg_type
+from ivm.serve.served_session import ServedSession
+from ivm.serve.settings import ServerSettings
+from ivm.serve.statement_log import StatementLog
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import IvmError
+from ivm.storage.warehouse.duckdb_errors import ours
+
+_MEGABYTE = 1_000_000
+_MOST_HELD = 4096  # prepared statements and portals
+
+
+class Client(Protocol):
+    """The way back to the client."""
+
+    def send(self, data: bytes) -> None:
+        """Sends bytes; may wait until the client has read some.
+
+        Raises:
+            ConnectionError: the client has left.
+        """
+
+
+@dataclass
+class Prepared:
+    """A prepared statement.
+
+    Attributes:
+        text: as the client wrote it.
+        action: what it asks for; None for an empty text.
+        oids: the types of parameters that the client gave; 0 leaves them open.
+        parameters: the types of all its parameters, once they were asked for.
+    """
+
+    text: str
+    action: Action | None
+    oids: tuple[int, ...]
+    parameters: tuple[int, ...] | None = None
+
+
+@dataclass
+class Portal:
+    """A statement with its parameters, run or not.
+
+    Attributes:
+        outcome: None before it was run.
+        rows: of the outcome, those that are not yet sent.
+        sent: rows that were sent.
+    """
+
+    prepared: Prepared
+    params: list[Any] | None
+    formats: tuple[int, ...]
+    outcome: Outcome | None = None
+    rows: Rows | None = None
+    sent: int = 0
+    began: float = field(default_factory=time.perf_counter)
+
+
+class Backend:
+    """Answers the messages of a client that is logged in.
+
+    Args:
+        served: its session.
+        client: the way back.
+        gate: says what its user may do.
+        catalog: answers queries about the catalog.
+        settings: of the session.
+        limits: the settings of the server.
+        log: of statements.
+    """
+
+    def __init__(
+        self,
+        served: ServedSession,
+        client: Client,
+        gate: Gate,
+        catalog: Catalog,
+        settings: SessionSettings,
+        limits: Callable[[], ServerSettings],
+        log: StatementLog,
+    ) -> None:
+        self._served = served
+        self._client = client
+        self._limits = limits
+        self._log = log
+        self._out = bytearray()
+        self._prepared: dict[str, Prepared] = {}
+        self._portals: dict[str, Portal] = {}
+        self._skipping = False
+        self._copy: CopyIn | None = None
+        self._copy_by_query = False
+        self._statements = Statements(
+            served, gate, catalog, settings, self._notice, self._report
+        )
+        self._sql = ""
+        self._late: Portal | None = None  # is described as it is executed
+
+    # -- the connection -------------------------------------------------------------------------
+
+    def greet(self) -> None:
+        """Tells the client its settings, its key, and that it may begin."""
+        settings = self._statements.settings
+        for name in REPORTED:
+            self._out += codec.parameter_status(name, settings.get(name))
+        self._out += codec.key_data(self._served.number, self._served.secret)
+        self._ready()
+
+    def handle(self, frames: Sequence[Frame]) -> bool:
+        """Answers messages that have come together; returns False if the client takes its leave.
+
+        Raises:
+            ProtocolError: they make no sense; the client has been told.
+            ConnectionError: the client has left.
+        """
+        for i, frame in enumerate(frames):
+            if frame.tag == "X":
+                self._flush()
+                return False
+            if self._skipping and frame.tag not in "SQ":
+                continue
+            try:
+                self._answer(frame, frames, i)
+            except ProtocolError as error:
+                self._error(PgError(PROTOCOL, str(error)))
+                self._flush()
+                raise
+            except (ConnectionError, SystemExit):
+                raise
+            except Exception as error:
+                self._fail(error)
+                if frame.tag == "Q":
+                    self._ready()
+                else:
+                    self._skipping = frame.tag not in "dcf"
+        self._flush()
+        return True
+
+    def close(self) -> None:
+        """Forgets what the connection held, when the client has left."""
+        if self._copy is not None:
+            self._copy.drop()
+
+    def _answer(self, frame: Frame, frames: Sequence[Frame], at: int) -> None:
+        reader = Reader(frame.body)
+        match frame.tag:
+            case "Q":
+                self._skipping = False
+                self._query(reader.text())
+            case "P":
+                self._parse(reader)
+            case "B":
+                self._bind(reader)
+            case "D":
+                self._describe(reader, frames[at + 1] if at + 1 < len(frames) else None)
+            case "E":
+                more = any(f.tag in "BEPQ" for f in _up_to_sync(frames, at + 1))
+                self._execute(reader.text(), reader.int(), alone=not more)
+            case "C":
+                self._close(reader.byte(), reader.text())
+            case "S":
+                self._sync()
+            case "H":
+                self._flush()
+            case "d":
+                self._copy_data(frame.body)
+            case "c":
+                self._copy_end(None)
+            case "f":
+                self._copy_end(reader.text())
+            case "F":
+                raise PgError("0A000", "the protocol's function calls are not offered: use SELECT")
+            case _:
+                raise ProtocolError(f"a message of the unknown kind {frame.tag!r}")
+
+    # -- simple queries -------------------------------------------------------------------------
+
+    def _query(self, text: str) -> None:
+        self._portals.pop("", None)
+        self._sql = text
+        actions = actions_of(text)
+        if not actions:
+            self._out += codec.EMPTY_QUERY
+        together = _is_transaction(actions)
+        if together:
+            self._statements.begin_implicit()
+        for action in actions:
+            if isinstance(action, CopyRows) and action.comes:
+                self._copy_in(action, by_query=True)
+                return  # ReadyForQuery comes after its rows
+            self._run_simply(action)
+        self._statements.end_implicit(commits=True)
+        self._ready()
+
+    def _run_simply(self, action: Action) -> None:
+        portal = Portal(Prepared(action.text, action, ()), None, ())
+        if isinstance(action, CopyRows):
+            self._copy_out(action)
+            return
+        self._run(portal)
+        if portal.rows is not None:
+            self._describe_rows(portal)
+        self._send_rows(portal, None)
+
+    # -- extended queries -----------------------------------------------------------------------
+
+    def _parse(self, reader: Reader) -> None:
+        name, text, oids = reader.text(), reader.text(), reader.ints()
+        self._sql = text
+        if name and name in self._prepared:
+            raise PgError("42P05", f"there is a prepared statement {name!r} already: close it first")
+        actions = actions_of(text)
+        if len(actions) > 1:
+            raise PgError(SYNTAX, "a prepared statement is one statement, not several")
+        if name and len(self._prepared) >= _MOST_HELD:
+            raise PgError("53400", f"there are {_MOST_HELD} prepared statements: close some")
+        self._prepared[name] = Prepared(text, actions[0] if actions else None, oids)
+        self._out += codec.PARSE_COMPLETE
+
+    def _bind(self, reader: Reader) -> None:
+        name, statement = reader.text(), reader.text()
+        formats, values, results = reader.shorts(), reader.values(), reader.shorts()
+        reader.end()
+        prepared = self._statement(statement)
+        self._sql = prepared.text
+        if name and name in self._portals:
+            raise PgError("42P03", f"there is a portal {name!r} already: close it first")
+        if len(self._portals) >= _MOST_HELD:
+            raise PgError("53400", f"there are {_MOST_HELD} portals: close some")
+        params = None
+        if values:
+            params = values_of(values, formats, self._parameters(prepared))
+        self._portals[name] = Portal(prepared, params, results)
+        self._out += codec.BIND_COMPLETE
+
+    def _describe(self, reader: Reader, following: Frame | None) -> None:
+        kind, name = reader.byte(), reader.text()
+        if kind == "S":
+            self._describe_statement(self._statement(name))
+            return
+        portal = self._portal(name)
+        self._sql = portal.prepared.text
+        if portal.outcome is not None:
+            self._describe_rows(portal)
+        elif _is_executed(following, name):
+            self._late = portal  # its rows tell their columns
+        else:
+            self._tell_columns(portal.prepared, portal.formats)
+
+    def _describe_statement(self, prepared: Prepared) -> None:
+        self._sql = prepared.text
+        self._out += codec.parameter_description(self._parameters(prepared))
+        self._tell_columns(prepared, ())
+
+    def _tell_columns(self, prepared: Prepared, formats: Sequence[int]) -> None:
+        columns = self._statements.columns(prepared.action, self._parameters(prepared))
+        if columns is None:
+            self._out += codec.NO_DATA
+            return
+        binary = formats_of(formats, len(columns))
+        told = [_column(n, t, b) for (n, t), b in zip(columns, binary, strict=True)]
+        self._out += codec.row_description(told)
+
+    def _execute(self, name: str, most: int, *, alone: bool) -> None:
+        portal = self._portal(name)
+        self._sql = portal.prepared.text
+        action = portal.prepared.action
+        described_now, self._late = self._late is portal, None
+        if described_now and (action is None or isinstance(action, CopyRows)):
+            self._out += codec.NO_DATA
+        if action is None:
+            self._out += codec.EMPTY_QUERY
+            return
+        if isinstance(action, CopyRows):
+            if action.comes:
+                self._copy_in(action, by_query=False)
+            else:
+                self._copy_out(action)
+            return
+        if portal.outcome is None:
+            if not alone and _changes(action):
+                self._statements.begin_implicit()
+            self._run(portal)
+        if described_now:
+            self._describe_rows(portal)
+        self._send_rows(portal, most or None)
+
+    def _close(self, kind: str, name: str) -> None:
+        held: dict[str, Any] = self._prepared if kind == "S" else self._portals
+        held.pop(name, None)
+        self._out += codec.CLOSE_COMPLETE
+
+    def _sync(self) -> None:
+        skipped, self._skipping, self._late = self._skipping, False, None
+        try:
+            self._statements.end_implicit(commits=not skipped)
+        except Exception as error:
+            self._fail(error)
+        if self._statements.state == "I":
+            self._portals.clear()
+        self._ready()
+
+    def _statement(self, name: str) -> Prepared:
+        found = self._prepared.get(name)
+        if found is None:
+            raise PgError(NO_STATEMENT, f"there is no prepared statement {name!r}")
+        return found
+
+    def _portal(self, name: str) -> Portal:
+        found = self._portals.get(name)
+        if found is None:
+            raise PgError(NO_PORTAL, f"there is no portal {name!r}")
+        return found
+
+    def _parameters(self, prepared: Prepared) -> tuple[int, ...]:
+        if prepared.parameters is None:
+            found = self._statements.parameters(prepared.action, prepared.oids)
+            prepared.parameters = found
+        return prepared.parameters
+
+    # -- running --------------------------------------------------------------------------------
+
+    def _run(self, portal: Portal) -> None:
+        portal.began = time.perf_counter()
+        assert portal.prepared.action is not None
+        portal.outcome = self._statements.run(portal.prepared.action, portal.params)
+        result = portal.outcome.result
+        if result.kind == "rows":
+            zone = self._statements.settings.get("timezone")
+            portal.rows = Rows(result, portal.formats, zone)
+
+    def _describe_rows(self, portal: Portal) -> None:
+        assert portal.outcome is not None
+        if portal.rows is None:
+            self._out += codec.NO_DATA
+            return
+        names = portal.outcome.result.columns
+        wanted = portal.rows.wanted
+        columns = [_column(n, w.type, w.binary) for n, w in zip(names, wanted, strict=True)]
+        self._out += codec.row_description(columns)
+
+    def _send_rows(self, portal: Portal, most: int | None) -> None:
+        assert portal.outcome is not None
+        count = 0
+        if portal.rows is not None:
+            rows, limit = portal.rows, self._limits().result_megabytes * _MEGABYTE
+            size = 0
+            for rows_sent, data in self._read(rows, most):
+                count += rows_sent
+                size += len(data)
+                if limit and size > limit:
+                    raise PgError(
+                        TOO_LARGE,
+                        f"the result has more than {limit / _MEGABYTE:g} MB: ask for less, or raise "
+                        "result_megabytes in [server] of ivm.toml",
+                    )
+                self._out += data
+                if len(self._out) > _PIECE:
+                    self._flush()
+            portal.sent += count
+            if most is not None and count == most:
+                self._out += codec.PORTAL_SUSPENDED
+                return
+        self._out += codec.command_complete(portal.outcome.tag(portal.sent))
+        self._log.statement(
+            self._served, portal.prepared.text, time.perf_counter() - portal.began
+        )
+        portal.sent = 0
+
+    def _read(self, rows: Rows, most: int | None) -> Iterator[tuple[int, bytes]]:
+        """The rows' messages; each reading can be cancelled as a statement."""
+        pieces = rows.messages(most)
+        while (piece := self._served.around(lambda: next(pieces, None))) is not None:
+            yield piece
+
+    # -- COPY -----------------------------------------------------------------------------------
+
+    def _copy_in(self, action: CopyRows, *, by_query: bool) -> None:
+        self._copy = CopyIn(action, self._statements)
+        self._copy_by_query = by_query
+        self._out += codec.copy_response(b"G", self._copy.columns, binary=False)
+        self._flush()
+
+    def _copy_data(self, data: bytes) -> None:
+        if self._copy is not None:  # else it has failed, and the client does not know yet
+            self._copy.write(data)
+
+    def _copy_end(self, failed: str | None) -> None:
+        copy, self._copy = self._copy, None
+        if copy is None:
+            return
+        try:
+            if failed is not None:
+                raise PgError("57014", f"COPY was ended by its client: {failed}")
+            began = time.perf_counter()
+            count = copy.finish()
+            self._out += codec.command_complete(f"COPY {count}")
+            self._log.statement(self._served, self._sql, time.perf_counter() - began)
+            if self._copy_by_query:
+                self._statements.end_implicit(commits=True)
+        except Exception as error:
+            if not self._copy_by_query:
+                self._skipping = True
+            self._fail(error)
+        finally:
+            copy.drop()
+        if self._copy_by_query:
+            self._ready()
+
+    def _copy_out(self, action: CopyRows) -> None:
+        began = time.perf_counter()
+        count = 0
+        columns, pieces = copy_out(action, self._statements)
+        self._out += codec.copy_response(b"H", columns, binary=False)
+        while (piece := self._served.around(lambda: next(pieces, None))) is not None:
+            rows, data = piece
+            count += rows
+            self._out += data
+            if len(self._out) > _PIECE:
+                self._flush()
+        self._out += codec.COPY_DONE + codec.command_complete(f"COPY {count}")
+        self._log.statement(self._served, action.text, time.perf_counter() - began)
+
+    # -- answers --------------------------------------------------------------------------------
+
+    def _ready(self) -> None:
+        self._out += codec.READY[self._statements.state]
+        self._flush()
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, PgError | IvmError):
+            error = ours(error)
+        try:
+            self._statements.fail()
+        except IvmError as second:  # the transaction cannot be ended: that is worse
+            error = second
+        self._log.failed(self._served, self._sql, error)
+        self._error(error)
+
+    def _error(self, error: BaseException) -> None:
+        self._out += codec.fields(b"E", error_fields(error))
+
+    def _notice(self, code: str, text: str) -> None:
+        self._out += codec.fields(b"N", notice_fields(code, text, "WARNING"))
+
+    def _report(self, name: str) -> None:
+        self._out += codec.parameter_status(name, self._statements.settings.get(name))
+
+    def _flush(self) -> None:
+        if self._out:
+            data, self._out = bytes(self._out), bytearray()
+            self._client.send(data)
+
+
+_PIECE = 1 << 18
+
+
+def _column(name: str, type: str, binary: bool) -> Column:
+    return Column(name, *pg_type(type), binary)
+
+
+def _changes(action: Action) -> bool:
+    return isinstance(action, Sql) and not isinstance(
+        action.statement, st.Query | st.TransactionControl
+    )
+
+
+def _is_transaction(actions: Sequence[Action]) -> bool:
+    """Returns whether the statements of a simple query are one transaction."""
+    if len(actions) < 2 or any(_controls(action) for action in actions):
+        return False
+    return sum(_changes(action) or isinstance(action, CopyRows) for action in actions) > 0
+
+
+def _controls(action: Action) -> bool:
+    if isinstance(action, Begin):
+        return True
+    return isinstance(action, Sql) and isinstance(action.statement, st.TransactionControl)
+
+
+def _up_to_sync(frames: Sequence[Frame], start: int) -> Iterator[Frame]:
+    """The messages that follow up to Sync; an Execute if it has not come."""
+    for frame in frames[start:]:
+        if frame.tag == "S":
+            return
+        yield frame
+    yield Frame("E", b"")
+
+
+def _is_executed(following: Frame | None, name: str) -> bool:
+    """Returns whether the next message runs a portal."""
+    return (
+        following is not None
+        and following.tag == "E"
+        and following.body.partition(b"\0")[0] == name.encode()
+    )

@@ -1,0 +1,150 @@
+"""Answers queries about the catalog from a small database of its own, made of the user's.
+
+Contract: an answer shows what was committed when the query began. It is made anew after the names
+of the user's database have changed; the user's database is never asked such a query.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+
+from ivm.database import Database
+from ivm.serve.pg import types
+from ivm.serve.pg.catalog_facts import facts_of
+from ivm.serve.pg.catalog_rewrite import rewritten
+from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS, empty
+from ivm.serve.pg.session_settings import VERSION, SessionSettings
+from ivm.session.result import Result
+from ivm.storage.identifiers import literal
+from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb_errors import translated
+from ivm.sql.statements.placeholders import placeholders
+
+_CASTS = re.compile(r"\$(\d+)\s*::\s*(?:pg_catalog\s*\.\s*)?(\w+(?:\[\])?)")
+_CAST_OIDS = {
+    **{"oid": types.OID, "int4": types.INT4, "int8": types.INT8, "text": types.TEXT},
+    **{"oid[]": 1028, "text[]": 1009, "int4[]": 1007, "regclass": types.TEXT, "bool": types.BOOL},
+}
+_NUMBERED = re.compile(r"(?i)\b(\w*oid|attrelid|attnum|\w*relid)\s*=\s*\$(\d+)")
+
+
+class Teller(NamedTuple):
+    """What a session tells of itself.
+
+    Attributes:
+        set: sets a setting.
+    """
+
+    number: int
+    user: str
+    settings: SessionSettings
+    set: Callable[[str, str], None]
+
+
+class Catalog:
+    """The catalog of one database.
+
+    Args:
+        database: open.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._meaning: Hashable = None
+        self._connection: Cursor | None = None
+        self._name = Path(database.path).stem.strip(":") or "memory"
+
+    def answer(self, text: str, params: Sequence[Any] | None, teller: Teller) -> Result:
+        """The rows of a query.
+
+        Args:
+            text: the query.
+            params: its parameters by their numbers.
+            teller: the session.
+
+        Raises:
+            IvmError: it does not parse or bind, or fails.
+        """
+        sql, settings = rewritten(text)
+        for name, value in settings:
+            teller.set(name, value)
+        cursor = self._cursor()
+        try:
+            for name, value in self._variables(teller).items():
+                cursor.execute(f"SET VARIABLE ivm_{name} = {value}")
+            if params:
+                cursor.execute(sql, list(params))
+            else:
+                cursor.execute(sql)
+            found = [str(column[1]) for column in cursor.description or ()]
+            return Result.of_table(cursor.to_arrow_table(), found)
+        except duckdb.Error as error:
+            raise translated(error) from error
+        finally:
+            cursor.close()
+
+    def _variables(self, teller: Teller) -> dict[str, str]:
+        settings = ", ".join(
+            f"{literal(name)}: {literal(value)}" for name, value in teller.settings.all().items()
+        )
+        return {
+            "database": literal(self._name),
+            "user": literal(teller.user),
+            "number": str(teller.number),
+            "version": literal(f"{VERSION} (ivm)"),
+            "settings": f"MAP {{{settings}}}",
+        }
+
+    def _cursor(self) -> Cursor:
+        """A cursor of the catalog as it is now."""
+        with self._lock:
+            meaning = self._database.meaning()
+            if self._connection is None or meaning is None or meaning != self._meaning:
+                made = _made(self._database)
+                before, self._connection, self._meaning = self._connection, made, meaning
+                if before is not None:
+                    before.close()
+            return self._connection.cursor()
+
+
+def catalog_parameters(text: str, given: Sequence[int]) -> tuple[int, ...]:
+    """The OIDs of the parameters of a query about the catalog."""
+    names = {name for name, _, _ in placeholders(text)}
+    count = max([int(name) for name in names if name.isdigit()], default=0)
+    casts = {int(n): _CAST_OIDS.get(type.lower(), types.TEXT) for n, type in _CASTS.findall(text)}
+    numbers = {int(n): types.OID for _, n in _NUMBERED.findall(text)}
+    oids = list(given[:count]) + [0] * (count - len(given))
+    return tuple(
+        [
+            oid if oid not in (0, types.UNKNOWN) else casts.get(i, numbers.get(i, types.TEXT))
+            for i, oid in enumerate(oids, 1)
+        ]
+    )
+
+
+def _made(database: Database) -> Cursor:
+    """The database of the catalog."""
+    connection = duckdb.connect()
+    with database.facts_cursor() as cursor:
+        facts = facts_of(database, cursor)
+    connection.execute("CREATE SCHEMA pgc; CREATE SCHEMA pgi")
+    for name, table in facts.items():
+        connection.register("given", table)
+        connection.execute(f"CREATE TABLE {name} AS FROM given")
+        connection.unregister("given")
+    connection.execute("SET VARIABLE ivm_settings = MAP {'': ''}")
+    for name, query in {**RELATIONS, **{n: empty(c) for n, c in EMPTY.items()}}.items():
+        connection.execute(f"CREATE VIEW pgc.{name} AS {query}")
+    for name, query in INFORMATION.items():
+        connection.execute(f"CREATE VIEW pgi.{name} AS {query}")
+    connection.execute(MACROS)
+    connection.execute("SET VARIABLE ivm_began = now()")
+    connection.execute("SET enable_external_access = false")
+    return connection

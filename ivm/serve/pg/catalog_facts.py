@@ -1,0 +1,246 @@
+"""The tables of PostgreSQL's catalog, made of what DuckDB and the engine tell of the database.
+
+Law: `_ivm`, temporary things and what a transaction has not committed yet are not in it. Materialized views
+are relations of kind "m". Numbers are DuckDB's own; those of constraints are above them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ivm.database import Database
+from ivm.serve.pg import types
+from ivm.serve.pg.types import pg_type
+from ivm.storage.identifiers import quote
+from ivm.storage.warehouse.duck import Cursor, rows
+
+OWNER = 10
+CATALOG, INFORMATION = 11, 13_000
+_CONSTRAINTS = 1 << 24
+_PER_TABLE = 256
+_MINE = "database_name = current_database() AND schema_name <> '_ivm'"
+_HIDDEN = "main", "_ivm"
+
+Facts = dict[str, pa.Table]
+
+_RELATIONS = {
+    "oid": pa.int64(),
+    "name": pa.string(),
+    "schema": pa.int64(),
+    "kind": pa.string(),
+    "columns": pa.int32(),
+    "rows": pa.float32(),
+    "comment": pa.string(),
+    "definition": pa.string(),
+    "has_index": pa.bool_(),
+    "checks": pa.int32(),
+}
+_COLUMNS = {
+    "relation": pa.int64(),
+    "name": pa.string(),
+    "number": pa.int32(),
+    "type": pa.int64(),
+    "size": pa.int32(),
+    "modifier": pa.int32(),
+    "not_null": pa.bool_(),
+    "default_sql": pa.string(),
+    "generated": pa.string(),
+    "comment": pa.string(),
+    "duckdb": pa.string(),
+}
+_KEYS = {
+    "oid": pa.int64(),
+    "name": pa.string(),
+    "schema": pa.int64(),
+    "relation": pa.int64(),
+    "kind": pa.string(),
+    "numbers": pa.list_(pa.int32()),
+    "text": pa.string(),
+    "other": pa.int64(),
+    "others": pa.list_(pa.int32()),
+}
+_INDEXES = {
+    "oid": pa.int64(),
+    "name": pa.string(),
+    "schema": pa.int64(),
+    "relation": pa.int64(),
+    "is_unique": pa.bool_(),
+    "is_primary": pa.bool_(),
+    "numbers": pa.list_(pa.int32()),
+    "text": pa.string(),
+}
+_SCHEMAS = {"oid": pa.int64(), "name": pa.string()}
+_KINDS = {"PRIMARY KEY": "p", "UNIQUE": "u", "FOREIGN KEY": "f", "CHECK": "c"}
+
+
+def facts_of(database: Database, cursor: Cursor) -> Facts:
+    """What there is in a database.
+
+    Args:
+        database: tells its materialized views.
+        cursor: reads the catalog.
+    """
+    views = {view.name: view.sql for view in database.views()}
+    relations = list(_relations(cursor, views))
+    columns = list(_columns(cursor))
+    constraints = list(_constraints(cursor, relations, columns))
+    indexes = list(_indexes(cursor, columns, constraints))
+    return {
+        "schemas": _table(_SCHEMAS, _schemas(cursor)),
+        "relations": _table(_RELATIONS, relations),
+        "columns": _table(_COLUMNS, columns),
+        "constraints": _table(_KEYS, constraints),
+        "indexes": _table(_INDEXES, indexes),
+        "pg_types": _types(),
+    }
+
+
+def _schemas(cursor: Cursor) -> Iterator[Sequence[Any]]:
+    yield CATALOG, "pg_catalog"
+    yield INFORMATION, "information_schema"
+    sql = (
+        "SELECT oid, schema_name FROM system.main.duckdb_schemas() WHERE "
+        f"{_MINE} AND schema_name NOT IN ('pg_catalog', 'information_schema')"
+    )
+    yield from rows(cursor, sql)
+
+
+def _relations(cursor: Cursor, views: dict[str, str]) -> Iterator[Sequence[Any]]:
+    sql = (
+        "SELECT table_oid, table_name, schema_oid, schema_name, column_count, estimated_size, "
+        "comment, index_count > 0 OR has_primary_key, check_constraint_count "
+        f"FROM system.main.duckdb_tables() WHERE {_MINE} AND NOT internal AND NOT temporary"
+    )
+    for oid, name, schema, schema_name, count, size, comment, indexed, checks in rows(cursor, sql):
+        query = views.get(name if schema_name == "main" else f"{schema_name}.{name}")
+        kind = "r" if query is None else "m"
+        yield oid, name, schema, kind, count, float(size or 0), comment, query, indexed, checks
+    sql = (
+        "SELECT view_oid, view_name, schema_oid, column_count, comment, sql FROM "
+        f"system.main.duckdb_views() WHERE {_MINE} AND NOT internal AND NOT temporary"
+    )
+    for oid, name, schema, count, comment, text in rows(cursor, sql):
+        query = text[text.upper().find(" AS ") + 4 :].rstrip(";")
+        yield oid, name, schema, "v", count, 0.0, comment, query, False, 0
+    sql = (
+        "SELECT sequence_oid, sequence_name, schema_oid, comment FROM "
+        f"system.main.duckdb_sequences() WHERE {_MINE} AND NOT temporary"
+    )
+    for oid, name, schema, comment in rows(cursor, sql):
+        yield oid, name, schema, "S", 3, 1.0, comment, None, False, 0
+
+
+def _columns(cursor: Cursor) -> Iterator[Sequence[Any]]:
+    sql = (
+        "SELECT table_oid, column_name, column_index, data_type, NOT is_nullable, column_default, "
+        f"is_generated, comment FROM system.main.duckdb_columns() WHERE {_MINE} AND NOT internal "
+        "ORDER BY table_oid, column_index"
+    )
+    for oid, name, number, duckdb, not_null, default, generated, comment in rows(cursor, sql):
+        type = pg_type(duckdb)
+        mark = "s" if generated else ""
+        text = None if default is None else str(default)
+        yield oid, name, number, *type, not_null, text, mark, comment, duckdb
+
+
+def _constraints(
+    cursor: Cursor, relations: Sequence[Sequence[Any]], columns: Sequence[Sequence[Any]]
+) -> Iterator[Sequence[Any]]:
+    by_name = {(relation[2], relation[1]): relation[0] for relation in relations}
+    numbers = {(column[0], column[1]): column[2] for column in columns}
+    sql = (
+        "SELECT table_oid, schema_oid, constraint_type, constraint_column_names, constraint_text, "
+        "constraint_name, referenced_table, referenced_column_names FROM "
+        f"system.main.duckdb_constraints() WHERE {_MINE} ORDER BY table_oid, constraint_index"
+    )
+    counts: dict[int, int] = {}
+    for table, schema, type, names, text, name, other, other_names in rows(cursor, sql):
+        if type not in _KINDS:
+            continue
+        counts[table] = counts.get(table, 0) + 1
+        oid = _CONSTRAINTS + table * _PER_TABLE + counts[table]
+        there = by_name.get((schema, other), 0)
+        others = [numbers.get((there, column), 0) for column in other_names or ()]
+        here = [numbers.get((table, column), 0) for column in names or ()]
+        yield oid, name, schema, table, _KINDS[type], here, text, there, others
+
+
+def _indexes(
+    cursor: Cursor,
+    columns: Sequence[Sequence[Any]],
+    constraints: Sequence[Sequence[Any]],
+) -> Iterator[Sequence[Any]]:
+    """The user's indexes, and those of keys."""
+    numbers = {(column[0], column[1]): column[2] for column in columns}
+    names = {(column[0], column[2]): column[1] for column in columns}
+    sql = (
+        "SELECT index_oid, index_name, schema_oid, table_oid, is_unique, expressions, sql FROM "
+        f"system.main.duckdb_indexes() WHERE {_MINE}"
+    )
+    for oid, name, schema, table, unique, expressions, text in rows(cursor, sql):
+        inner = str(expressions).strip("[]").split(", ")
+        found = [numbers.get((table, each.strip("\"'")), 0) for each in inner]
+        yield oid, name, schema, table, unique, False, found, str(text).rstrip(";")
+    tables = dict(rows(cursor, f"SELECT table_oid, table_name FROM system.main.duckdb_tables() WHERE {_MINE}"))
+    for oid, name, schema, table, kind, found, _, _, _ in constraints:
+        if kind in "pu":
+            listed = ", ".join(quote(names.get((table, number), "?")) for number in found)
+            text = f"CREATE UNIQUE INDEX {name} ON {tables.get(table, '?')} ({listed})"
+            yield oid, name, schema, table, True, kind == "p", found, text
+
+
+_NAMES = {
+    types.BOOL: ("bool", "boolean", "B"),
+    types.BYTEA: ("bytea", "bytea", "U"),
+    types.CHAR: ("char", '"char"', "Z"),
+    types.NAME: ("name", "name", "S"),
+    types.INT8: ("int8", "bigint", "N"),
+    types.INT2: ("int2", "smallint", "N"),
+    types.INT4: ("int4", "integer", "N"),
+    types.TEXT: ("text", "text", "S"),
+    types.OID: ("oid", "oid", "N"),
+    types.JSON: ("json", "json", "U"),
+    types.FLOAT4: ("float4", "real", "N"),
+    types.FLOAT8: ("float8", "double precision", "N"),
+    types.UNKNOWN: ("unknown", "unknown", "X"),
+    types.BPCHAR: ("bpchar", "character", "S"),
+    types.VARCHAR: ("varchar", "character varying", "S"),
+    types.DATE: ("date", "date", "D"),
+    types.TIME: ("time", "time without time zone", "D"),
+    types.TIMESTAMP: ("timestamp", "timestamp without time zone", "D"),
+    types.TIMESTAMPTZ: ("timestamptz", "timestamp with time zone", "D"),
+    types.INTERVAL: ("interval", "interval", "T"),
+    types.TIMETZ: ("timetz", "time with time zone", "D"),
+    types.VARBIT: ("varbit", "bit varying", "V"),
+    types.NUMERIC: ("numeric", "numeric", "N"),
+    types.UUID: ("uuid", "uuid", "U"),
+    types.JSONB: ("jsonb", "jsonb", "U"),
+}
+
+
+def _types() -> pa.Table:
+    form = {
+        "oid": pa.int64(),
+        "name": pa.string(),
+        "shown": pa.string(),
+        "size": pa.int32(),
+        "category": pa.string(),
+        "element": pa.int64(),
+        "array": pa.int64(),
+    }
+    found: list[Sequence[Any]] = []
+    for oid, (name, shown, category) in _NAMES.items():
+        array = types.ARRAYS.get(oid, 0)
+        found.append((oid, name, shown, types.SIZES.get(oid, -1), category, 0, array))
+        if array:
+            found.append((array, f"_{name}", f"{shown}[]", -1, "A", oid, 0))
+    return _table(form, found)
+
+
+def _table(form: dict[str, pa.DataType], found: Iterator[Sequence[Any]] | Sequence[Sequence[Any]]) -> pa.Table:
+    lists = list(zip(*found, strict=True)) or [[] for _ in form]
+    arrays = [pa.array(list(cells), type) for cells, type in zip(lists, form.values(), strict=True)]
+    return pa.Table.from_arrays(arrays, list(form))

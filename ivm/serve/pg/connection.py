@@ -1,0 +1,354 @@
+"""One connection's side in the event loop: bytes come in, whole messages go to a thread.
+
+Invariant: at most one thread works for a connection, and only it writes to the client once somebody
+is logged in. The loop cuts frames, encrypts, and cancels; it touches no session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from ivm.serve.access import User, is_loopback, trusted
+from ivm.serve.pg import codec
+from ivm.serve.pg.backend import Backend
+from ivm.serve.pg.codec import Frame, ProtocolError, Reader, next_frame
+from ivm.serve.pg.errors import (
+    NO_LOGIN,
+    PROTOCOL,
+    STOPPED,
+    PgError,
+    error_fields,
+)
+from ivm.serve.pg.login import Login
+from ivm.serve.pg.session_settings import SessionSettings
+from ivm.serve.pool import STOPPING
+from ivm.storage.errors import IvmError
+
+if TYPE_CHECKING:
+    from ivm.serve.pg.listener import PgListener
+
+_LOGIN_SECONDS = 15.0
+_MOST_WAITING = 1 << 22  # bytes that wait for a thread before the client is held up
+_ENDS = frozenset("QSHXdcfp")  # kinds of messages that a client may wait behind
+
+
+class PgConnection(asyncio.Protocol):
+    """A connection.
+
+    Args:
+        listener: whose it is.
+    """
+
+    def __init__(self, listener: PgListener) -> None:
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._frames: list[Frame] = []
+        self._tagged = False
+        self._working = self._lost = self._encrypting = self._paused = False
+        self._writable = threading.Event()
+        self._writable.set()
+        self._number: int | None = None
+        self._login: Login | None = None
+        self._backend: Backend | None = None
+        self._given: dict[str, str] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self.peer = "?"
+        self._host = ""
+        self.last = time.monotonic()
+
+    # -- the transport --------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has come, or its connection is encrypted from here on."""
+        self._transport = cast(asyncio.Transport, transport)
+        if self._timer is not None:
+            return
+        host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
+        self.peer, self._host = f"{host}:{port}", str(host)
+        self._listener.connections.add(self)
+        self._timer = self._loop.call_later(_LOGIN_SECONDS, self._login_took_too_long)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has left, or was sent away."""
+        self._lost = True
+        self._writable.set()
+        self._listener.connections.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._number is not None:
+            self._listener.left(self._number)
+        if self._backend is not None and not self._working:
+            self._backend.close()
+
+    def pause_writing(self) -> None:
+        """The client does not read what is sent."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._writable.set()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        self._buffer += data
+        self.last = time.monotonic()
+        self._advance()
+
+    def _advance(self) -> None:
+        try:
+            self._cut()
+        except ProtocolError as error:
+            self.refuse(PgError(PROTOCOL, str(error)))
+            return
+        if self._working:
+            self._hold_up()
+        elif self._frames and (
+            self._frames[-1].tag in _ENDS or self._login is not None or len(self._frames) > 1000
+        ):
+            self._begin()
+
+    def _cut(self) -> None:
+        """Cuts the frames off that have come whole."""
+        start = 0
+        while not self._encrypting:
+            known = self._backend is not None
+            most = codec.MOST if known else codec.MOST_BEFORE_LOGIN
+            frame, end = next_frame(self._buffer, start, tagged=self._tagged, most=most)
+            if not end:
+                break
+            start = end
+            if self._tagged:
+                self._frames.append(frame)
+            else:
+                self._start(frame, left=len(self._buffer) - end)
+        if start:
+            del self._buffer[:start]
+
+    def _hold_up(self) -> None:
+        waiting = len(self._buffer) + sum(len(frame.body) for frame in self._frames)
+        if waiting > _MOST_WAITING and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    # -- before the login -----------------------------------------------------------------------
+
+    def _start(self, frame: Frame, left: int) -> None:
+        """Answers the first message: a wish for encryption, a cancel, or the start itself."""
+        reader = Reader(frame.body)
+        version = reader.int()
+        if version == codec.SSL_REQUEST:
+            self._encrypt(left)
+        elif version == codec.GSS_REQUEST:
+            self._write(b"N")
+        elif version == codec.CANCEL_REQUEST:
+            self._listener.pool.cancel(reader.int(), reader.int() & 0xFFFFFFFF)
+            self._close()
+        elif version >> 16 != 3:
+            raise ProtocolError(f"version 3 of the protocol is spoken here, not {version >> 16}")
+        else:
+            self._tagged = True
+            self._open(reader)
+
+    def _encrypt(self, left: int) -> None:
+        context = self._listener.tls
+        if context is None:
+            self._write(b"N")
+            return
+        if left:  # sent before the client can have read the answer: somebody put it there
+            raise ProtocolError("bytes before the encryption")
+        self._encrypting = True
+        self._write(b"S")
+        self._loop.create_task(self._start_tls(context))
+
+    async def _start_tls(self, context: ssl.SSLContext) -> None:
+        assert self._transport is not None
+        try:
+            transport = await self._loop.start_tls(
+                self._transport, self, context, server_side=True, ssl_handshake_timeout=10
+            )
+        except (OSError, ssl.SSLError) as error:
+            self._listener.log.refused(self.peer, "", f"no encryption: {error}")
+            self._close()
+            return
+        self._transport = transport
+        self._encrypting = False
+        self._advance()
+
+    def _open(self, reader: Reader) -> None:
+        while name := reader.text():
+            self._given[name] = reader.text()
+        user = self._given.get("user", "")
+        listener = self._listener
+        try:
+            self._number = listener.pool.reserve()
+            if listener.demands_tls and not self._is_encrypted and not is_loopback(self._host):
+                raise PgError(NO_LOGIN, "connections from elsewhere are encrypted: use sslmode=require")
+        except (IvmError, PgError) as error:
+            self.refuse(error)
+            return
+        self._login = Login(listener.gate, user)
+        if listener.trusts(self._host):
+            self._submit(lambda: self._enter(trusted(user), codec.authentication(0)))
+        else:
+            self._write(self._login.begin())
+
+    @property
+    def _is_encrypted(self) -> bool:
+        transport = self._transport
+        return transport is not None and transport.get_extra_info("ssl_object") is not None
+
+    def _login_took_too_long(self) -> None:
+        self.refuse(PgError(NO_LOGIN, f"there was no login within {_LOGIN_SECONDS:g} s"))
+
+    def refuse(self, error: IvmError | PgError) -> None:
+        """Tells the client an error, and ends the connection."""
+        if self._backend is None:
+            self._listener.log.refused(self.peer, self._given.get("user", ""), error)
+        told = error_fields(error)
+        self._write(codec.fields(b"E", {**told, "S": "FATAL", "V": "FATAL"}))
+        self._close()
+
+    # -- in a thread ----------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        frames, self._frames = self._frames, []
+        if self._backend is not None:
+            backend = self._backend
+            self._submit(lambda: backend.handle(frames))
+        elif self._login is not None:
+            self._submit(lambda: self._log_in(frames))
+
+    def _submit(self, work: Callable[[], bool]) -> None:
+        self._working = True
+        self._listener.pool.threads.submit(lambda: self._work(work))
+
+    def _work(self, work: Callable[[], bool]) -> None:
+        goes_on = False
+        try:
+            goes_on = work()
+        except ConnectionError:
+            pass
+        except ProtocolError as error:
+            if self._backend is None:
+                self._in_loop(lambda: self.refuse(PgError(PROTOCOL, str(error))))
+        except (PgError, IvmError) as error:
+            refused = error
+            self._in_loop(lambda: self.refuse(refused))
+        finally:
+            self._in_loop(lambda: self._worked(goes_on))
+
+    def _worked(self, goes_on: bool) -> None:
+        """The thread has done what it was given."""
+        self._working = False
+        self.last = time.monotonic()
+        if self._lost:
+            if self._backend is not None:
+                self._backend.close()
+            return
+        if not goes_on:
+            self._close()
+            return
+        if self._listener.refusing:
+            self.take_leave()
+            return
+        if self._paused and self._transport is not None:
+            self._paused = False
+            with contextlib.suppress(RuntimeError):  # it is closing
+                self._transport.resume_reading()
+        self._advance()
+
+    def _log_in(self, frames: list[Frame]) -> bool:
+        assert self._login is not None
+        for i, frame in enumerate(frames):
+            answer, user = self._login.answer(frame)
+            if user is None:
+                self.send(answer)
+                continue
+            self._enter(user, answer)
+            if frames[i + 1 :]:
+                return bool(self._backend and self._backend.handle(frames[i + 1 :]))
+        return True
+
+    def _enter(self, user: User, answer: bytes) -> bool:
+        """Opens the session of somebody who is logged in, and greets the client."""
+        assert self._number is not None
+        listener = self._listener
+        served = listener.pool.open(self._number, user, self.peer)
+        settings = SessionSettings({"session_authorization": user.name, **self._wishes()})
+        backend = Backend(
+            served,
+            self,
+            listener.gate,
+            listener.catalog,
+            settings,
+            lambda: listener.pool.settings,
+            listener.log,
+        )
+        listener.log.login(served, "PostgreSQL's protocol")
+        self.send(answer)
+        backend.greet()
+        self._backend, self._login = backend, None
+        if self._timer is not None:
+            self._in_loop(self._timer.cancel)
+        return True
+
+    def _wishes(self) -> dict[str, str]:
+        """The settings that the client gave at its start, and that stand for themselves."""
+        return {"application_name": self._given.get("application_name", "")}
+
+    def send(self, data: bytes) -> None:
+        """See `Client`."""
+        if self._lost:
+            raise ConnectionResetError("the client has left")
+        self._in_loop(lambda: self._write(data))
+        if len(data) >= _LARGE:
+            self._wait_for_reader()
+
+    def _wait_for_reader(self) -> None:
+        written = threading.Event()
+        self._in_loop(written.set)
+        written.wait(60)
+        while not self._writable.wait(0.5) and not self._lost:
+            pass
+        if self._lost:
+            raise ConnectionResetError("the client has left")
+
+    def _in_loop(self, call: Callable[[], object]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(call)
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None and not self._lost:
+            self._transport.write(data)
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def take_leave(self) -> None:
+        """Ends the connection once no statement of it runs, and tells the client why."""
+        if not self._working:
+            self.refuse(PgError(STOPPED, STOPPING))
+
+    def abort(self) -> None:
+        """Ends the connection now."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being done for the client."""
+        return not self._working
+
+
+_LARGE = 1 << 17

@@ -1,0 +1,96 @@
+"""The login of a client by SCRAM-SHA-256.
+
+Law: a name without a verifier goes through the same messages as one with a wrong password, so that
+nobody learns which users there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from importlib.util import find_spec
+from typing import Any
+
+from ivm.serve.access import Gate, User, Verifier
+from ivm.serve.pg import codec
+from ivm.serve.pg.codec import Frame, ProtocolError, Reader
+from ivm.serve.pg.errors import BAD_LOGIN, PgError
+from ivm.storage.errors import UnavailableError
+
+MECHANISM = "SCRAM-SHA-256"
+_SASL, _CONTINUE, _FINAL = 10, 11, 12
+_ITERATIONS = 4096
+_SALT_KEY = secrets.token_bytes(32)
+
+
+def demand_scram() -> None:
+    """Raises UnavailableError if the package is missing that checks passwords."""
+    if find_spec("scramp") is None:
+        raise UnavailableError("passwords cannot be checked: pip install ivmdb[server]")
+
+
+class Login:
+    """The login of one client.
+
+    Args:
+        gate: knows the users.
+        name: by which the client wants to be known.
+    """
+
+    def __init__(self, gate: Gate, name: str) -> None:
+        self._gate = gate
+        self._name = name
+        self._server: Any = None
+
+    def begin(self) -> bytes:
+        """The message that asks for a login."""
+        return codec.authentication(_SASL, MECHANISM.encode() + b"\0\0")
+
+    def answer(self, frame: Frame) -> tuple[bytes, User | None]:
+        """Takes a message; returns the answer, and who is logged in once that is certain.
+
+        Raises:
+            PgError: the password is wrong, or there is no such user.
+            ProtocolError: the message has no place here.
+        """
+        if frame.tag != "p":
+            raise ProtocolError(f"a message of kind {frame.tag!r} before the login")
+        from scramp import ScramException
+
+        try:
+            if self._server is None:
+                return self._first(Reader(frame.body)), None
+            return self._last(frame.body)
+        except (ScramException, UnicodeError, ValueError) as error:
+            raise PgError(
+                BAD_LOGIN, f"the user {self._name!r} is unknown, or the password is wrong"
+            ) from error
+
+    def _first(self, reader: Reader) -> bytes:
+        from scramp import ScramMechanism
+
+        mechanism = reader.text()
+        if mechanism != MECHANISM:
+            raise ProtocolError(f"logins are by {MECHANISM}, not {mechanism}")
+        data = reader.bytes(reader.int())
+        verifier = self._gate.verifier(self._name) or _unknown(self._name)
+        stored = verifier.salt, verifier.stored_key, verifier.server_key, verifier.iterations
+        server = ScramMechanism(MECHANISM).make_server(lambda name: stored)
+        server.set_client_first(data.decode())
+        self._server = server
+        return codec.authentication(_CONTINUE, server.get_server_first().encode())
+
+    def _last(self, body: bytes) -> tuple[bytes, User | None]:
+        server = self._server
+        server.set_client_final(body.decode())
+        final = codec.authentication(_FINAL, server.get_server_final().encode())
+        user = self._gate.user(self._name)
+        if user is None:
+            raise PgError(BAD_LOGIN, f"the user {self._name!r} is unknown")
+        return final + codec.authentication(0), user
+
+
+def _unknown(name: str) -> Verifier:
+    """A verifier that no password fits, the same one whenever a name is tried again."""
+    salt = hashlib.sha256(_SALT_KEY + name.encode()).digest()[:16]
+    return Verifier(salt, _ITERATIONS, secrets.token_bytes(32), secrets.token_bytes(32))

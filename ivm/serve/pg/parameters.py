@@ -1,0 +1,266 @@
+"""Parameters of a statement: PostgreSQL's text and binary values as Python's.
+
+Contract: what no Python value stands for exactly (infinite dates, months) becomes a value of
+DuckDB's, with its type.
+"""
+
+from __future__ import annotations
+
+import datetime
+import struct
+import uuid
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import duckdb
+
+from ivm.serve.pg import types
+from ivm.serve.pg.codec import ProtocolError
+from ivm.storage.errors import EvaluationError
+
+_EPOCH = datetime.datetime(2000, 1, 1)
+_DAY = datetime.date(2000, 1, 1)
+_ENDLESS = {(1 << 31) - 1: "infinity", -(1 << 31): "-infinity"}
+_ENDLESS |= {(1 << 63) - 1: "infinity", -(1 << 63): "-infinity"}
+
+Decoder: TypeAlias = Callable[[bytes], Any]
+
+
+def values_of(
+    values: Sequence[bytes | None], formats: Sequence[int], oids: Sequence[int]
+) -> list[Any]:
+    """The values of parameters.
+
+    Args:
+        values: as they came.
+        formats: of each, or one for all, or none for text.
+        oids: their types.
+
+    Raises:
+        ProtocolError: there are more or fewer than the statement has.
+        EvaluationError: one is no value of its type.
+    """
+    if len(values) != len(oids):
+        raise ProtocolError(f"{len(values)} values for {len(oids)} parameters")
+    if len(formats) not in (0, 1, len(values)):
+        raise ProtocolError(f"{len(formats)} formats for {len(values)} parameters")
+    binary = list(formats) if len(formats) == len(values) else list(formats or [0]) * len(values)
+    return [
+        None if value is None else _value(value, format == 1, oid, i)
+        for i, (value, format, oid) in enumerate(zip(values, binary, oids, strict=True), 1)
+    ]
+
+
+def _value(value: bytes, binary: bool, oid: int, number: int) -> Any:
+    try:
+        if binary:
+            return _from_binary(value, oid)
+        return _from_text(value.decode(), oid)
+    except (ValueError, ArithmeticError, struct.error, IndexError, KeyError) as error:
+        raise EvaluationError(
+            f"invalid value for parameter ${number}, which is no {_name(oid)}: "
+            f"{value[:100].decode(errors='replace')!r}"
+        ) from error
+
+
+def _name(oid: int) -> str:
+    return (types.duckdb_type(oid) or "VARCHAR").lower()
+
+
+def _from_text(text: str, oid: int) -> Any:
+    if oid in types.ELEMENTS:
+        return _array_from_text(text, types.ELEMENTS[oid])
+    read = _TEXT.get(oid)
+    if read is None:
+        return text
+    try:
+        return read(text)
+    except ValueError:
+        if oid not in _CAST:
+            raise
+        return _duckdb(text, oid)
+
+
+def _duckdb(text: str, oid: int) -> Any:
+    """A value of DuckDB's, cast from its text when it is bound."""
+    type = str(types.duckdb_type(oid))
+    with duckdb.connect() as connection:
+        try:
+            connection.execute(f"SELECT CAST(? AS {type})", [text])
+        except duckdb.Error as error:
+            raise ValueError(str(error)) from error
+    return duckdb.Value(text, type)  # type: ignore[arg-type]
+
+
+def _from_binary(value: bytes, oid: int) -> Any:
+    if oid in types.ELEMENTS:
+        return _array_from_binary(value)
+    read = _BINARY.get(oid)
+    if read is None:
+        return value.decode()
+    return read(value)
+
+
+def _boolean(text: str) -> bool:
+    word = text.strip().lower()
+    if word in ("t", "true", "1", "y", "yes", "on"):
+        return True
+    if word in ("f", "false", "0", "n", "no", "off"):
+        return False
+    raise ValueError(text)
+
+
+def _bytes(text: str) -> bytes:
+    if text.startswith("\\x"):
+        return bytes.fromhex(text[2:])
+    return text.encode("latin-1").decode("unicode_escape").encode("latin-1")
+
+
+def _date(value: bytes) -> Any:
+    (days,) = struct.unpack("!i", value)
+    if days in _ENDLESS:
+        return _duckdb(_ENDLESS[days], types.DATE)
+    return _DAY + datetime.timedelta(days)
+
+
+def _timestamp(value: bytes) -> Any:
+    (micros,) = struct.unpack("!q", value)
+    if micros in _ENDLESS:
+        return _duckdb(_ENDLESS[micros], types.TIMESTAMP)
+    return _EPOCH + datetime.timedelta(microseconds=micros)
+
+
+def _timestamptz(value: bytes) -> Any:
+    (micros,) = struct.unpack("!q", value)
+    if micros in _ENDLESS:
+        return _duckdb(_ENDLESS[micros], types.TIMESTAMPTZ)
+    moment = _EPOCH.replace(tzinfo=datetime.UTC)
+    return moment + datetime.timedelta(microseconds=micros)
+
+
+def _time(value: bytes) -> datetime.time:
+    (micros,) = struct.unpack("!q", value)
+    return (datetime.datetime.min + datetime.timedelta(microseconds=micros)).time()
+
+
+def _timetz(value: bytes) -> datetime.time:
+    micros, west = struct.unpack("!qi", value)
+    zone = datetime.timezone(datetime.timedelta(seconds=-west))
+    time = (datetime.datetime.min + datetime.timedelta(microseconds=micros)).time()
+    return time.replace(tzinfo=zone)
+
+
+def _interval(value: bytes) -> Any:
+    micros, days, months = struct.unpack("!qii", value)
+    if not months:
+        return datetime.timedelta(days=days, microseconds=micros)
+    return _duckdb(f"{months} months {days} days {micros} microseconds", types.INTERVAL)
+
+
+def _numeric(value: bytes) -> Decimal:
+    count, weight, sign, scale = struct.unpack_from("!hhHh", value)
+    if sign not in (0, 0x4000):
+        raise ValueError("a number that is none, or without an end")
+    digits = struct.unpack_from(f"!{count}h", value, 8)
+    whole = 0
+    for digit in digits:
+        whole = whole * 10_000 + digit
+    found = Decimal(whole).scaleb(4 * (weight + 1 - count))
+    found = round(found, scale) if scale >= 0 else found
+    return -found if sign else found
+
+
+def _varbit(value: bytes) -> Any:
+    (count,) = struct.unpack_from("!i", value)
+    bits = "".join(f"{byte:08b}" for byte in value[4:])[:count]
+    return _duckdb(bits, types.VARBIT)
+
+
+def _array_from_binary(value: bytes) -> list[Any]:
+    dimensions, _, oid = struct.unpack_from("!iii", value)
+    if dimensions == 0:
+        return []
+    if dimensions != 1:
+        raise ValueError("arrays have one dimension")
+    (count,) = struct.unpack_from("!i", value, 12)
+    found: list[Any] = []
+    at = 20
+    for _ in range(count):
+        (length,) = struct.unpack_from("!i", value, at)
+        at += 4
+        found.append(None if length < 0 else _from_binary(value[at : at + length], oid))
+        at += max(length, 0)
+    return found
+
+
+def _array_from_text(text: str, oid: int) -> list[Any]:
+    """The values of an array such as `{1,NULL,"a b"}`."""
+    if not (text.startswith("{") and text.endswith("}")):
+        raise ValueError(text)
+    found: list[Any] = []
+    item, quoted, was_quoted, escaped = "", False, False, False
+    for sign in text[1:-1] + ",":
+        if escaped:
+            item, escaped = item + sign, False
+        elif sign == "\\":
+            escaped = True
+        elif sign == '"':
+            quoted, was_quoted = not quoted, True
+        elif sign == "," and not quoted:
+            found.append(_item(item, oid, was_quoted))
+            item, was_quoted = "", False
+        elif sign == "{" and not quoted:
+            raise ValueError("arrays have one dimension")
+        else:
+            item += sign
+    return found if text != "{}" else []
+
+
+def _item(item: str, oid: int, was_quoted: bool) -> Any:
+    if not was_quoted and item.strip().upper() == "NULL":
+        return None
+    return _from_text(item if was_quoted else item.strip(), oid)
+
+
+def _unpacked(format: str) -> Decoder:
+    read = struct.Struct(format).unpack
+    return lambda value: read(value)[0]
+
+
+_CAST = frozenset((types.DATE, types.TIME, types.TIMESTAMP, types.TIMESTAMPTZ, types.TIMETZ))
+_TEXT: dict[int, Callable[[str], Any]] = {
+    **dict.fromkeys((types.INT2, types.INT4, types.INT8, types.OID), int),
+    **dict.fromkeys((types.FLOAT4, types.FLOAT8), float),
+    types.BOOL: _boolean,
+    types.BYTEA: _bytes,
+    types.NUMERIC: Decimal,
+    types.DATE: datetime.date.fromisoformat,
+    types.TIME: datetime.time.fromisoformat,
+    types.TIMETZ: datetime.time.fromisoformat,
+    types.TIMESTAMP: lambda text: datetime.datetime.fromisoformat(text).replace(tzinfo=None),
+    types.TIMESTAMPTZ: datetime.datetime.fromisoformat,
+    types.INTERVAL: lambda text: _duckdb(text, types.INTERVAL),
+    types.UUID: uuid.UUID,
+    types.VARBIT: lambda text: _duckdb(text, types.VARBIT),
+}
+_BINARY: dict[int, Decoder] = {
+    types.BOOL: lambda value: value[0] != 0,
+    types.BYTEA: bytes,
+    types.INT2: _unpacked("!h"),
+    types.INT4: _unpacked("!i"),
+    types.INT8: _unpacked("!q"),
+    types.OID: _unpacked("!I"),
+    types.FLOAT4: _unpacked("!f"),
+    types.FLOAT8: _unpacked("!d"),
+    types.NUMERIC: _numeric,
+    types.DATE: _date,
+    types.TIME: _time,
+    types.TIMETZ: _timetz,
+    types.TIMESTAMP: _timestamp,
+    types.TIMESTAMPTZ: _timestamptz,
+    types.INTERVAL: _interval,
+    types.UUID: lambda value: uuid.UUID(bytes=value),
+    types.JSONB: lambda value: value[1:].decode(),
+    types.VARBIT: _varbit,
+}

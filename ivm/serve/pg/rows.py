@@ -1,0 +1,100 @@
+"""The rows of a result as messages, few ones value by value, many ones in columns.
+
+Invariant: rows are read from the result as they are sent, so a large result is never in memory as a
+whole, unless its session needs the cursor for another statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from ivm.serve.pg.codec import data_row
+from ivm.serve.pg.columns import Wanted, data_rows, one_buffer
+from ivm.serve.pg.values import Encoder, encoder
+from ivm.session.result import Result
+
+_FEW = 50
+_BATCH = 20_000
+
+
+class Rows:
+    """The rows of one result.
+
+    Args:
+        result: of kind "rows".
+        formats: of its columns, 1 for binary; one for all, or none for text.
+        zone: the session's time zone.
+
+    Attributes:
+        wanted: the columns.
+    """
+
+    def __init__(self, result: Result, formats: Sequence[int], zone: str) -> None:
+        self._result = result
+        self._zone = zone
+        binary = formats_of(formats, len(result.columns))
+        self.wanted = [Wanted(t, b) for t, b in zip(result.types, binary, strict=True)]
+        self._encoders = _encoders(self.wanted)
+        self._left: list[bytes] = []
+        self._columns: pa.Array | None = None
+        self._ended = False
+
+    def messages(self, most: int | None) -> Iterator[tuple[int, bytes]]:
+        """Yields rows and their count in pieces; at most that many rows, all if it is None."""
+        while most is None or most > 0:
+            found, count = self._next(most)
+            if not count:
+                return
+            yield count, found
+            if most is not None:
+                most -= count
+
+    def _next(self, most: int | None) -> tuple[bytes, int]:
+        if self._columns is None and not self._left and not self._ended:
+            self._read()
+        if self._left:
+            taken = self._left if most is None else self._left[:most]
+            self._left = self._left[len(taken) :]
+            return b"".join(taken), len(taken)
+        if self._columns is None:
+            return b"", 0
+        columns = self._columns
+        count = len(columns) if most is None else min(most, len(columns))
+        self._columns = columns[count:] if count < len(columns) else None
+        return one_buffer(columns[:count]), count
+
+    def _read(self) -> None:
+        """Reads the next rows: the first few as Python values, if all of them can be encoded so."""
+        if self._encoders is not None:
+            rows = self._result.fetchmany(_FEW)
+            encoders = self._encoders
+            self._left = [
+                data_row(
+                    [
+                        None if value is None else encode(value)
+                        for value, encode in zip(row, encoders, strict=True)
+                    ]
+                )
+                for row in rows
+            ]
+            self._ended = len(rows) < _FEW
+            self._encoders = None
+            return
+        table = self._result.batch(_BATCH)
+        self._ended = table is None
+        if table is not None:
+            self._columns = data_rows(table, self.wanted, self._zone)
+
+
+def _encoders(wanted: Sequence[Wanted]) -> list[Encoder] | None:
+    found = [encoder(column.type, binary=column.binary) for column in wanted]
+    return None if None in found else [each for each in found if each is not None]
+
+
+def formats_of(formats: Sequence[int], count: int) -> list[bool]:
+    """Which of the columns are binary: one format for each, or for all, or none for text."""
+    if len(formats) == count:
+        return [format == 1 for format in formats]
+    return [bool(formats) and formats[0] == 1] * count

@@ -1,0 +1,150 @@
+"""The settings of PostgreSQL that drivers set and ask for, of one session.
+
+Law: a setting that would change what values look like or names mean is refused unless it asks for
+what is so anyway; the others are remembered and shown. A time zone and a time limit are real.
+"""
+
+from __future__ import annotations
+
+from ivm.storage.errors import InputError, UnsupportedError
+
+VERSION = "15.0"
+"""The version of PostgreSQL whose catalog and messages clients find."""
+
+REPORTED = (
+    *("server_version", "server_encoding", "client_encoding", "application_name", "DateStyle"),
+    *("IntervalStyle", "TimeZone", "integer_datetimes", "standard_conforming_strings"),
+    *("is_superuser", "session_authorization", "default_transaction_read_only"),
+)
+"""The settings that clients are told at login, and when they change."""
+
+_SPELLING = {name.lower(): name for name in REPORTED}
+_DEFAULTS = {
+    "application_name": "",
+    "bytea_output": "hex",
+    "client_encoding": "UTF8",
+    "client_min_messages": "notice",
+    "datestyle": "ISO, MDY",
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+    "extra_float_digits": "1",
+    "idle_in_transaction_session_timeout": "0",
+    "integer_datetimes": "on",
+    "intervalstyle": "postgres",
+    "is_superuser": "off",
+    "lc_collate": "C",
+    "lc_ctype": "C",
+    "lock_timeout": "0",
+    "max_identifier_length": "63",
+    "max_index_keys": "32",
+    "row_security": "off",
+    "search_path": "main",
+    "server_encoding": "UTF8",
+    "server_version": VERSION,
+    "server_version_num": "150000",
+    "session_authorization": "",
+    "ssl": "off",
+    "standard_conforming_strings": "on",
+    "statement_timeout": "0",
+    "synchronous_commit": "on",
+    "timezone": "UTC",
+    "transaction_isolation": "read committed",
+    "transaction_read_only": "off",
+}
+_FIXED = frozenset(
+    ("server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser")
+)
+_ONLY = {
+    "bytea_output": ("hex",),
+    "client_encoding": ("utf8", "utf-8", "unicode", "default", "sql_ascii"),
+    "intervalstyle": ("postgres",),
+    "standard_conforming_strings": ("on", "true", "1", "yes"),
+}
+_UNITS = {"": 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class SessionSettings:
+    """The settings of a session.
+
+    Args:
+        given: by name, at login.
+    """
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self._at_login = dict(_DEFAULTS)
+        self._at_login.update(given)
+        self._now = dict(self._at_login)
+
+    def get(self, name: str) -> str:
+        """The value of a setting.
+
+        Raises:
+            InputError: there is none of this name.
+        """
+        found = self._now.get(name.lower())
+        if found is None:
+            raise InputError(f"there is no setting {name!r}")
+        return found
+
+    def all(self) -> dict[str, str]:
+        """All settings by name."""
+        return dict(self._now)
+
+    def set(self, name: str, value: str) -> str | None:
+        """Sets a setting; returns its name as clients are told of the change, None if not.
+
+        Raises:
+            InputError: it cannot be changed.
+            UnsupportedError: the value would change what values look like, or names mean.
+        """
+        name = name.lower()
+        if value.lower() == "default":
+            value = self._at_login.get(name, "")
+        if name in _FIXED and value != self._now[name]:
+            raise InputError(f"the setting {name!r} cannot be changed")
+        allowed = _ONLY.get(name)
+        if allowed is not None and value.lower() not in allowed:
+            raise UnsupportedError(f"the setting {name!r} is {self._now[name]} here, not {value!r}")
+        if name == "client_encoding":
+            value = "UTF8"
+        if name == "datestyle":
+            _demand_iso(value)
+            value = self._now[name]
+        self._now[name] = value
+        return _SPELLING.get(name)
+
+    def reset(self, name: str | None) -> list[str]:
+        """Gives a setting, or all, the value it had at login; returns those that clients are told."""
+        names = list(self._now) if name is None else [name.lower()]
+        changed = [n for n in names if self._now.get(n) != self._at_login.get(n)]
+        for each in names:
+            if each in self._at_login:
+                self._now[each] = self._at_login[each]
+            else:
+                self._now.pop(each, None)
+        return [_SPELLING[n] for n in changed if n in _SPELLING]
+
+    def column_name(self, name: str) -> str:
+        """The name of SHOW's column."""
+        return {"timezone": "TimeZone", "datestyle": "DateStyle"}.get(name, name)
+
+
+def seconds(value: str) -> float:
+    """The seconds of a time limit such as `500`, `2s` or `1min`; a number alone is milliseconds.
+
+    Raises:
+        InputError: it is none.
+    """
+    text = value.strip()
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(digits) :].strip()
+    try:
+        return float(digits) * _UNITS[unit]
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{value!r} is no length of time: write 500, 2s or 1min") from error
+
+
+def _demand_iso(value: str) -> None:
+    words = {word.strip().lower() for word in value.split(",")}
+    if words & {"sql", "postgres", "german"}:
+        raise UnsupportedError(f"dates are written as ISO 8601 has them, not as {value!r}")

@@ -1,0 +1,328 @@
+"""Runs what a client asks for, in its session and its transaction.
+
+Contract: BEGIN takes no lock: the transaction begins at the first statement that is no query, and
+queries before it see the newest epoch each, as READ COMMITTED has it. A transaction in which a
+statement has failed refuses all but its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from ivm.dispatch import run_statement
+from ivm.serve.access import Gate
+from ivm.serve.pg.actions import Action, Begin, CatalogQuery, Nothing, Savepoint, Setting, Sql
+from ivm.serve.pg.catalog import Catalog, Teller, catalog_parameters
+from ivm.serve.pg.describe import READS, Columns, parameter_types, result_columns
+from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
+from ivm.serve.pg.session_settings import SessionSettings, seconds
+from ivm.serve.pg.tags import tag_of
+from ivm.serve.served_session import ServedSession
+from ivm.session.result import Result
+from ivm.session.session import Session
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import UnavailableError, UnsupportedError
+from ivm.storage.identifiers import literal
+
+T = TypeVar("T")
+
+_FAILED = (
+    "the transaction has failed, and nothing of it was done: what follows is refused until ROLLBACK"
+)
+_NONE = "there is no transaction in progress"
+
+
+@dataclass
+class Outcome:
+    """What a statement has come to.
+
+    Attributes:
+        result: with rows if it is of kind "rows".
+        tag: gives the tag, of the number of rows that were sent.
+    """
+
+    result: Result
+    tag: Callable[[int], str]
+
+
+class Statements:
+    """The statements of one connection.
+
+    Args:
+        served: its session.
+        gate: says what its user may do.
+        catalog: answers queries about the catalog.
+        settings: of the session.
+        notice: tells the client something: a code and a text.
+        report: tells the client that a setting has changed.
+    """
+
+    def __init__(
+        self,
+        served: ServedSession,
+        gate: Gate,
+        catalog: Catalog,
+        settings: SessionSettings,
+        notice: Callable[[str, str], None],
+        report: Callable[[str], None],
+    ) -> None:
+        self._served = served
+        self._gate = gate
+        self._catalog = catalog
+        self.settings = settings
+        self._notice = notice
+        self._report = report
+        self._failed = self._read_only = False
+        self._savepoints: list[str] = []
+        self._limit = served.seconds
+        self.implicit = False
+
+    @property
+    def state(self) -> str:
+        """The state of the transaction: I(dle), T(ransaction) or E(rror)."""
+        connection = self._served.connection
+        if self._failed:
+            return "E"
+        return "T" if connection.in_transaction and not self.implicit else "I"
+
+    def fail(self) -> None:
+        """A statement has failed: so has the transaction."""
+        if self.implicit:
+            self.end_implicit(commits=False)
+        elif self._served.connection.in_transaction:
+            self._failed = True
+
+    def begin_implicit(self) -> None:
+        """Begins a transaction of several statements that the client did not begin."""
+        if not self._served.connection.in_transaction and not self._failed:
+            self._served.connection.begin()
+            self.implicit = True
+
+    def end_implicit(self, *, commits: bool) -> None:
+        """Ends it, if there is one."""
+        if self.implicit:
+            self.implicit = False
+            self._end(commits=commits)
+
+    def run(self, action: Action, params: Sequence[Any] | None = None) -> Outcome:
+        """Runs one statement.
+
+        Raises:
+            IvmError: it fails.
+            PgError: the transaction has failed before.
+        """
+        if isinstance(action, Sql):
+            statement = action.statement
+            if isinstance(statement, st.TransactionControl):
+                return self._control(statement)
+            self._demand_sound()
+            return self._sql(statement, params)
+        if isinstance(action, Savepoint):
+            return self._savepoint(action)
+        self._demand_sound()
+        match action:
+            case Begin():
+                return self._begin(action)
+            case Setting():
+                return self._setting(action)
+            case CatalogQuery():
+                return _rows(self._catalog.answer(action.text, params, self._teller()))
+            case Nothing(tag=tag):
+                if tag == "DISCARD ALL":
+                    self._reset(None)
+                return _done(tag)
+        raise AssertionError(action)
+
+    def _demand_sound(self) -> None:
+        if self._failed:
+            raise PgError(FAILED_TRANSACTION, _FAILED)
+
+    def _sql(self, statement: st.Statement, params: Sequence[Any] | None) -> Outcome:
+        served = self._served
+        is_query = isinstance(statement, st.Query)
+        if self._read_only and not is_query:
+            self._demand_reading(statement)
+
+        def work(session: Session) -> Result:
+            self._gate.demand(served.user, statement, session)
+            return run_statement(session, statement, params)
+
+        if is_query:
+            result = served.run(work)
+        else:
+            result = served.run_changing(work)
+        return Outcome(result, lambda rows: tag_of(statement, result, rows))
+
+    def change(self, statement: st.Statement, asked: st.Statement) -> Result:
+        """Runs a change that the server has made of what the client asks for."""
+        self._demand_sound()
+        if self._read_only:
+            self._demand_reading(asked)
+
+        def work(session: Session) -> Result:
+            self._gate.demand(self._served.user, asked, session)
+            return run_statement(session, statement, None)
+
+        return self._served.run_changing(work)
+
+    def with_session(self, work: Callable[[Session], T]) -> T:
+        """Calls a function with the session, which changes nothing by it."""
+        self._demand_sound()
+        return self._served.run(work)
+
+    def parameters(self, action: Action | None, given: Sequence[int]) -> tuple[int, ...]:
+        """The OIDs of a statement's parameters; see `describe`."""
+        if isinstance(action, CatalogQuery):
+            return catalog_parameters(action.text, given)
+        if not isinstance(action, Sql):
+            return ()
+        statement = action.statement
+        return self.with_session(lambda session: parameter_types(session, statement, given))
+
+    def columns(self, action: Action | None, oids: Sequence[int]) -> Columns | None:
+        """The columns of a statement's result, None if it has none."""
+        if isinstance(action, Setting) and action.verb == "SHOW":
+            return [(self.settings.column_name(str(action.name)), "VARCHAR")]
+        if isinstance(action, CatalogQuery):
+            result = self._catalog.answer(action.text, [None] * len(oids), self._teller())
+            return list(zip(result.columns, result.types, strict=True))
+        if not isinstance(action, Sql):
+            return None
+        statement = action.statement
+        if isinstance(statement, st.Dml | st.Query):
+            kind = getattr(statement, "kind", "")
+            if isinstance(statement, st.Dml) or kind in READS:
+                return self.with_session(lambda session: result_columns(session, statement, oids))
+        if isinstance(statement, st.Query | st.ShowViews | st.ShowSources | st.ShowSinks):
+            result = self.run(action).result  # it tells, and changes nothing
+            return list(zip(result.columns, result.types, strict=True))
+        return None
+
+    def _demand_reading(self, statement: st.Statement) -> None:
+        reads = (st.ShowViews, st.ShowSources, st.ShowSinks, st.ExplainView, st.VerifyView)
+        prepared = st.Prepare, st.Execute, st.Deallocate
+        if not isinstance(statement, reads + prepared):
+            raise UnavailableError("the transaction is READ ONLY: end it before changes")
+
+    # -- transactions ---------------------------------------------------------------------------
+
+    def _begin(self, action: Begin) -> Outcome:
+        connection = self._served.connection
+        if connection.in_transaction and not self.implicit:
+            self._notice("25001", "there is already a transaction in progress")
+            return _done("BEGIN")
+        if self.implicit:
+            self.implicit = False  # the statements before are part of it, as in PostgreSQL
+        else:
+            connection.begin()
+        default = self.settings.get("default_transaction_read_only") == "on"
+        self._read_only = action.read_only or default
+        if action.pinned and not self._read_only:
+            self._served.run_changing(lambda session: None)
+        return _done("BEGIN")
+
+    def _control(self, statement: st.TransactionControl) -> Outcome:
+        if statement.action == "begin":
+            return self._begin(Begin(statement.text, statement.offset, statement.read_only))
+        if not self._served.connection.in_transaction and not self._failed:
+            self._notice("25P01", _NONE)
+            return _done(statement.action.upper())
+        commits = statement.action == "commit" and not self._failed
+        self.implicit = False
+        self._end(commits=commits)
+        return _done("COMMIT" if commits else "ROLLBACK")
+
+    def _savepoint(self, action: Savepoint) -> Outcome:
+        """Savepoints of a transaction that has changed nothing: there is nothing to be undone."""
+        if action.verb == "SAVEPOINT":
+            self._demand_sound()
+            if not self._served.connection.in_transaction:
+                raise PgError("25P01", "SAVEPOINT can only be used in a transaction: BEGIN first")
+            self._savepoints.append(action.name)
+            return _done("SAVEPOINT")
+        if action.name not in self._savepoints:
+            raise PgError("3B001", f"there is no savepoint {action.name!r}")
+        at = len(self._savepoints) - 1 - self._savepoints[::-1].index(action.name)
+        if action.verb == "RELEASE":
+            self._demand_sound()
+            del self._savepoints[at:]
+            return _done("RELEASE")
+        if self._served.connection.has_begun:
+            raise UnsupportedError(
+                "a transaction that has changed something is undone as a whole: ROLLBACK it"
+            )
+        del self._savepoints[at + 1 :]
+        self._failed = False
+        return _done("ROLLBACK")
+
+    def _end(self, *, commits: bool) -> None:
+        self._failed = self._read_only = False
+        self._savepoints.clear()
+        connection = self._served.connection
+        if commits:
+            self._served.around(connection.commit)
+        else:
+            self._served.around(connection.rollback)
+
+    # -- settings -------------------------------------------------------------------------------
+
+    def _setting(self, action: Setting) -> Outcome:
+        if action.verb == "SHOW":
+            assert action.name is not None
+            name = self.settings.column_name(action.name)
+            shown = pa.table({name: pa.array([self.settings.get(action.name)], pa.string())})
+            return _rows(Result.of_table(shown, ["VARCHAR"]), "SHOW")
+        if action.verb == "RESET":
+            self._reset(action.name)
+        else:
+            self.set(str(action.name), str(action.value))
+        return _done(action.verb)
+
+    def set(self, name: str, value: str) -> None:
+        """Sets a setting of the session, and tells the client if it wants to know."""
+        before = self.settings.get(name) if name == "timezone" else None
+        if name == "statement_timeout":
+            self._served.seconds = self._limited(seconds(value) if value != "default" else 0)
+        reported = self.settings.set(name, value)
+        if name == "timezone":
+            try:
+                self._take_zone()
+            except BaseException:
+                self.settings.set(name, str(before))
+                raise
+        if reported is not None:
+            self._report(reported)
+
+    def _reset(self, name: str | None) -> None:
+        for reported in self.settings.reset(name):
+            self._report(reported)
+        if name in (None, "statement_timeout"):
+            self._served.seconds = self._limit
+        if name in (None, "timezone"):
+            self._take_zone()
+
+    def _limited(self, wanted: float) -> float:
+        """A time limit that is not above the server's."""
+        limits = [limit for limit in (wanted, self._limit) if limit]
+        return min(limits) if limits else 0.0
+
+    def _take_zone(self) -> None:
+        zone = self.settings.get("timezone")
+        (statement,) = st.parse(f"SET TimeZone = {literal(zone)}")
+        self._served.run(lambda session: run_statement(session, statement, None))
+
+    def _teller(self) -> Teller:
+        served = self._served
+        return Teller(served.number, served.user.name, self.settings, self.set)
+
+
+def _done(tag: str) -> Outcome:
+    return Outcome(Result("done"), lambda rows: tag)
+
+
+def _rows(result: Result, tag: str = "") -> Outcome:
+    return Outcome(result, lambda rows: tag or f"SELECT {rows}")
