@@ -59,6 +59,7 @@ class ConsoleState:
         ]
         return {
             "epoch": database.epoch,
+            "maintenance_seconds": self._engine.maintenance.circuit.nanoseconds / 1e9,
             "relations": [each for each in relations if _may_read(grant, each["name"])],
             "sources": [vars(each) for each in list_sources(session)] if is_admin else None,
             "sinks": [vars(each) for each in list_sinks(session)] if is_admin else None,

@@ -4,6 +4,7 @@ import uPlot from "./vendor/uplot.js";
 import { h, write } from "./dom.js";
 
 const THEME_EVENTS = [[window, "themechange"], [matchMedia("(prefers-color-scheme: dark)"), "change"]];
+const LEGEND = 28; // pixels
 const MOST = 3600; // points: half an hour at two a second
 
 export class Chart {
@@ -11,10 +12,12 @@ export class Chart {
    * @param {string} title
    * @param {string[]} names of the series
    * @param {(value: number) => string} format of values
+   * @param {boolean} fromZero whether the axis begins at 0
    */
-  constructor(title, names, format) {
+  constructor(title, names, format, fromZero = true) {
     this._names = names;
     this._format = format;
+    this._fromZero = fromZero;
     this._data = [[], ...names.map(() => [])];
     this._said = h("figcaption", { text: title });
     this._title = title;
@@ -70,7 +73,8 @@ export class Chart {
   }
 
   _make() {
-    if (!this._place.isConnected || !this._place.clientWidth) return;
+    // Of one point uPlot makes an axis without end.
+    if (this._data[0].length < 2 || !this._place.isConnected || !this._place.clientWidth) return;
     this._plot = new uPlot(this._options(), this._data, this._place);
   }
 
@@ -85,11 +89,11 @@ export class Chart {
     const width = this._place.clientWidth;
     if (!width) return;
     if (this._plot) this._plot.setSize({ width, height: this._height() });
-    else if (this._data[0].length) this._make();
+    else this._make();
   }
 
   _height() {
-    return Math.max(this._place.clientHeight, 120);
+    return this._place.clientHeight - (this._names.length > 1 ? LEGEND : 0);
   }
 
   _options() {
@@ -105,7 +109,8 @@ export class Chart {
       height: this._height(),
       legend: { show: this._names.length > 1, live: false },
       cursor: { drag: { x: true, y: false } },
-      axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((t) => this._format(t)) }],
+      scales: { y: { range: (_, low, high) => bounds(low, high, this._fromZero) } },
+      axes: [{ ...axis, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 64, values: (_, ticks) => ticks.map((t) => this._format(t)) }],
       series: [{}, ...this._names.map((label, i) => ({
         label,
         stroke: colour(["--accent", "--second", "--third"][i % 3]),
@@ -116,6 +121,17 @@ export class Chart {
       }))],
     };
   }
+}
+
+/** The ends of an axis; nothing is drawn at its rim. */
+function bounds(low, high, fromZero) {
+  if (!Number.isFinite(low) || !Number.isFinite(high)) return [0, 1];
+  const room = (high - low || Math.abs(high) || 1) * 0.1;
+  return [fromZero && low >= 0 ? 0 : low - room, high + room];
+}
+
+function clock(seconds) {
+  return new Date(seconds * 1000).toLocaleTimeString("en-GB");
 }
 
 /** A colour of the style sheet as a canvas takes it. */

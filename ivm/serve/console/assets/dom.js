@@ -50,8 +50,12 @@ export function grid(caption, headings, rows, props = {}) {
     value instanceof Node && value.nodeName === "TD" ? value : h("td", {}, value ?? "");
   return h("table", { class: "grid", ...props },
     h("caption", { text: caption }),
-    h("thead", {}, h("tr", {}, headings.map((text) => h("th", { scope: "col", text })))),
+    h("thead", {}, h("tr", {}, headings.map((text, i) => h("th", { scope: "col", text, class: alignment(rows[0]?.[i]) })))),
     h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell)))));
+}
+
+function alignment(value) {
+  return value instanceof Element && value.classList.contains("number") ? "number" : null;
 }
 
 /** A cell with a number, set to the right. */

@@ -28,6 +28,7 @@ export async function follow(api, view, snapshot, signal, take) {
       const response = await api.changes(view.name, { after, signal });
       take.status("live", "");
       for await (const event of events(response)) {
+        if (signal.aborted) return;
         if (event.event === "snapshot" && !snapshot) {
           after = null; // not all changes are kept: on from now
           break;

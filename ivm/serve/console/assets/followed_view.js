@@ -3,7 +3,6 @@
 // Contract: listeners get the newest frame, at most one for each frame of the screen.
 
 const START = { filter: "", sort: { column: 0, descending: false }, limit: 200 };
-const LARGE = 100_000; // rows; of a view with more, only those that are shown are held
 
 export class FollowedView {
   constructor(api, view) {
@@ -19,7 +18,7 @@ export class FollowedView {
       type: "open",
       name: view.name,
       columns: view.columns,
-      large: (view.rows ?? 0) > LARGE,
+      rows: view.rows ?? 0,
       authorization: api.authorization,
     });
   }

@@ -1,10 +1,10 @@
 // Writes numbers, sizes and values as people read them.
 
-const COUNT = new Intl.NumberFormat("en");
+const COUNT = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
-/** A whole number with separators; "–" where there is none. */
+/** A number with separators; "–" where there is none. */
 export function count(number) {
-  return number === null || number === undefined ? "–" : COUNT.format(Math.round(number));
+  return number === null || number === undefined ? "–" : COUNT.format(number);
 }
 
 /** A number of things: "1 row", "1,000 rows". */
@@ -33,7 +33,7 @@ export function duration(seconds) {
 /** A rate per second. */
 export function rate(perSecond) {
   if (perSecond === null || perSecond === undefined) return "–";
-  return `${perSecond < 10 && perSecond > 0 ? perSecond.toFixed(1) : count(perSecond)}/s`;
+  return `${perSecond < 10 ? Number(perSecond.toFixed(1)) : count(Math.round(perSecond))}/s`;
 }
 
 const NUMBERS = /^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\b.*|FLOAT|DOUBLE|REAL)$/;

@@ -58,6 +58,7 @@ async function show() {
   const element = h("div");
   fill(place, element);
   page = open(element, database, rest.map(decodeURIComponent), tell);
+  if (number > 1) place.focus({ preventScroll: true });
   document.title = `${element.querySelector("h1")?.textContent ?? "ivm"} – ivm console`;
 }
 

@@ -12,12 +12,12 @@ export class Readings {
   /**
    * What has happened since the reading before; null at the first one.
    * @param {number} time in seconds since 1970
-   * @param {number} epoch of the last commit
+   * @param {{epoch: number, maintenance_seconds: number}} state
    * @param {string|null} text of /metrics
    */
-  add(time, epoch, text) {
+  add(time, { epoch, maintenance_seconds: seconds }, text) {
     const metrics = text === null ? new Map() : ofWork(parseMetrics(text));
-    const now = { time, epoch, metrics, requests: total(metrics, "ivm_http_requests_total") };
+    const now = { time, epoch, seconds, metrics, requests: total(metrics, "ivm_http_requests_total") };
     const before = this._before;
     this._before = now;
     if (before === null || time <= before.time) return null;
@@ -26,6 +26,7 @@ export class Readings {
     return {
       time,
       commits: perSecond(before.epoch, epoch),
+      maintenance: epoch > before.epoch ? Math.max(seconds - before.seconds, 0) / (epoch - before.epoch) : null,
       requests: perSecond(before.requests, now.requests),
       latency: [part(0.5), part(0.99)],
       sessions: total(metrics, "ivm_connections"),

@@ -137,7 +137,8 @@ function compareCells(a, b, numeric, direction) {
   return x === y ? 0 : (x < y ? -1 : 1) * direction;
 }
 
-function cellText(cell) {
+/** A cell as text, by which cells are compared. */
+export function cellText(cell) {
   return cell !== null && typeof cell === "object" ? JSON.stringify(cell) : String(cell);
 }
 

@@ -84,7 +84,7 @@ class SqlPage {
       return fill(this._result);
     }
     write(this._said, "Failed");
-    const hint = error.hint ? `\n\n${error.hint}` : "";
+    const hint = error.hint ? `\n\nHint: ${error.hint}` : "";
     fill(this._result, h("div", { class: "error", role: "alert", id: "failed", text: error.message + hint }));
     if (error.position !== null && error.position !== undefined) this._editor.mark(from + error.position, error.message);
   }

@@ -9,19 +9,21 @@ const SIGNS = { running: "●", waiting: "◔", starting: "◔", paused: "❚❚
 
 export function open(element, database) {
   const commits = new Chart("Commits", ["commits"], rate);
-  const requests = new Chart("Requests of statements and rows", ["requests"], rate);
-  const latency = new Chart("How long they take", ["half of them", "99 in 100"], duration);
+  const maintenance = new Chart("Maintenance of the views, a commit", ["time"], duration);
+  const requests = new Chart("Requests by HTTP", ["requests"], rate);
+  const latency = new Chart("How long requests take", ["half of them", "99 in 100"], duration);
   const clients = new Chart("Clients", ["sessions", "subscribers"], count);
-  const charts = [commits, requests, latency, clients];
+  const charts = [commits, maintenance, requests, latency, clients];
   const lists = h("div", { id: "state" });
   fill(element, h("div", { class: "tools" }, h("h1", { text: "State" })),
     h("div", { class: "charts" }, charts.map((chart) => chart.element)), lists);
   const readings = new Readings();
   const look = async (state) => {
     fill(lists, troubles(state), sources(state), sinks(state), fills(state));
-    const found = readings.add(Date.now() / 1000, state.epoch, await database.api.metrics());
+    const found = readings.add(Date.now() / 1000, state, await database.api.metrics());
     if (found === null) return;
     commits.add(found.time, [found.commits]);
+    maintenance.add(found.time, [found.maintenance]);
     requests.add(found.time, [found.requests]);
     latency.add(found.time, found.latency);
     clients.add(found.time, [found.sessions, found.subscribers]);

@@ -3,7 +3,9 @@
 import { Chart } from "./chart.js";
 import { fill, h } from "./dom.js";
 import { count, isNumeric } from "./format.js";
+import { cellText } from "./rows.js";
 
+const MOST = 100; // values that are proposed
 const HOW = ["sum", "average", "min", "max"];
 
 export function chartsPanel(place, followed, view) {
@@ -15,7 +17,7 @@ export function chartsPanel(place, followed, view) {
   const restart = () => {
     sampling?.close();
     chart?.close();
-    chart = chosen.measure && new Chart(chosen.title, [chosen.title], (value) => String(Number(value.toPrecision(6))));
+    chart = chosen.measure && new Chart(chosen.title, [chosen.title], (value) => String(Number(value.toPrecision(6))), false);
     fill(made, chart ? chart.element : h("p", { class: "quiet", text: "No column of this view holds numbers." }));
     sampling = followed.sample(chosen.measure, ({ time, rows: n, value }) => {
       if (n !== null) rows.add(time, [n]);
@@ -23,10 +25,12 @@ export function chartsPanel(place, followed, view) {
     });
   };
   chosen.element.addEventListener("change", restart);
+  const values = followed.listen((frame) => chosen.propose(frame.rows));
   fill(place, chosen.element, h("div", { class: "charts" }, rows.element, made));
   restart();
   return {
     close() {
+      values.close();
       sampling.close();
       chart?.close();
       rows.close();
@@ -42,10 +46,11 @@ class Choice {
     this._column = select(numeric.map((column) => column.name), numeric.at(-1)?.name);
     this._how = select(HOW, "sum");
     this._key = select(["all rows", ...columns.map((column) => column.name)], "all rows");
-    this._value = h("input", { "aria-label": "Value of the key", size: 12 });
+    this._values = h("datalist", { id: "values" });
+    this._value = h("input", { "aria-label": "Value of the key", size: 12, list: "values" });
     this.element = h("div", { class: "tools" },
       h("label", {}, "Draw the", this._how), h("label", {}, "of", this._column),
-      h("label", {}, "over", this._key), h("label", {}, "=", this._value));
+      h("label", {}, "over", this._key), h("label", {}, "=", this._value), this._values);
     this.element.addEventListener("change", () => (this._value.disabled = this._keyed === null));
     this._value.disabled = true;
   }
@@ -55,6 +60,14 @@ class Choice {
     const column = this._columns.findIndex(({ name }) => name === this._column.value);
     if (column < 0) return null;
     return { column, how: this._how.value, key: this._keyed, value: this._value.value };
+  }
+
+  /** Proposes the values that the key has in some rows. */
+  propose(rows) {
+    if (this._keyed === null || this._proposed === this._keyed) return;
+    this._proposed = this._keyed;
+    const found = new Set(rows.map(({ cells }) => cellText(cells[this._keyed])));
+    fill(this._values, [...found].slice(0, MOST).map((value) => h("option", { value })));
   }
 
   get title() {

@@ -29,6 +29,9 @@ export function open(element, database, [name]) {
   fill(element, h("div", { class: "tools" }, h("h1", { text: name }), fresh), tabs.element);
   const state = database.follow(() => {
     const now = database.relation(name);
+    if (now && JSON.stringify(now.columns) !== JSON.stringify(view.columns)) {
+      return window.dispatchEvent(new Event("hashchange")); // replaced: the page begins anew
+    }
     write(fresh, now ? `${freshness(now)}, ${now.strategy}` : "dropped");
     if (now?.reason) fresh.title = now.reason;
   });

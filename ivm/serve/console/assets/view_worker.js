@@ -10,6 +10,7 @@ import { SmallView } from "./small_view.js";
 
 const FADE_MS = 500; // between two looks at marks that are old
 const SAMPLE_MS = 500; // between two points of the charts
+const MOST_HELD = 100_000; // rows; of a view with more, only those that are shown are held
 
 let view = null;
 let shown = { filter: "", sort: null, limit: 200 };
@@ -18,6 +19,7 @@ let dirty = false;
 let paused = false;
 let status = { state: "connecting", reason: "" };
 let measure = null;
+let loaded = false; // whether there were rows, which charts wait for
 
 const stop = new AbortController();
 
@@ -41,16 +43,27 @@ function show(next) {
   touch(true);
 }
 
-async function open({ name, columns, large, authorization }) {
+async function open({ name, columns, rows, authorization }) {
   const api = new Api(authorization);
-  view = large ? new LargeView(api, name, columns, () => touch()) : new SmallView(columns);
-  view.show(shown);
   setInterval(() => view.fade(Date.now()) && touch(), FADE_MS);
   setInterval(sample, SAMPLE_MS);
-  await follow(api, { name, columns }, !large, stop.signal, {
+  const small = new SmallView(columns);
+  const isLarge = rows > MOST_HELD || (await run(api, name, columns, small, true));
+  if (isLarge) await run(api, name, columns, new LargeView(api, name, columns, () => touch()), false);
+}
+
+/** Follows a view until the page closes it; returns whether it has grown too large to be held. */
+async function run(api, name, columns, next, held) {
+  const ending = new AbortController();
+  stop.signal.addEventListener("abort", () => ending.abort());
+  view = next;
+  view.show(shown);
+  await follow(api, { name, columns }, held, ending.signal, {
     rows: (delta, isSnapshot, epoch) => {
+      loaded = true;
       view.apply(delta, isSnapshot ? null : Date.now(), epoch);
-      touch();
+      if (held && view.total > MOST_HELD) ending.abort();
+      else touch();
     },
     restart: () => view.clear(),
     status: (state, reason) => {
@@ -58,6 +71,7 @@ async function open({ name, columns, large, authorization }) {
       touch(true);
     },
   });
+  return ending.signal.aborted && !stop.signal.aborted;
 }
 
 /** Something is new; `asked` for by the user, it is shown in a pause too. */
@@ -73,6 +87,7 @@ function draw(asked = false) {
 }
 
 async function sample() {
+  if (!loaded && view.total === 0) return;
   const value = measure === null ? null : await view.measure(measure).catch(() => null);
   self.postMessage({ type: "sample", time: Date.now() / 1000, rows: view.total, value });
 }
