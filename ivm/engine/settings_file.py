@@ -12,13 +12,15 @@ from ivm.storage.errors import InputError
 FILE = "ivm.toml"
 
 
-def section(database: str, name: str, known: Collection[str]) -> dict[str, Any] | None:
+def section(
+    database: str, name: str, known: Collection[str] | None = None
+) -> dict[str, Any] | None:
     """What the file says under `[name]`; None if there is no file, or it says nothing.
 
     Args:
         database: the path of its file.
         name: of the section.
-        known: the keys that it may have.
+        known: the keys that it may have; None if they are names.
 
     Raises:
         InputError: the file cannot be read, is no TOML, or has unknown keys.
@@ -30,11 +32,11 @@ def section(database: str, name: str, known: Collection[str]) -> dict[str, Any] 
     return None
 
 
-def _read(file: Path, name: str, known: Collection[str]) -> dict[str, Any] | None:
+def _read(file: Path, name: str, known: Collection[str] | None) -> dict[str, Any] | None:
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8")).get(name)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{file} cannot be read: {error}") from error
-    if found is not None and not (isinstance(found, dict) and set(found) <= set(known)):
-        raise InputError(f"{file}: [{name}] has the keys {', '.join(known)}, and no others")
-    return found
+    if found is None or (isinstance(found, dict) and (known is None or set(found) <= set(known))):
+        return found
+    raise InputError(f"{file}: [{name}] has the keys {', '.join(known or ('…',))}, and no others")

@@ -108,4 +108,3 @@ class ServedSession:
     def close(self) -> None:
         """Undoes an open transaction and frees the session, in a thread of the pool."""
         self.connection.close()
-

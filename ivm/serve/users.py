@@ -22,6 +22,7 @@ from ivm.access.roles import AccessError
 from ivm.access.users import StoredToken, StoredUser, stored_tokens, stored_users
 from ivm.access.verifiers import Verifier, read, token_hash, verifier_of
 from ivm.engine.engine import Engine
+from ivm.engine.settings_file import section
 from ivm.serve.access import User
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
@@ -135,6 +136,15 @@ class Users:
         if self._nobody is None:
             self._nobody = verifier_of(secrets.token_urlsafe())
         return self._nobody
+
+
+def read_users(database: str) -> Mapping[str, Any]:
+    """The users of `ivm.toml`, by name.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    return section(database, "users") or {}
 
 
 def _named(name: str, given: Any) -> StoredUser:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy.typing as npt
@@ -134,32 +134,6 @@ class Result:
             table = self._held()
             self._table = None if table is None else table.slice(table.num_rows)
             return pa.table({}) if table is None else plain(table)
-
-    def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """The remaining rows in lossless Arrow types, at most so many at a time.
-
-        They are read as they are asked for; the session runs no other statement meanwhile.
-        """
-        reader = self._reader(rows)
-        while True:
-            with self._reading():
-                batch = next(reader, None)
-                if batch is None:
-                    self._end()
-                    return
-            yield batch
-
-    def _reader(self, rows: int) -> Iterator[pa.RecordBatch]:
-        with self._reading():
-            if self._cursor is not None:
-                with warnings.catch_warnings():  # as in `_hold`
-                    warnings.simplefilter("ignore", UserWarning)
-                    return cast(Iterator[pa.RecordBatch], self._cursor.to_arrow_reader(rows))
-            table = self._held()
-            if table is None:
-                return iter(())
-            self._table = table.slice(table.num_rows)
-            return iter(table.to_batches(max_chunksize=rows))
 
     def df(self) -> pd.DataFrame:
         """The remaining rows as a pandas frame."""

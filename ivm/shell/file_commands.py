@@ -127,6 +127,9 @@ def serve(
         str | None,
         typer.Option("--pg", metavar="HOST:PORT", help="Listen for PostgreSQL's protocol."),
     ] = None,
+    http: Annotated[
+        str | None, typer.Option("--http", metavar="HOST:PORT", help="Listen for HTTP.")
+    ] = None,
     trust_loopback: Annotated[
         bool, typer.Option("--trust-loopback", help="Programs of this machine need no password.")
     ] = False,
@@ -137,8 +140,9 @@ def serve(
     """Serve FILE to other programs, with its sources and sinks running, until SIGTERM or Ctrl-C.
 
     \b
-    ivm serve shop.duckdb --pg 127.0.0.1:5432 --trust-loopback
+    ivm serve shop.duckdb --pg 127.0.0.1:5432 --http 127.0.0.1:8080 --trust-loopback
     psql -h 127.0.0.1 shop -c 'FROM revenue'
+    curl http://127.0.0.1:8080/views/revenue
 
     \b
     Limits, TLS and the log are set in ivm.toml beside FILE:
@@ -150,7 +154,7 @@ def serve(
     """
     from ivm.shell.serve import serve as run  # asyncio and the protocol take a moment to load
 
-    given = {"pg": pg, "tls": tls, "trust": "loopback" if trust_loopback else None}
+    given = {"pg": pg, "http": http, "tls": tls, "trust": "loopback" if trust_loopback else None}
     with errors_reported(), closing(open_database(file)) as database:
         code = run(database, file, given)
     raise typer.Exit(code)

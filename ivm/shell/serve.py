@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from ivm.database import Database
-from ivm.serve.access import NoUsers
 from ivm.serve.pg.listener import PgListener
 from ivm.serve.pool import SessionPool
 from ivm.serve.server import Listener, Server
-from ivm.serve.settings import read_settings
+from ivm.serve.settings import ServerSettings, read_settings
 from ivm.serve.statement_log import StatementLog
-from ivm.storage.errors import InputError
+from ivm.serve.users import Users, read_users
+from ivm.storage.errors import InputError, UnavailableError
 
 _NOWHERE = (
-    "say where to listen: ivm serve FILE --pg 127.0.0.1:5432, or pg in [server] of ivm.toml"
+    "say where to listen: ivm serve FILE --pg 127.0.0.1:5432 --http 127.0.0.1:8080, or pg and http "
+    "in [server] of ivm.toml"
 )
 
 
@@ -40,23 +41,47 @@ def serve(database: Database, path: str, given: Mapping[str, Any]) -> int:
         UnavailableError: an address cannot be had, or a package is missing.
     """
     settings = read_settings(path, given)
-    if not settings.pg:
+    if not (settings.pg or settings.http):
         raise InputError(_NOWHERE)
     _log_to_standard_error()
-    pool = SessionPool(database, NoUsers(), settings)
-    log = StatementLog(settings)
-    listeners: list[Listener] = [PgListener(pool, log, Path(f"{path}.tls"))]
+    users = Users(database._engine, read_users(path))
+    pool = SessionPool(database, users, settings)
+    listeners = _listeners(pool, users, Path(f"{path}.tls"))
     database.start_sources()
     database.start_sinks()
-    server = asyncio.run(_served(pool, listeners, path, given))
+    server = asyncio.run(_served(pool, users, listeners, path, given))
     database.close()
     return 130 if server.number == signal.SIGINT else 0
 
 
+def _listeners(pool: SessionPool, users: Users, folder: Path) -> list[Listener]:
+    found: list[Listener] = []
+    if pool.settings.pg:
+        found.append(PgListener(pool, StatementLog(pool.settings), folder))
+    if pool.settings.http:
+        try:
+            from ivm.serve.http.listener import HttpListener
+        except ImportError as error:
+            raise UnavailableError(
+                f"HTTP cannot be served ({error}): pip install 'ivmdb[server]'"
+            ) from error
+        found.append(HttpListener(pool, users, folder))
+    return found
+
+
 async def _served(
-    pool: SessionPool, listeners: list[Listener], path: str, given: Mapping[str, Any]
+    pool: SessionPool,
+    users: Users,
+    listeners: list[Listener],
+    path: str,
+    given: Mapping[str, Any],
 ) -> Server:
-    server = Server(pool, listeners, lambda: read_settings(path, given))
+    def reread() -> ServerSettings:
+        settings = read_settings(path, given)
+        users.apply(read_users(path))
+        return settings
+
+    server = Server(pool, listeners, reread)
     await server.serve()
     return server
 

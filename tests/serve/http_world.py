@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -32,6 +34,7 @@ class HttpWorld:
         settings = ServerSettings(**{"http": "127.0.0.1:0", "trust": "loopback", **given})
         self.users = Users(database._engine, named or {})
         self.pool = SessionPool(database, self.users, settings)
+        self.folder = Path(tempfile.mkdtemp())
         self._begun, self._end = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
         self._thread.start()
@@ -39,7 +42,7 @@ class HttpWorld:
         self.url = f"http://127.0.0.1:{self.listener.port}"
 
     async def _serve(self) -> None:
-        self.listener = HttpListener(self.pool, self.users, None)
+        self.listener = HttpListener(self.pool, self.users, self.folder)
         try:
             await self.listener.open()
             self._begun.set()

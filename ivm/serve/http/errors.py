@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ivm.access.roles import AccessError
+from ivm.serve.pg.errors import code_of
 from ivm.serve.served_session import CancelledError
 from ivm.storage.errors import (
     ConstraintError,
@@ -31,22 +32,21 @@ _log = logging.getLogger("ivm.serve")
 class _Kind(NamedTuple):
     name: str
     status: int
-    sqlstate: str
     hint: str
 
 
 _KINDS: tuple[tuple[type[BaseException], _Kind], ...] = (
-    (AccessError, _Kind("access", 403, "42501", "ask an admin for the role that it needs")),
-    (CancelledError, _Kind("cancelled", 408, "57014", "nothing was changed: ask for less")),
-    (SqlError, _Kind("sql", 400, "42601", "mend the statement")),
-    (ConstraintError, _Kind("constraint", 409, "23000", "nothing was applied: mend the rows")),
-    (EvaluationError, _Kind("evaluation", 409, "22000", "nothing was applied: mend the rows")),
-    (InputError, _Kind("input", 400, "22023", "mend the request")),
-    (UnsupportedError, _Kind("unsupported", 400, "0A000", "see what the message names instead")),
-    (UnavailableError, _Kind("unavailable", 503, "57P03", "try again later")),
-    (CorruptionError, _Kind("corruption", 500, "XX001", "see ivm recover")),
+    (AccessError, _Kind("access", 403, "ask an admin for the role that it needs")),
+    (CancelledError, _Kind("cancelled", 408, "nothing was changed: ask for less")),
+    (SqlError, _Kind("sql", 400, "mend the statement")),
+    (ConstraintError, _Kind("constraint", 409, "nothing was applied: mend the rows")),
+    (EvaluationError, _Kind("evaluation", 409, "nothing was applied: mend the rows")),
+    (InputError, _Kind("input", 400, "mend the request")),
+    (UnsupportedError, _Kind("unsupported", 400, "see what the message names instead")),
+    (UnavailableError, _Kind("unavailable", 503, "try again later")),
+    (CorruptionError, _Kind("corruption", 500, "see ivm recover")),
 )
-_FAULT = _Kind("internal", 500, "XX000", "this is a fault of the server: please report it")
+_FAULT = _Kind("internal", 500, "this is a fault of the server: please report it")
 _OF_HTTP = {
     401: "log in by basic authentication or with a bearer token",
     404: "GET /openapi.json lists what there is",
@@ -84,7 +84,7 @@ def told(error: BaseException) -> tuple[int, dict[str, object]]:
         "error": kind.name,
         "what": what,
         "hint": kind.hint,
-        "sqlstate": kind.sqlstate,
+        "sqlstate": code_of(error),
     }
     position = getattr(error, "position", None)
     if position is not None:

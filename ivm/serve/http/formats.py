@@ -93,7 +93,12 @@ class Rows(NamedTuple):
 
 def rows_of(result: Result) -> Rows:
     """The rows of a result; the count of a change is one."""
-    return Rows(list(result.columns), list(result.types), result.batches(BATCH))
+    return Rows(list(result.columns), list(result.types), _batches(result))
+
+
+def _batches(result: Result) -> Iterator[pa.RecordBatch]:
+    while (table := result.batch(BATCH)) is not None:
+        yield from table.to_batches(max_chunksize=BATCH)
 
 
 def encoded(

@@ -9,6 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import h11
 import uvicorn
@@ -22,6 +23,7 @@ from ivm.serve.http.runs import Runner
 from ivm.serve.http.sessions import HeldSessions
 from ivm.serve.pool import SessionPool
 from ivm.serve.settings import ServerSettings, address
+from ivm.serve.tls import server_context
 from ivm.serve.users import Users
 from ivm.storage.errors import UnavailableError
 
@@ -88,12 +90,12 @@ class HttpListener:
     Args:
         pool: the sessions of all clients.
         users: who may do what.
-        context: for TLS; None without.
+        folder: for a certificate that the server makes.
     """
 
-    def __init__(self, pool: SessionPool, users: Users, context: ssl.SSLContext | None) -> None:
+    def __init__(self, pool: SessionPool, users: Users, folder: Path) -> None:
         self._pool = pool
-        self._context = context
+        self._context: ssl.SSLContext | None = server_context(pool.settings, folder)
         hub = Hub(pool.database, pool.threads, pool.settings.subscribers)
         held = HeldSessions(pool)
         self._served = Served(pool.database, pool, users, Runner(pool), held, hub, Measures())
