@@ -28,8 +28,9 @@ function tell(text) {
 }
 
 async function begin(api) {
-  database = new Database(api, tell, () => enter("Your login is no longer good."));
-  await database.refresh();
+  const found = new Database(api, tell, () => enter("Your login is no longer good."));
+  await found.refresh();
+  database = found;
   leave.hidden = api.authorization === null;
   database.start(document.getElementById("epoch"));
   await show();

@@ -6,8 +6,8 @@ import { count, counted } from "./format.js";
 const SIGNS = { live: "●", stale: "○", filling: "◔", broken: "✕" };
 
 export function open(element, database) {
-  const views = h("div");
-  const tables = h("div");
+  const views = h("div", { class: "wide" });
+  const tables = h("div", { class: "wide" });
   const filter = h("input", { type: "search", placeholder: "Filter by name", "aria-label": "Filter by name" });
   let state = database.state;
   const draw = () => {

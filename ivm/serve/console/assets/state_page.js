@@ -87,5 +87,5 @@ function stateCell({ state, reason }) {
 }
 
 function section(title, content) {
-  return h("section", {}, h("h2", { text: title }), content);
+  return h("section", {}, h("h2", { text: title }), h("div", { class: "wide" }, content));
 }
