@@ -407,6 +407,7 @@ PROSE = (
     "CHANGELOG.md",
     "ARCHITECTURE.md",
     "docs/shell.md",
+    "docs/console.md",
     "docs/benchmarks.md",
 )
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")

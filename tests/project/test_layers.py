@@ -36,7 +36,8 @@ ROOMS = {
             "cdc/sources/postgres",
         ),
         "cdc/sources/debezium",
-        *("cdc", "cdc/pipeline", "cdc/sinks", "", "serve", "serve/pg", "serve/console", "serve/http"),
+        *("cdc", "cdc/pipeline", "cdc/sinks", "", "serve", "serve/pg"),
+        *("serve/console", "serve/http"),
         *("shell", "notebook"),
     ),
 }

@@ -18,7 +18,7 @@ from tests.support.browser import browser, demand_browser, missing
 if missing() is None:
     from playwright.sync_api import expect
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page
 
 LARGE = 120_000  # rows, more than the page holds
 MADE = f"""
@@ -63,10 +63,13 @@ class Console:
         self._url = url
         page.set_default_timeout(15_000)
         page.on("pageerror", lambda error: self.faults.append(str(error)))
-        page.on("console", lambda m: m.type == "error" and self._complained(m.text))
+        page.on("console", self._told)
 
-    def _complained(self, text: str) -> None:
-        # When selected text is replaced, Chromium styles the new text inline, and refuses it itself.
+    def _told(self, message: ConsoleMessage) -> None:
+        if message.type != "error":
+            return
+        text = message.text
+        # Where text replaces a selection, Chromium styles it inline, and then refuses that itself.
         if not (text.startswith("Applying inline style") and self.page.url.endswith("#/sql")):
             self.faults.append(text)
 
@@ -119,7 +122,7 @@ def order(served: Served) -> Callable[..., int]:
     return write
 
 
-# -- views ------------------------------------------------------------------------------------------
+# -- views -----------------------------------------------------------------------------------------
 
 
 def test_views_and_tables_are_listed(console: Console, order: Callable[..., int]) -> None:
@@ -283,7 +286,7 @@ def test_a_replaced_view_is_shown_as_it_is_now(console: Console, served: Served)
 def test_charts_follow_a_view(console: Console, order: Callable[..., int]) -> None:
     page = console.open("#/view/revenue").page
     page.get_by_role("tab", name="Charts").click()
-    page.get_by_label("over").select_option("region")
+    page.get_by_label("Key", exact=True).select_option("region")
     page.get_by_label("Value of the key").fill("CHART")
     page.get_by_label("Value of the key").press("Enter")
     expect(page.locator("figcaption").first).to_have_text(re.compile(r"^Rows: \d+$"))
@@ -301,7 +304,7 @@ def test_the_dataflow_of_a_view(console: Console, order: Callable[..., int]) -> 
     line = page.locator("#operators tbody tr").first
     expect(line).to_contain_text("Aggregate")
     expect(line).to_contain_text("2 views")  # `best` reads it
-    expect(page.locator(".graph g.shared").first).to_contain_text("⧉ 2 views")
+    expect(page.locator(".graph g.shared").first).to_contain_text("↔ 2 views")
     boxes, lines = page.locator(".graph g[data-id]"), page.locator("#operators tbody tr")
     expect(boxes).to_have_count(lines.count())
     expect(line.locator("td").nth(7)).to_have_text("0/s")  # a second reading
@@ -318,7 +321,7 @@ def test_a_recomputed_view_tells_why(console: Console) -> None:
     expect(page.locator("pre")).to_contain_text("string_agg(region ORDER BY id)")
 
 
-# -- SQL --------------------------------------------------------------------------------------------
+# -- SQL -------------------------------------------------------------------------------------------
 
 
 def test_sql_is_completed_and_run(console: Console) -> None:
@@ -337,7 +340,9 @@ def test_sql_is_completed_and_run(console: Console) -> None:
     page.wait_for_timeout(200)
     page.keyboard.press("Enter")
     page.keyboard.press("Control+Enter")
-    expect(page.locator("#ran")).to_have_text(re.compile(r"\d+ rows · .* · read from (memory|DuckDB)"))
+    expect(page.locator("#ran")).to_have_text(
+        re.compile(r"\d+ rows · .* · read from (memory|DuckDB)")
+    )
     expect(page.locator("#result th")).to_have_text("totalDECIMAL(38,2)")
 
 
@@ -405,7 +410,9 @@ def test_a_long_result_grows_as_it_is_scrolled(console: Console) -> None:
 
 def test_a_statement_is_stopped(console: Console, served: Served) -> None:
     page = console.open("#/sql").page
-    console.run_sql("SELECT count(*) FROM range(100000) a(i), range(1000000) b(j) WHERE i * j % 7 = 3")
+    console.run_sql(
+        "SELECT count(*) FROM range(100000) a(i), range(1000000) b(j) WHERE i * j % 7 = 3"
+    )
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("#ran")).to_contain_text("Stopped")
     for _ in range(100):
@@ -417,7 +424,7 @@ def test_a_statement_is_stopped(console: Console, served: Served) -> None:
         pytest.fail("the statement runs on")
 
 
-# -- state ------------------------------------------------------------------------------------------
+# -- state -----------------------------------------------------------------------------------------
 
 
 def test_sources_sinks_and_errors(console: Console, served: Served, tmp_path: Path) -> None:
@@ -437,7 +444,7 @@ def test_sources_sinks_and_errors(console: Console, served: Served, tmp_path: Pa
     expect(page.locator("#state")).to_contain_text("None. CREATE SOURCE makes one.")
 
 
-# -- who is there, and how it looks -----------------------------------------------------------------
+# -- who is there, and how it looks ----------------------------------------------------------------
 
 
 def test_users_log_in(chromium: Browser, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The console's files as they are served, and what it is told of the database; without a browser."""
+"""The console's files as they are served, and what it is told; all without a browser."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def relations(found: dict[str, Any]) -> dict[str, Any]:
     return {relation["name"]: relation for relation in found["relations"]}
 
 
-# -- files ------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 def test_every_file_is_in_the_package() -> None:
@@ -113,7 +113,7 @@ def test_what_is_of_others_has_its_licence() -> None:
     assert "ivm/serve/console/assets/vendor/LICENSES.txt" in about["license-files"]
 
 
-# -- the state --------------------------------------------------------------------------------------
+# -- the state -------------------------------------------------------------------------------------
 
 
 def test_relations_have_their_rows_and_columns(database: ivm.Database) -> None:
@@ -123,6 +123,7 @@ def test_relations_have_their_rows_and_columns(database: ivm.Database) -> None:
     revenue, orders, plain = (relations(found)[n] for n in ("revenue", "orders", "plain"))
     assert found["epoch"] == database.epoch
     assert (revenue["rows"], revenue["freshness"], revenue["strategy"]) == (2, "live", "indexed")
+    assert (revenue["key"], revenue["reads"]) == (["region"], ["orders"])
     assert revenue["columns"][1] == {"name": "total", "type": "HUGEINT"}
     assert (orders["rows"], orders["kind"], orders["primary_key"]) == (3, "table", ["id"])
     assert (plain["kind"], plain["rows"], len(plain["columns"])) == ("view", None, 1)

@@ -91,11 +91,17 @@ class ConsoleState:
             "rows": counts.get(view.name) if fresh == "live" else None,
             "strategy": view.strategy,
             "reads": list(view.reads),
+            "key": self._key(view),
             "sql": view.sql,
             "freshness": fresh,
             "reason": view.broken or view.reason,
             "filled": progress.fraction if filling and progress is not None else None,
         }
+
+    def _key(self, view: ViewInfo) -> list[str]:
+        """The columns of which a view has each combination once, if such are known."""
+        stored = self._engine.catalog.views.get(view.name)
+        return [] if stored is None else [view.columns[i][0] for i in stored.key or ()]
 
     def _fills(self) -> Iterator[dict[str, Any]]:
         for name in self._database.unfilled_views():

@@ -110,7 +110,7 @@ export class Chart {
       legend: { show: this._names.length > 1, live: false },
       cursor: { drag: { x: true, y: false } },
       scales: { y: { range: (_, low, high) => bounds(low, high, this._fromZero) } },
-      axes: [{ ...axis, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 64, values: (_, ticks) => ticks.map((t) => this._format(t)) }],
+      axes: [{ ...axis, space: 80, size: 32, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 64, values: (_, ticks) => ticks.map((t) => this._format(t)) }],
       series: [{}, ...this._names.map((label, i) => ({
         label,
         stroke: colour(["--accent", "--second", "--third"][i % 3]),

@@ -52,7 +52,7 @@ function describe(element, box) {
   write(element.querySelector("title"), `${box.name}\n${box.strategy}: ${box.why}`);
   const held = box.stateRows === null ? "no state" : `${counted(box.stateRows, "row")}, ${size(box.stateBytes)}`;
   const worked = box.rowsIn === null ? "" : `${count(box.rowsIn)} in, ${count(box.rowsOut)} out, ${duration(box.seconds)}`;
-  const shared = box.views > 1 ? `⧉ ${box.views} views` : "";
+  const shared = box.views > 1 ? `↔ ${box.views} views` : "";
   const lines = [box.name.replace(HOME, "$1"), [box.strategy, shared].filter(Boolean).join("  "), held,
     [worked, box.rate === null ? "" : rate(box.rate)].filter(Boolean).join("  ")];
   element.querySelectorAll("text").forEach((text, i) => write(text, cut(lines[i])));

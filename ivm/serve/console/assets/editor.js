@@ -1,7 +1,7 @@
 // The SQL editor: CodeMirror in a shadow tree, whose styles need no exception of the page's policy.
 
 import {
-  autocompletion, bracketMatching, closeBrackets, closeBracketsKeymap, completionKeymap, defaultKeymap,
+  autocompletion, bracketMatching, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap, defaultKeymap,
   drawSelection, EditorState, EditorView, HighlightStyle, history, historyKeymap, keymap, lineNumbers,
   placeholder, setDiagnostics, sql, SQLDialect, syntaxHighlighting, tags,
 } from "./vendor/codemirror.js";
@@ -96,7 +96,7 @@ function extensions(language, relations, onrun) {
     doubleDollarQuotedStrings: true,
     identifierQuotes: '"',
   });
-  const run = { key: "Ctrl-Enter", mac: "Cmd-Enter", preventDefault: true, run: () => (onrun(), true) };
+  const run = { key: "Ctrl-Enter", mac: "Cmd-Enter", preventDefault: true, run: (view) => (closeCompletion(view), onrun(), true) };
   return [
     keymap.of([run, ...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
     lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(),

@@ -18,6 +18,7 @@ export class FollowedView {
       type: "open",
       name: view.name,
       columns: view.columns,
+      identity: view.key.map((name) => view.columns.findIndex((column) => column.name === name)),
       rows: view.rows ?? 0,
       authorization: api.authorization,
     });

@@ -8,11 +8,15 @@ import { isNumeric } from "./format.js";
 export const MARK_MS = 1800; // how long a row that came or went is marked
 
 export class Rows {
-  /** @param {{name: string, type: string}[]} columns */
-  constructor(columns) {
+  /**
+   * @param {{name: string, type: string}[]} columns
+   * @param {number[]} identity the columns by which a row replaces another one; [] if none are known
+   */
+  constructor(columns, identity = []) {
     this.columns = columns;
+    this._identity = identity;
     this._rows = new Map(); // by text of the row: {key, cells, weight, came}
-    this._gone = new Map(); // the same, of rows that went: {…, went}
+    this._gone = new Map(); // the last row that went of each identity: {…, went}
     this.total = 0;
   }
 
@@ -30,11 +34,16 @@ export class Rows {
     if (row.weight > 0) {
       if (weight > 0) row.came = now;
       this._rows.set(key, row);
-      if (weight > 0) this._gone.delete(key);
+      if (weight > 0 && this._gone.get(this._who(key, cells))?.key === key) this._gone.delete(this._who(key, cells));
     } else {
       this._rows.delete(key);
-      if (now !== null) this._gone.set(key, { key, cells, weight: -weight, went: now });
+      if (now !== null) this._gone.set(this._who(key, cells), { key, cells, weight: -weight, went: now });
     }
+  }
+
+  /** What stays of a row that is updated. */
+  _who(key, cells) {
+    return this._identity.length ? JSON.stringify(this._identity.map((i) => cells[i])) : key;
   }
 
   /** Forgets marks that are old; returns whether any is left. */

@@ -3,8 +3,9 @@
 import { Rows } from "./rows.js";
 
 export class SmallView {
-  constructor(columns) {
+  constructor(columns, identity) {
     this._columns = columns;
+    this._identity = identity;
     this.clear();
   }
 
@@ -13,7 +14,7 @@ export class SmallView {
   }
 
   clear() {
-    this._rows = new Rows(this._columns);
+    this._rows = new Rows(this._columns, this._identity);
     this._change = { epoch: null, came: 0, went: 0 };
     this._marked = false;
   }

@@ -43,9 +43,9 @@ class Choice {
   constructor(columns) {
     this._columns = columns;
     const numeric = columns.filter((column) => isNumeric(column.type));
-    this._column = select(numeric.map((column) => column.name), numeric.at(-1)?.name);
-    this._how = select(HOW, "sum");
-    this._key = select(["all rows", ...columns.map((column) => column.name)], "all rows");
+    this._column = select(numeric.map((column) => column.name), numeric.at(-1)?.name, "Column");
+    this._how = select(HOW, "sum", "Made by");
+    this._key = select(["all rows", ...columns.map((column) => column.name)], "all rows", "Key");
     this._values = h("datalist", { id: "values" });
     this._value = h("input", { "aria-label": "Value of the key", size: 12, list: "values" });
     this.element = h("div", { class: "tools" },
@@ -81,6 +81,6 @@ class Choice {
   }
 }
 
-function select(choices, chosen) {
-  return h("select", {}, choices.map((text) => h("option", { text, selected: text === chosen })));
+function select(choices, chosen, label) {
+  return h("select", { "aria-label": label }, choices.map((text) => h("option", { text, selected: text === chosen })));
 }

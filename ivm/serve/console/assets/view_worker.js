@@ -43,11 +43,11 @@ function show(next) {
   touch(true);
 }
 
-async function open({ name, columns, rows, authorization }) {
+async function open({ name, columns, identity, rows, authorization }) {
   const api = new Api(authorization);
   setInterval(() => view.fade(Date.now()) && touch(), FADE_MS);
   setInterval(sample, SAMPLE_MS);
-  const small = new SmallView(columns);
+  const small = new SmallView(columns, identity);
   const isLarge = rows > MOST_HELD || (await run(api, name, columns, small, true));
   if (isLarge) await run(api, name, columns, new LargeView(api, name, columns, () => touch()), false);
 }
