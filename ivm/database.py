@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import duckdb
 
@@ -24,6 +24,8 @@ from ivm.block import TransactionBlock
 from ivm.catalog.broken_views import why_broken
 from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
+from ivm.client.database import connect as connect_to_server
+from ivm.client.wire import SCHEMES
 from ivm.connection import Connection, Cursor
 from ivm.dispatch import execute
 from ivm.engine.clock import micros_of
@@ -363,7 +365,8 @@ def connect(
     """Opens or creates a database.
 
     Args:
-        path: of a DuckDB file (an existing one is adopted as it is), or ":memory:".
+        path: of a DuckDB file (an existing one is adopted as it is), or ":memory:"; or the URL of
+            a server, `ivm://user:password@host:port`, see `ivm.client.connect`.
         durability: "commit": a commit is on disk when it returns; "interval": within some 10 ms,
             so that a crash may lose the last commits (never a part of one).
         memory_limit: bytes for DuckDB's buffers; default 1 GiB, at most half of the memory.
@@ -378,6 +381,9 @@ def connect(
         UnavailableError: another process has it open.
         CorruptionError: it is no DuckDB file, or its log is damaged.
     """
+    if isinstance(path, str) and path.partition("://")[0] in SCHEMES:
+        # It has the methods that make sense from afar, and refuses the others by name.
+        return cast(Database, connect_to_server(path))
     return Database(
         path,
         durability=durability,

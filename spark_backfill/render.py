@@ -50,7 +50,7 @@ def spark_body(plan: Plan, sources: Sequence[str], zone: str) -> str:
     """
     match plan:
         case Filter():
-            where = speaker(types(plan.input), zone).say(plan.predicate)
+            where = speaker(types(plan.input), zone).say_condition(plan.predicate)
             return f"SELECT {_columns(width(plan))} FROM {sources[0]} AS t WHERE {where}"
         case Project():
             return _project(plan, sources[0], zone)
@@ -100,7 +100,7 @@ def _join(plan: Join, sources: Sequence[str], zone: str) -> str:
     if plan.residual is not None:
         given = (*types(plan.left), *types(plan.right))
         names = [f"l.c{i}" if i < split else f"r.c{i - split}" for i in range(len(given))]
-        conditions.append(speaker(given, zone, names).say(plan.residual))
+        conditions.append(speaker(given, zone, names).say_condition(plan.residual))
     columns = [f"l.c{i}" for i in range(split)]
     if plan.kind not in ("semi", "anti"):
         columns += [f"r.c{i}" for i in range(width(plan.right))]
@@ -127,6 +127,8 @@ def _aggregate(plan: Aggregate, source: str) -> str:
 def _call(call: AggregateCall, given: Sequence[ColumnType]) -> str:
     if call.order or call.parameters or call.fields or len(call.arguments) > 1:
         raise NotSaidError(f"{call.function} with an order or parameters")
+    if call.filter is not None and given[call.filter].sql != "BOOLEAN":
+        raise NotSaidError(f"{call.function} with a FILTER that is no BOOLEAN")
     tail = "" if call.filter is None else f" FILTER (WHERE t.c{call.filter})"
     distinct = "DISTINCT " if call.distinct else ""
     if call.function == "count_star":

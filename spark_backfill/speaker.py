@@ -78,6 +78,13 @@ class Speaker:
         self._ask_types(expr)
         return self.text(expr)
 
+    def say_condition(self, expr: exp.Expr) -> str:
+        """As `say`, of what a row must satisfy: DuckDB takes other types than BOOLEAN, too."""
+        said = self.say(expr)
+        if self.type(expr).sql not in ("BOOLEAN", '"NULL"'):
+            raise NotSaidError("a condition that is no BOOLEAN")
+        return said
+
     def type(self, expr: exp.Expr) -> ColumnType:
         """DuckDB's type of an expression."""
         if isinstance(expr, exp.Column):

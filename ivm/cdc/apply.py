@@ -171,10 +171,11 @@ def _merge(
 ) -> Merged:
     """Merges events with the stored rows; refused ones are numbered by their lines."""
     path = transaction.fast_path(info.name)
-    if path is None:
+    if path is None or not path.is_plain:
         raise UnsupportedError(
             f"events cannot be ingested into table {info.name!r}: it has generated columns, "
-            "foreign keys or further unique constraints, or was changed by DDL in this transaction"
+            "foreign keys, further unique constraints or a default that is no literal, or was "
+            "changed by DDL in this transaction"
         )
     events, lines = found.events, found.lines
     if len(found.truncates) or (events.operations != INSERT).any():

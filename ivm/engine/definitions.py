@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ivm.catalog.catalog import Catalog
 from ivm.catalog.relations_read import Relations
+from ivm.ingest.evaluated_defaults import tells_time
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.fast_path_rules import fast_path_of, why_none
 from ivm.ingest.rows import RowReader
@@ -34,6 +35,7 @@ class Definitions:
         self._catalog = catalog
         self._fast_paths: dict[str, FastPath | None] = {}
         self._macros: frozenset[str] | None = None
+        self._tell: bool | None = None
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog)
 
@@ -41,7 +43,7 @@ class Definitions:
         """The fast path into a table, or None where changes must go through DuckDB."""
         if table not in self._fast_paths:
             info, cursor = self._catalog.tables[table], self._warehouse.cursor()
-            self._fast_paths[table] = fast_path_of(info, cursor, self.macros)
+            self._fast_paths[table] = fast_path_of(info, cursor, self.macros, self._catalog.tables)
         return self._fast_paths[table]
 
     def why_no_fast_path(self, table: str) -> str | None:
@@ -50,11 +52,20 @@ class Definitions:
 
     def fast_path_seen_by(self, cursor: Cursor, table: str) -> FastPath | None:
         """The same while the catalog changes, as the cursor of that transaction sees it."""
-        return fast_path_of(self._catalog.tables[table], cursor, own_names(cursor))
+        tables = self._catalog.tables
+        return fast_path_of(tables[table], cursor, own_names(cursor), tables)
 
     def lacks_fast_path(self, table: str) -> bool:
         """Returns whether the table is known to have no fast path; needs no writer lock."""
         return self._fast_paths.get(table, table) is None
+
+    @property
+    def defaults_tell_time(self) -> bool:
+        """Whether the default of some column may tell the time."""
+        if self._tell is None:
+            tables = self._catalog.tables.values()
+            self._tell = any(tells_time(info.defaults) for info in tables)
+        return self._tell
 
     @property
     def macros(self) -> frozenset[str]:
@@ -73,6 +84,6 @@ class Definitions:
     def forget(self) -> None:
         """Drops all entries: the catalog has changed, or may have."""
         self._fast_paths.clear()
-        self._macros = None
+        self._macros = self._tell = None
         self._readers.clear()
         self.relations.forget()

@@ -122,6 +122,8 @@ class Engine:
             EvaluationError: a view's expression fails on the change; nothing was applied.
             UnavailableError: the log cannot be written; nothing was applied.
         """
+        if self.pending.hinder(changes):
+            self.tables.flush()
         deltas = self._step(changes)
         try:
             epoch = self.pending.epoch + 1
@@ -337,6 +339,7 @@ class Engine:
             UnavailableError: the file cannot be written; the log has the commits that it lacks.
         """
         self.indexes.forget()
+        self.held.close()
         for name in self.feeds.views:
             self.feeds.close(name)
         if self.log.fault is None:

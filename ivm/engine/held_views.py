@@ -2,22 +2,31 @@
 
 Contract: all views that are asked for at once are given at the epoch of the last commit. A commit
 only passes on its deltas, and waits for no reader: readers add them up. Rows that nobody reads
-while as many rows change as are held are dropped, and loaded again when they are asked for.
+while as many rows change as are held are dropped, and so are, beyond `MOST_BYTES` in all, those
+that were read longest ago; they are loaded again when they are asked for. Rows of a large view are
+loaded in a thread, while DuckDB answers.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ivm.engine.stored_tables import StoredTables
-from ivm.engine.view_contents import Content, KeyedContent, WholeContent, under
-from ivm.storage.values.column import Column
+from ivm.engine.view_contents import Content, KeyedContent, WholeContent
+from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.values.zset import ZSet
 
 MOST_ROWS = 20_000
 """Rows of a view that is held whole: of more, DuckDB reads what a query wants in less time."""
+LARGE = 50_000
+"""Rows from which a view is loaded in a thread: in that of a reader it would take 10 ms or more."""
+MOST_BYTES = 1 << 30
+"""Bytes of all rows held; the view that was read last is held even if it alone has more."""
+_OFTEN = 1024
+"""Readings after which the bytes are counted anew, since deltas add to them."""
 
 Key: TypeAlias = tuple[int, ...]
 """Positions of the columns by which rows are arranged; () for rows that are held whole."""
@@ -25,6 +34,10 @@ Key: TypeAlias = tuple[int, ...]
 
 class TooManyRowsError(Exception):
     """A view has more rows than may be held."""
+
+
+class _StoppedError(Exception):
+    """The database is being closed."""
 
 
 class HeldViews:
@@ -46,7 +59,10 @@ class HeldViews:
         self._adding = threading.Lock()  # of readers; acquired before `publishing`
         self._loading = threading.Lock()  # acquired before all others
         self._held: dict[str, dict[Key, Content]] = {}
-        self._valid: Hashable = None
+        self._counts: dict[str, int] = {}  # rows of views when they were last found too many
+        self._threads: set[threading.Thread] = set()
+        self._stopped = False
+        self._readings = itertools.count(1)
 
     # -- the writer's side ----------------------------------------------------------------------
 
@@ -56,12 +72,21 @@ class HeldViews:
             for key, content in list(self._held[name].items()):
                 if not content.wait(epoch, deltas[name]):
                     del self._held[name][key]
+        for name in self._counts.keys() & deltas.keys():
+            self._counts[name] += int(deltas[name].weights.sum())
 
     def forget(self, names: Collection[str] | None = None) -> None:
         """Drops contents, default all: their tables are written otherwise than by deltas."""
         with self.publishing:
             for name in list(self._held if names is None else names):
                 self._held.pop(name, None)
+                self._counts.pop(name, None)
+
+    def close(self) -> None:
+        """Ends the loading that is under way."""
+        self._stopped = True
+        for thread in list(self._threads):
+            thread.join()
 
     # -- the readers' side ----------------------------------------------------------------------
 
@@ -93,20 +118,25 @@ class HeldViews:
         self._tables.log.sync(self._epoch)  # nothing is shown that a crash could undo
         return rows
 
-    def under_key(
-        self, name: str, key: Key, values: Sequence[Column], meaning: Hashable, most: int
+    def by_key(
+        self,
+        name: str,
+        key: Key,
+        find: Callable[[Arrangement], ZSet | None],
+        meaning: Hashable,
+        most: int,
     ) -> ZSet | None:
-        """The rows of a view under one key at the epoch of the last commit, each with weight 1.
+        """The rows of a view that are found by a key at the epoch of the last commit.
 
         Args:
             name: of the view, see `whole`.
             key: positions of the key's columns.
-            values: these columns, of one row.
+            find: finds them; None if there are too many.
             meaning: see `whole`.
             most: rows that the view may have.
 
         Returns:
-            None as `whole`.
+            None as `whole`, or as `find`.
         """
         wanted = [(name, key)]
         if not self._ready(wanted, meaning, most):
@@ -116,9 +146,9 @@ class HeldViews:
             if contents is None:
                 return None
             (content,) = contents
-            rows = content.rows  # type: ignore[attr-defined]
-        found = under(rows, values)
-        self._tables.log.sync(self._epoch)
+            rows, epoch = content.rows, self._epoch  # type: ignore[attr-defined]
+        found = find(rows)
+        self._tables.log.sync(epoch)
         return found
 
     def _up_to_date(
@@ -133,6 +163,11 @@ class HeldViews:
                 return None
             taken = [content.take() for content in found]
             self._epoch = self._tables.pending.epoch
+            turn = next(self._readings)
+            for content in found:
+                content.turn = turn
+            if not turn % _OFTEN:
+                self._bound()
         try:
             for content, deltas in zip(found, taken, strict=True):
                 content.add(deltas)
@@ -144,37 +179,88 @@ class HeldViews:
     def _ready(self, wanted: Sequence[tuple[str, Key]], meaning: Hashable, most: int) -> bool:
         """Returns whether the contents are loaded, after loading those that are not."""
         held = self._held
-        if meaning == self._valid and all(key in held.get(name, ()) for name, key in wanted):
+        if all(key in held.get(name, ()) for name, key in wanted):
             return True
         if not self._loading.acquire(blocking=False):
             return False  # DuckDB answers meanwhile
         try:
-            if meaning != self._valid:
-                self.forget()
-                self._valid = meaning
-            for name, key in wanted:
-                if key not in self._held.get(name, {}):
-                    self._load(name, key, most)
-            return True
+            lacking = [(name, key) for name, key in wanted if key not in held.get(name, {})]
+            loaded = [self._is_loaded(name, key, meaning, most) for name, key in lacking]
+            return all(loaded)
         finally:
             self._loading.release()
 
-    def _load(self, name: str, key: Key, most: int) -> None:
-        view = self._tables.catalog.views[name]
-        schema = view.schema
-        whole = WholeContent(schema, view.key)
-        content = KeyedContent(schema, key) if key else whole
+    def _is_loaded(self, name: str, key: Key, meaning: Hashable, most: int) -> bool:
+        """Loads a view, or has a thread load it; returns whether it is loaded."""
+        count = self._counts.get(name, 0)
+        if count > most:
+            raise TooManyRowsError
+        schema = self._tables.catalog.views[name].schema
+        unique = self._tables.catalog.views[name].key
+        content = KeyedContent(schema, key) if key else WholeContent(schema, unique)
         with self.publishing:
             self._held.setdefault(name, {})[key] = content  # from here on it gets the deltas
+        if not key or count < LARGE or self._stopped:
+            self._load(name, key, content, meaning, most)
+            return True
+        self._load_beside(name, key, content, meaning, most)
+        return False
+
+    def _load_beside(
+        self, name: str, key: Key, content: Content, meaning: Hashable, most: int
+    ) -> None:
+        def load() -> None:
+            try:
+                self._load(name, key, content, meaning, most)
+            except Exception:  # the next reader loads it, and meets the error
+                self._counts.pop(name, None)
+            finally:
+                self._threads.discard(thread)
+
+        thread = threading.Thread(target=load, name="ivm-load", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def _load(self, name: str, key: Key, content: Content, meaning: Hashable, most: int) -> None:
+        """Loads a view's rows; those of another meaning of its name are dropped."""
         try:
             with self._tables.as_of_an_epoch(name) as (epoch, count, chunks):
+                self._counts[name] = count
                 if count > most:
                     raise TooManyRowsError
-                content.load(epoch, count, chunks)
+                content.load(epoch, count, self._unless_stopped(chunks))
         except BaseException:
             with self.publishing:
-                self._held.get(name, {}).pop(key, None)
+                self._drop(name, key, content)
             raise
+        with self.publishing:
+            if meaning != self._meaning():
+                self._drop(name, key, content)
+            content.turn = next(self._readings)
+            self._bound()
+
+    def _unless_stopped(self, chunks: Iterator[ZSet]) -> Iterator[ZSet]:
+        for chunk in chunks:
+            if self._stopped:
+                raise _StoppedError
+            yield chunk
+
+    def _drop(self, name: str, key: Key, content: Content) -> None:
+        """Drops one content if it is still the one that is held; the caller holds `publishing`."""
+        if self._held.get(name, {}).get(key) is content:
+            del self._held[name][key]
+
+    def _bound(self) -> None:
+        """Drops contents beyond `MOST_BYTES`; the caller holds `publishing`."""
+        held = [(n, k, c) for n, by_key in self._held.items() for k, c in by_key.items()]
+        loaded = sorted(
+            [each for each in held if each[2].epoch >= 0], key=lambda each: -each[2].turn
+        )
+        total = 0
+        for place, (name, key, content) in enumerate(loaded):
+            total += content.nbytes
+            if place and total > MOST_BYTES:
+                self._drop(name, key, content)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Rows and bytes of the views that are held, by name."""

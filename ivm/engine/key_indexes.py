@@ -48,7 +48,8 @@ class KeyIndexes:
         return None if all_columns or not self._needed(table) <= set(index.columns) else index
 
     def _needed(self, table: str) -> set[int]:
-        return {*self._columns_read(table), *self.secondary.columns(table)}
+        further = self._catalog.tables[table].constrained
+        return {*self._columns_read(table), *self.secondary.columns(table), *further}
 
     def committed(self, table: str, columns: Iterable[int]) -> KeyIndex | None:
         """The index of a table for `find_committed`; needs no writer lock.

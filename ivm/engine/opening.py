@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import duckdb
@@ -38,6 +38,7 @@ from ivm.storage.warehouse.history import (
 )
 from ivm.storage.warehouse.net_changes import PendingTable
 from ivm.storage.warehouse.opening import Choice
+from ivm.storage.warehouse.pending import hinders
 from ivm.storage.warehouse.system_tables import (
     StoredView,
     forget_view_epochs,
@@ -234,6 +235,8 @@ def _replay(engine: Engine) -> None:
     if warehouse.log is None:
         return
     for record in warehouse.log.replay(warehouse.base_epoch):
+        if engine.pending.hinder(record.changes):
+            engine.tables.flush()
         try:
             deltas = engine.maintenance.step(record.changes)
         except EvaluationError as error:
@@ -286,11 +289,20 @@ def _replay_tables(engine: Engine) -> None:
     check_tables(warehouse.log.folder, warehouse.base_epoch, engine.catalog.tables_by_schema)
     parts: dict[str, PendingTable] = {}
     for record in warehouse.log.replay(warehouse.base_epoch):
+        if hinders(parts, record.changes, engine.catalog):
+            _write(engine, parts)
+            parts = {}
         engine.pending.epoch = record.epoch
         engine.outbox.follow(record.changes)
         for change in record.changes:
             part = parts.setdefault(change.table, engine.pending.new_table(change.table))
             part.collect(change, record.epoch)
+    _write(engine, parts)
+
+
+def _write(engine: Engine, parts: Mapping[str, PendingTable]) -> None:
+    """Flushes the changes that records tell of."""
+    warehouse = engine.warehouse
     changes = {name: part.net() for name, part in parts.items()}
     warehouse.demand_stored(changes)
     try:

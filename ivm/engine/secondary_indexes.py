@@ -1,8 +1,8 @@
-"""Arrangements of tables by the columns of the user's own indexes (CREATE INDEX).
+"""Arrangements of tables by other columns: of the user's indexes, UNIQUE and foreign keys.
 
 Invariant: as of `KeyIndexes`. An arrangement finds the primary keys of rows by other columns; the
 key index then has the rows. It is built at the first change that it can find rows for, that of a
-large table in a thread, and dropped with the user's index.
+large table in a thread, and dropped with the index or constraint.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class SecondaryIndexes:
         """Drops those whose table or index is not as it was before a change of the catalog."""
         for table, key in list(self._known):
             old, new = before.get(table), self._catalog.tables.get(table)
-            if old is None or new is None or key not in new.indexed or _differ(old, new):
+            if old is None or new is None or key not in new.looked_up or _differ(old, new):
                 self._drop((table, key))
 
     def forget(self) -> None:

@@ -140,8 +140,17 @@ class StoredTables:
             if part is None:
                 part = parts[change.table] = self.pending.new_table(change.table)
             part.collect(change, self.pending.epoch + 1)
+        infos = {name: self.catalog.tables.get(name) for name in parts}
+        tied = [
+            n for n, info in infos.items() if info and (info.foreign_keys or info.referenced_by)
+        ]
         for name, part in parts.items():
-            self.write(cursor, name, part.net())
+            if name not in tied:
+                self.write(cursor, name, part.net())
+        if tied:  # parents and children in DuckDB's order
+            given = [(name, infos[name], parts[name]) for name in tied]
+            net = [(name, info.target(), part.net()) for name, info, part in given if info]
+            apply_changes(cursor, net, Appenders(cursor))
 
     # -- reading --------------------------------------------------------------------------------
 

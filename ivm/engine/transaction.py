@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import duckdb
 
 from ivm.catalog.catalog import View
+from ivm.engine.default_values import DefaultValues
 from ivm.engine.engine import Engine
 from ivm.engine.expiring import Expiring
 from ivm.engine.late_flush import LateFlush
 from ivm.engine.transaction_views import RefuseTemporary, TransactionViews
+from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.interrupts import Shelter, record_outcome
 from ivm.storage.log.change import TableChange
+from ivm.storage.values.column import Column
 from ivm.storage.warehouse.duck import Cursor, run
 
 COMMITTED = "The transaction is committed."
@@ -63,6 +66,7 @@ class Transaction(Expiring):
         self._views_before: dict[str, View] | None = None
         self._tables_differ = self._decided = False
         self._late_flush = LateFlush(engine.tables, cursor)
+        self._defaults = DefaultValues(engine.warehouse, cursor)
         self._begun = begun
         self._read_only = read_only
         self._breaks = False
@@ -80,10 +84,27 @@ class Transaction(Expiring):
         """The fast path into a table; None where changes must go through DuckDB."""
         definitions = self._engine.definitions
         if self._views_before is None:
-            return definitions.fast_path(table)
+            path = definitions.fast_path(table)
+            if path is None or path.is_plain:
+                return path
+            return path.within(self._evaluate, self._lookup)
         if self._engine.catalog.tables[table].history is None:
             return None  # only the session's cursor sees the constraints
         return definitions.fast_path_seen_by(self._cursor, table)
+
+    def begin_time(self) -> None:
+        """Begins DuckDB's transaction, if defaults tell its time; it reads nothing yet."""
+        if self._engine.definitions.defaults_tell_time and not self._read_only:
+            self._defaults.begin()
+
+    def _evaluate(self, defaults: Mapping[int, EvaluatedDefault], count: int) -> dict[int, Column]:
+        return self._defaults.of(defaults, count, in_duckdb=self.in_duckdb)
+
+    def _lookup(self, table: str, key: tuple[int, ...]) -> KeyIndex | None:
+        """The arrangement of a table by a key; None as of `index_of_committed`."""
+        if key == self._engine.catalog.tables[table].primary_key:
+            return self.index_of_committed(table, all_columns=False)
+        return self.index_by(table, key)
 
     def index(self, table: str, *, all_columns: bool = False) -> KeyIndex:
         """The table's key index, with this transaction's changes; built if it is missing."""
@@ -142,7 +163,7 @@ class Transaction(Expiring):
     @property
     def idle_cursor(self) -> Cursor | None:
         """The session's cursor; None if it has a transaction that an error would abort."""
-        return None if self.in_duckdb else self._cursor
+        return None if self.in_duckdb or self._defaults.begun else self._cursor
 
     def begin_in_duckdb(self) -> None:
         """Begins the DuckDB transaction, and writes the changes so far in it."""
@@ -150,8 +171,10 @@ class Transaction(Expiring):
             if self._read_only or self._may_write_elsewhere():
                 self._engine.recomputed.refresh_all()  # the transaction itself cannot write views
             self._late_flush.flush()
+            goes_on = self._defaults.go_on()
             self.in_duckdb = True  # before BEGIN: an interrupt after it must roll it back
-            run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
+            if not goes_on:
+                run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
             self._engine.tables.write_changes(self._cursor, self.changes)
 
     def _may_write_elsewhere(self) -> bool:
@@ -419,6 +442,7 @@ class Transaction(Expiring):
     def _end(self, reason: str) -> None:
         self.over = reason
         self._late_flush.end()
+        self._defaults.end()
         self._engine.catalog.committed = None
         self.held = time.perf_counter() - self._since
         self._engine.writer_lock.release()

@@ -70,12 +70,18 @@ def views_and_macros(cursor: Cursor) -> list[NamedText]:
 
 def words_with_definitions(query: str, definitions: list[NamedText]) -> set[str]:
     """The words of a query and of the definitions that it names, directly or through others."""
-    words = words_of(query)
-    rest = definitions
-    while found := [(name, text) for name, text in rest if words.issuperset(words_of(name))]:
+    named = definitions_named(query, definitions)
+    return words_of(query).union(*[words_of(text) for _, text in named])
+
+
+def definitions_named(query: str, definitions: list[NamedText]) -> list[NamedText]:
+    """The definitions whose names are words of a query, or of others that it names."""
+    words, rest, named = words_of(query), definitions, list[NamedText]()
+    while found := [each for each in rest if words.issuperset(words_of(each[0]))]:
         rest = [definition for definition in rest if definition not in found]
         words.update(*(words_of(text) for _, text in found))
-    return words
+        named += found
+    return named
 
 
 def words_of(text: str) -> set[str]:

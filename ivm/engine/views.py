@@ -235,6 +235,7 @@ class Views:
             filled: names of views that were bound and filled anew.
             before: the old rows of views with changefeeds that stay.
         """
+        self._held.forget({*dropped, *filled})
         for name in {*dropped, *filled}:  # all before any is attached, since they share nodes
             self._detach(name)
         for name in dropped:

@@ -1,4 +1,4 @@
-"""INSERT OR REPLACE, OR IGNORE and ON CONFLICT by a table's primary key, without DuckDB.
+"""INSERT OR REPLACE, OR IGNORE and ON CONFLICT by a table's keys, without DuckDB.
 
 Law: of several rows with one key the first counts, as DuckDB has it. A row whose key is not stored
 is added; DO UPDATE sets columns of the stored row, by expressions over it and the row `excluded`.
@@ -11,12 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from ivm.ingest.fast_path import FastPath, first_of_each
+from ivm.ingest.further_keys import NeedsDuckDBError, Positions, Removed, whole_rows
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.row_expressions import RowExpressions
 from ivm.sql.statements.expressions import Expression
+from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.column import Column
+from ivm.storage.values.column import Column, Indexes, Mask
 from ivm.storage.values.zset import ZSet, add, ones
 
 _AT_ONCE = 2048
@@ -31,10 +35,12 @@ class Rule:
         updates: position to the expression of its new value, None for that of `excluded`; without
             any, the stored row stays.
         where: which rows are updated; None for all.
+        target: the key by which a row is stored already; None for any of several.
     """
 
     updates: Mapping[int, Expression | None]
     where: Expression | None = None
+    target: Positions | None = None
 
 
 class Resolved(NamedTuple):
@@ -48,46 +54,150 @@ def resolve(
     path: FastPath,
     given: dict[int, Column],
     count: int,
-    index: KeyIndex,
+    index: KeyIndex | None,
     rule: Rule,
     expressions: RowExpressions,
+    *,
+    returning: bool = False,
 ) -> Resolved | None:
     """Adds rows, or does with them what the rule says.
 
     Args:
-        path: of a table with a primary key.
+        path: of a table with a key.
         given: column by position; the others take their default.
         count: rows.
-        index: of the table; with all columns if the rule updates any.
+        index: of the table, if it has a primary key; with all columns if the rule updates any.
         rule: for the rows whose key is stored.
         expressions: over the columns of the stored row and of `excluded`.
+        returning: whether the rows are returned.
 
     Returns:
         None if DuckDB must run the statement, perhaps to refuse it.
     """
-    rows = ZSet(path.complete(given, count), ones(count))
-    keys = [rows.columns[i] for i in path.key]
-    if any(key.valid is not None and not key.valid.all() for key in keys):
+    draws = path.draws(given)  # then DuckDB, which would draw once more, has to be asked before
+    if draws and rule.updates and _updated(path, *path.nothing_twice(), rule, expressions) is None:
         return None
-    first = first_of_each(keys, [path.schema[i][1] for i in path.key])
-    if len(first) < count:
-        if count > _AT_ONCE:
-            return None
-        rows = ZSet(tuple([column.take(first) for column in rows.columns]), ones(len(first)))
-        keys = [rows.columns[i] for i in path.key]
-    matches = index.find(keys)
-    added = rows.filter(~present(matches, len(rows)))
-    updated = removed = None
+    rows = ZSet(path.complete(given, count), ones(count))
+    if len(path.key) and len(whole_rows([rows.columns[i] for i in path.key])) < count:
+        return _refused(path, rows, draws)
+    first = _different(path, rows)
+    if first is None:
+        return None
+    rows = rows if len(first) == count else rows.take(first)
+    try:
+        found = _stored(path, rows, index, rule)
+    except NeedsDuckDBError:
+        return None
+    added = rows.filter(~found.known)
+    updated, removed, fixed = None, None, None
     if rule.updates:  # also of no rows: DuckDB may refuse the expressions
-        excluded = [column.take(matches.probe) for column in rows.columns]
-        found = _updated(path, matches.rows, excluded, rule, expressions.at(matches.probe))
-        if found is None:
+        excluded = [column.take(found.probe) for column in rows.columns]
+        at = found.probe if len(first) == count else first[found.probe]
+        changed = _updated(path, found.rows, excluded, rule, expressions.at(at))
+        if changed is None:
             return None
-        removed, updated = found
+        removed, updated = changed
+        assert index is not None
+        written = path.set_columns(rule.updates.keys(), returning=returning)
+        fixed = Removed(removed, index.columns, written)
     result = added if updated is None else add([updated, added])
     if next(path.violations(result), None) is not None:
-        return None
+        return _refused(path, result, draws)
+    if not _fits(path, added, result, index, fixed):
+        return _refused(path, result, draws, fixed)
     return Resolved(path.change(result, removed, index), result)
+
+
+class _Stored(NamedTuple):
+    """The rows that are stored under the keys of new ones.
+
+    Attributes:
+        known: the mask of the new rows that have one.
+        probe: the new row of each of `rows`; empty if the rule updates none.
+        rows: the stored ones.
+    """
+
+    known: Mask
+    probe: Indexes
+    rows: ZSet
+
+
+def _stored(path: FastPath, rows: ZSet, index: KeyIndex | None, rule: Rule) -> _Stored:
+    none = np.zeros(0, np.int64)
+    if rule.target is None:
+        known = np.zeros(len(rows), np.bool_)
+        for key in path.keys:
+            known |= _probed(path, key, rows, index)[0]
+        return _Stored(known, none, rows.slice(0, 0))
+    known, found = _probed(path, rule.target, rows, index)
+    if not rule.updates:
+        return _Stored(known, none, rows.slice(0, 0))
+    if rule.target == path.key:
+        return _Stored(known, found.probe, found.rows)
+    assert index is not None
+    by = path.index_by(rule.target)
+    keys = [found.rows.columns[by.columns.index(i)] for i in path.key]
+    stored = index.find(keys)
+    return _Stored(known, found.probe[stored.probe], stored.rows)
+
+
+def _probed(
+    path: FastPath, key: Positions, rows: ZSet, index: KeyIndex | None
+) -> tuple[Mask, Matches]:
+    """The mask of the rows that have a stored one under a key, and the matches."""
+    by = index if key == path.key else path.index_by(key)
+    assert by is not None
+    columns = [rows.columns[i] for i in key]
+    if all(column.valid is None for column in columns):
+        found = by.find(columns)
+    else:
+        whole = whole_rows(columns)
+        found = by.find([column.take(whole) for column in columns])
+        found = Matches(whole[found.probe], found.rows)
+    return present(found, len(rows)), found
+
+
+def _different(path: FastPath, rows: ZSet) -> Indexes | None:
+    """The first row of each key; None if it depends on DuckDB which rows count."""
+    count = len(rows)
+    everything = np.arange(count)
+    if count < 2:
+        return everything
+    for key in path.keys:
+        columns = [rows.columns[i] for i in key]
+        whole = everything if key == path.key else whole_rows(columns)
+        types = [path.schema[i][1] for i in key]
+        first = first_of_each([column.take(whole) for column in columns], types)
+        if len(first) < len(whole):
+            return first if len(path.keys) == 1 and key == path.key and count <= _AT_ONCE else None
+    return everything
+
+
+def _fits(
+    path: FastPath, added: ZSet, result: ZSet, index: KeyIndex | None, removed: Removed | None
+) -> bool:
+    """Returns whether the rows break no key; they may break others than that of the rule."""
+    if path.further is None:
+        return True
+    if path.key and len(added) and index is not None:
+        known = index.find([added.columns[i] for i in path.key])
+        if len(known.probe):
+            return False
+    return path.fits_further(result, removed)
+
+
+def _refused(
+    path: FastPath, rows: ZSet, draws: bool, removed: Removed | None = None
+) -> Resolved | None:
+    """None, so that DuckDB refuses the rows; in words of ours where it would draw once more.
+
+    Raises:
+        ConstraintError: if `draws`.
+    """
+    if draws:
+        path.check(rows)
+        path.check_further(rows, removed)
+    return None
 
 
 def _updated(

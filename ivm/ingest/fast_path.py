@@ -7,11 +7,14 @@ or CHECKs; a change that cannot be applied is refused with nothing changed. Retr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 
+from ivm.ingest.evaluated_defaults import EvaluatedDefault
+from ivm.ingest.further_keys import FurtherKeys, Lookup, NeedsDuckDBError, Removed, among
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.errors import ConstraintError, InputError
@@ -24,6 +27,8 @@ from ivm.storage.values.zset import Weights, ZSet, empty, ones
 
 Check = tuple[str, Callable[[Sequence[Column], int], Mask]]
 """A CHECK's text and a kernel that is false exactly where it is violated."""
+Evaluate: TypeAlias = Callable[[Mapping[int, EvaluatedDefault], int], dict[int, Column]]
+"""Evaluates defaults, by position, for a number of rows."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,10 @@ class FastPath:
         required: positions of NOT NULL columns, the key's included.
         defaults: position to a one-row column with the constant default.
         checks: CHECK constraints that kernels evaluate.
+        evaluated: position to a default that is evaluated for each row.
+        evaluate: evaluates them in the running transaction.
+        further: UNIQUE constraints and foreign keys.
+        lookup: finds rows by these in the running transaction.
         takes_only: rows can be added, and none removed: the table is not stored, and has no key.
     """
 
@@ -46,6 +55,10 @@ class FastPath:
     required: tuple[int, ...]
     defaults: Mapping[int, Column]
     checks: tuple[Check, ...]
+    evaluated: Mapping[int, EvaluatedDefault] = field(default_factory=dict)
+    evaluate: Evaluate | None = field(default=None, compare=False, repr=False)
+    further: FurtherKeys | None = None
+    lookup: Lookup | None = field(default=None, compare=False, repr=False)
     takes_only: bool = False
     _nothing: dict[tuple[int, ...] | None, ZSet] = field(
         default_factory=dict, compare=False, repr=False
@@ -68,7 +81,7 @@ class FastPath:
             ConstraintError: a constraint is violated, or a key exists already.
         """
         rows = ZSet(self.complete(given, count), ones(count))
-        self._check(rows)
+        self.check(rows)
         if self.key:
             assert index is not None
             self._refuse_repeated(rows)
@@ -76,6 +89,7 @@ class FastPath:
             known = index.find(keys)
             if len(known.probe):
                 self._refuse_known(keys, present(known, count))
+        self.check_further(rows, None)
         return self.change(rows, None)
 
     def upsert(self, given: dict[int, Column], count: int, index: KeyIndex) -> TableChange:
@@ -98,7 +112,8 @@ class FastPath:
         if len(given) < len(self.schema):
             columns = self._keep_stored(columns, given, matches.probe, matches.rows, index)
         rows = ZSet(columns, ones(count))
-        self._check(rows)
+        self.check(rows)
+        self.check_further(rows, Removed(matches.rows, index.columns, given.keys() - {*self.key}))
         return self.change(rows, matches.rows, index)
 
     def delete(self, given: dict[int, Column], count: int, index: KeyIndex) -> TableChange:
@@ -109,7 +124,10 @@ class FastPath:
             ConstraintError: a row is not stored.
         """
         self._need_exactly(given)
-        return self._remove(ZSet(tuple([given[i] for i in self.index_key]), ones(count)), index)
+        keys = ZSet(tuple([given[i] for i in self.index_key]), ones(count))
+        removal = self._remove(keys, index)
+        self.check_further(self._none(), Removed(removal.removed, index.columns, None))
+        return removal
 
     def apply(self, given: dict[int, Column], weights: Weights, index: KeyIndex) -> TableChange:
         """Applies a Z-set: removes rows with negative weights, then adds rows with positive ones.
@@ -131,13 +149,15 @@ class FastPath:
             )
         old, new = rows.filter(weights < 0).negate(), rows.filter(weights > 0)
         removal = self._remove(old.project(self.index_key), index)
-        self._check(new)
+        self.check(new)
         if self.key:
             self._refuse_repeated(new)
             keys = [new.columns[i] for i in self.key]
             known = present(index.find(keys), len(new))
-            known &= ~_among(keys, [old.columns[i] for i in self.key], self._key_types())
+            known &= ~among(keys, [old.columns[i] for i in self.key], self._key_types())
             self._refuse_known(keys, known)
+        removed = Removed(removal.removed, removal.removed_columns, None)
+        self.check_further(new, removed)
         return TableChange(self.table, removal.removed, removal.removed_columns, new)
 
     def _remove(self, keys: ZSet, index: KeyIndex) -> TableChange:
@@ -197,6 +217,10 @@ class FastPath:
         old = self._none(columns) if removed is None else removed
         return TableChange(self.table, old, columns, self._none() if added is None else added)
 
+    def nothing_twice(self) -> tuple[ZSet, list[Column]]:
+        """No stored row, and the columns of none that is to be added."""
+        return self._none(), list(self._none().columns)
+
     def _none(self, columns: tuple[int, ...] | None = None) -> ZSet:
         """No rows, of some of the table's columns (None: all)."""
         found = self._nothing.get(columns)
@@ -205,10 +229,63 @@ class FastPath:
             found = self._nothing[columns] = empty([self.schema[i][1] for i in positions])
         return found
 
+    @property
+    def is_plain(self) -> bool:
+        """Returns whether it needs no transaction: see `within`."""
+        return self.further is None and not self.evaluated
+
+    def within(self, evaluate: Evaluate, lookup: Lookup) -> FastPath:
+        """The same in a transaction, which evaluates defaults and finds rows by further keys."""
+        return replace(self, evaluate=evaluate, lookup=lookup)
+
+    @property
+    def keys(self) -> tuple[tuple[int, ...], ...]:
+        """The primary key, and the columns of UNIQUE constraints."""
+        key = (self.key,) if self.key else ()
+        return key if self.further is None else (*key, *self.further.uniques)
+
+    def index_by(self, key: tuple[int, ...]) -> KeyIndex:
+        """The arrangement of the table by a UNIQUE constraint; raises NeedsDuckDBError."""
+        index = None if self.lookup is None else self.lookup(self.table, key)
+        if index is None:
+            raise NeedsDuckDBError
+        return index
+
+    def set_columns(self, sets: Collection[int], *, returning: bool) -> Collection[int]:
+        """The columns that DuckDB writes where an update sets some: all, to return a row."""
+        return range(len(self.schema)) if returning else sets
+
+    def check_further(self, added: ZSet, removed: Removed | None) -> None:
+        """Checks UNIQUE constraints and foreign keys; see `FurtherKeys.refuse`."""
+        if self.further is not None:
+            assert self.lookup is not None
+            self.further.refuse(self.schema, added, removed, self.lookup)
+
+    def fits_further(self, added: ZSet, removed: Removed | None) -> bool:
+        """Returns whether they pass, which is certain; else DuckDB is to run the statement."""
+        try:
+            self.check_further(added, removed)
+        except (ConstraintError, NeedsDuckDBError):
+            return False
+        return True
+
+    def draws(self, given: Mapping[int, Column]) -> bool:
+        """Returns whether rows with these columns take values of sequences, which is not undone."""
+        return any(one.draws for i, one in self.evaluated.items() if i not in given)
+
+    def evaluated_too(self, given: Mapping[int, Column], count: int) -> Mapping[int, Column]:
+        """The columns given and those whose defaults are evaluated for each row."""
+        missing = {i: one for i, one in self.evaluated.items() if i not in given}
+        if not missing:
+            return given
+        assert self.evaluate is not None
+        return {**given, **self.evaluate(missing, count)}
+
     def complete(self, given: Mapping[int, Column], count: int) -> tuple[Column, ...]:
         """All columns, those not given with their defaults."""
+        known = self.evaluated_too(given, count) if self.evaluated else given
         return tuple(
-            [given[i] if i in given else self.default(i, count) for i in range(len(self.schema))]
+            [known[i] if i in known else self.default(i, count) for i in range(len(self.schema))]
         )
 
     def default(self, position: int, count: int) -> Column:
@@ -237,7 +314,8 @@ class FastPath:
                 filled[position] = concat([filled[position], old]).take(source)
         return tuple(filled)
 
-    def _check(self, rows: ZSet) -> None:
+    def check(self, rows: ZSet) -> None:
+        """Raises ConstraintError if a row violates NOT NULL or a CHECK."""
         for position, why, violated in self.violations(rows):
             row = self._row(rows, int(violated[0]))
             if position is not None:
@@ -373,18 +451,6 @@ def _one_of_each(
     best = np.full(len(groups.first), worst)
     better.at(best, groups.inverse, np.arange(count))
     return np.sort(best)
-
-
-def _among(keys: Sequence[Column], others: Sequence[Column], types: Sequence[ColumnType]) -> Mask:
-    """The mask of the rows of `keys` that have an equal row in `others`."""
-    count = len(keys[0])
-    if len(others[0]) == 0 or count == 0:
-        return np.zeros(count, np.bool_)
-    both = [concat([a, b]) for a, b in zip(keys, others, strict=True)]
-    groups = group(both, types)
-    seen = np.zeros(len(groups.first), np.bool_)
-    seen[groups.inverse[count:]] = True
-    return seen[groups.inverse[:count]]
 
 
 def _take_counts(

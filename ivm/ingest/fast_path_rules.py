@@ -1,10 +1,8 @@
 """Decides which tables have a fast path, and compiles its constraint checks.
 
 Law: a table has a fast path only where each of its constraints can be enforced without DuckDB, and
-every default is a literal; any other table is changed by DuckDB itself and captured.
-
-So no list of volatile functions is needed here (`ivm.sql.resolve.determinism` has the only one):
-a default that calls anything is left to DuckDB, which evaluates it for each row.
+every default is a literal or can be evaluated by itself (`evaluated_defaults`); any other table is
+changed by DuckDB itself and captured.
 """
 
 from __future__ import annotations
@@ -14,7 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import duckdb
 
+from ivm.ingest.evaluated_defaults import EvaluatedDefault, evaluated_default
 from ivm.ingest.fast_path import Check, FastPath
+from ivm.ingest.further_keys import FurtherKeys, Reference
 from ivm.sql.parse.expression_text import expression_of, names_of
 from ivm.sql.scalar.compile import compile_scalar
 from ivm.storage.errors import ConstraintError, EvaluationError
@@ -22,7 +22,7 @@ from ivm.storage.identifiers import path_of
 from ivm.storage.values.column import Column, FixedColumn, Mask, column_from_arrow
 from ivm.storage.values.types import type_of
 from ivm.storage.warehouse.duck import Cursor, rows, table
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.table_info import ForeignKey, TableInfo
 
 _NUMBER = r"-?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?"
 _CONSTANT = rf"NULL|true|false|{_NUMBER}|[xX]?'(?:[^']|'')*'"
@@ -34,14 +34,18 @@ _ZONED = re.compile("TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
 _BOOLEAN = type_of("BOOLEAN")
 
 
-def fast_path_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> FastPath | None:
+def fast_path_of(
+    info: TableInfo, cursor: Cursor, macros: Collection[str], tables: Mapping[str, TableInfo]
+) -> FastPath | None:
     """The fast path into a table, or None if only DuckDB can enforce its constraints.
 
     Args:
         info: the table.
         cursor: evaluates literals.
         macros: names of the user's functions and macros, in small letters.
+        tables: all tables, by canonical name.
     """
+    further = _further(info, tables)
     if why_none(info, cursor, macros) is not None:
         return None
     checks = [_check(text, info, macros) for text in info.checks]
@@ -53,6 +57,8 @@ def fast_path_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> Fa
         required=tuple(sorted({*info.not_null, *info.primary_key})),
         defaults=_defaults(info, cursor),
         checks=known,
+        evaluated=_evaluated(info, cursor, macros),
+        further=further if further else None,
         takes_only=info.history is not None and not info.primary_key,
     )
 
@@ -61,17 +67,40 @@ def why_none(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> str | 
     """The reason why a table has no fast path; None if it has one."""
     if info.duckdb_reason is not None:
         return info.duckdb_reason
-    if info.uniques:
+    if info.history is not None and info.uniques:
         return "it has UNIQUE constraints or indexes"
     if has_trigger(info, cursor):
         return "it has triggers"
     for i, text in info.defaults.items():
-        if not _is_literal(text, info, i):
-            return f"the default of {info.schema[i][0]} is no literal"
+        if not _is_literal(text, info, i) and not _is_evaluated(info, i, cursor, macros):
+            return f"the default of {info.schema[i][0]} is neither a literal nor one of a few calls"
     for text in info.checks:
         if _check(text, info, macros) is None:
             return f"no kernel evaluates its CHECK ({text})"
     return None
+
+
+def _further(info: TableInfo, tables: Mapping[str, TableInfo]) -> FurtherKeys:
+    """The UNIQUE constraints and the foreign keys from and to a table."""
+    parents = [_reference(key, tables[key.table]) for key in info.foreign_keys]
+    children = []
+    for child in info.referenced_by:
+        for key in tables[child].foreign_keys:
+            if key.table == info.name:
+                up = _reference(key, info)
+                names = tuple([tables[child].schema[i][0] for i in up.own])
+                children.append(Reference(up.columns, child, up.own, names))
+    uniques = [one for one in dict.fromkeys(info.uniques) if one != info.primary_key]
+    return FurtherKeys(info.name, tuple(uniques), tuple(parents), tuple(children), info.moved_by)
+
+
+def _reference(key: ForeignKey, parent: TableInfo) -> Reference:
+    """A foreign key as its table sees it, its columns in the order of the parent's key."""
+    pairs = dict(zip([parent.position(name) for name in key.referenced], key.columns, strict=True))
+    known = (parent.primary_key, *parent.uniques)
+    columns = next(one for one in known if set(one) == pairs.keys())
+    names = tuple([parent.schema[i][0] for i in columns])
+    return Reference(tuple([pairs[i] for i in columns]), parent.name, columns, names)
 
 
 def has_trigger(info: TableInfo, cursor: Cursor) -> bool:
@@ -90,9 +119,24 @@ def _is_literal(text: str, info: TableInfo, position: int) -> bool:
     return not any(_ZONED.search(type) for type in types)
 
 
+def _is_evaluated(info: TableInfo, position: int, cursor: Cursor, macros: Collection[str]) -> bool:
+    stored = info.history is None
+    return stored and evaluated_default(info, position, cursor, macros) is not None
+
+
+def _evaluated(
+    info: TableInfo, cursor: Cursor, macros: Collection[str]
+) -> Mapping[int, EvaluatedDefault]:
+    calls = [i for i, text in info.defaults.items() if not _is_literal(text, info, i)]
+    found = {i: evaluated_default(info, i, cursor, macros) for i in calls}
+    return {i: default for i, default in found.items() if default is not None}
+
+
 def _defaults(info: TableInfo, cursor: Cursor) -> Mapping[int, Column]:
     found = {}
     for position, text in info.defaults.items():
+        if not _is_literal(text, info, position):
+            continue
         type = info.schema[position][1]
         value = table(cursor, f"SELECT CAST({text} AS {type.sql}) AS v")
         found[position] = column_from_arrow(value.column(0), type)

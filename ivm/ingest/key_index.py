@@ -70,6 +70,22 @@ class KeyIndex:
         rows = self._committed
         return rows.latest(keys) if self._unique else rows.lookup_live(keys)
 
+    def between(
+        self, low: Column | None, high: Column | None, most: int, *, committed: bool
+    ) -> ZSet | None:
+        """The live rows in a range of the key; see `Arrangement.between`.
+
+        Args:
+            committed: without the changes of the running transaction, as `find_committed`.
+        """
+        return (self._committed if committed else self._rows).between(low, high, most)
+
+    @property
+    def key_types(self) -> list[ColumnType]:
+        """The types of the key's columns."""
+        layout = self._rows.layout
+        return [layout.types[i] for i in layout.key]
+
     @property
     def nbytes(self) -> int:
         """Bytes of the rows held."""
@@ -154,13 +170,26 @@ class LateIndex(KeyIndex):
 
     def find(self, keys: Sequence[Column]) -> Matches:
         """See `KeyIndex`."""
+        return self._found(keys, self._rows)
+
+    def find_committed(self, keys: Sequence[Column]) -> Matches:
+        """See `KeyIndex`; this one needs the writer lock."""
+        return self._found(keys, self._committed)
+
+    def _found(self, keys: Sequence[Column], since: Arrangement) -> Matches:
         with self._using:
             stored = self._stored
             if stored is None:
                 stored = Arrangement.build(self._rows.layout, [self._asked(keys)])
-        found = stored.lookup(keys), self._rows.lookup(keys)
+        found = stored.lookup(keys), since.lookup(keys)
         probe = np.concatenate([part.probe for part in found])
-        return self._rows.live(Matches(probe, add([part.rows for part in found])), len(keys[0]))
+        return since.live(Matches(probe, add([part.rows for part in found])), len(keys[0]))
+
+    def between(
+        self, low: Column | None, high: Column | None, most: int, *, committed: bool
+    ) -> ZSet | None:
+        """None: rows of the snapshot may be in the range."""
+        return None
 
     def _asked(self, keys: Sequence[Column]) -> ZSet:
         try:

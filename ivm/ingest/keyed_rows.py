@@ -108,6 +108,11 @@ class Assignments(NamedTuple):
     literal: tuple[int, ...]
     computed: Mapping[int, Expression]
 
+    @property
+    def all(self) -> set[int]:
+        """All columns set."""
+        return {*self.literal, *self.computed}
+
 
 def assignments_of(statement: KeyedChange, info: TableInfo) -> Assignments | None:
     """The columns set; None if one is unknown, set twice, or in the primary key."""

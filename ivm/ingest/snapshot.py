@@ -13,11 +13,13 @@ import numpy as np
 from ivm.storage.identifiers import quote
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType, Schema
-from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import Cursor, chunks, evaluate, rows
+from ivm.storage.values.zset import ZSet, empty, from_arrow
+from ivm.storage.warehouse.appender import python_rows
+from ivm.storage.warehouse.duck import Cursor, chunks, evaluate, rows, table
 from ivm.storage.warehouse.table_info import TableInfo
 
 _ASKED = "_ivm_asked"
+_ONE = np.ones(1, np.int64)
 
 
 class Snapshot:
@@ -45,10 +47,27 @@ class Snapshot:
     def find(self, columns: Sequence[int], by: Sequence[int], keys: Sequence[Column]) -> ZSet:
         """The rows with one of the given keys in the columns `by`, projected to some columns."""
         chosen, key = self._schema(columns), self._schema(by)
+        if len(keys[0]) == 1:
+            return self._find_one(chosen, key, keys)
+        return self._find_all(chosen, key, keys)
+
+    def _find_one(self, chosen: Schema, key: Schema, keys: Sequence[Column]) -> ZSet:
+        """The rows with one key, which a statement with parameters finds in half of the time."""
+        values = python_rows(ZSet(tuple(keys), _ONE), key)
+        if values is None or any(column.valid is not None for column in keys):
+            return self._find_all(chosen, key, keys)
+        terms = [f"{quote(name)} = CAST(? AS {type.sql})" for name, type in key]
+        source, given = f"{self.info.qualified} WHERE {' AND '.join(terms)}", list(values[0])
+        if not rows(self._asking, f"SELECT 1 FROM {source} LIMIT 1", given):
+            return empty([type for _, type in chosen])
+        found = table(self._asking, f"SELECT {_names(chosen)} FROM {source}", given)
+        return from_arrow(found, chosen)
+
+    def _find_all(self, chosen: Schema, key: Schema, keys: Sequence[Column]) -> ZSet:
         same = " AND ".join([f"t.{quote(n)} = {_ASKED}.{quote(n)}" for n, _ in key])
-        table = f"{self.info.qualified} AS t SEMI JOIN {_ASKED} ON {same}"
+        source = f"{self.info.qualified} AS t SEMI JOIN {_ASKED} ON {same}"
         asked = {_ASKED: (ZSet(tuple(keys), np.ones(len(keys[0]), np.int64)), key)}
-        return evaluate(self._asking, f"SELECT {_names(chosen)} FROM {table}", asked, chosen)
+        return evaluate(self._asking, f"SELECT {_names(chosen)} FROM {source}", asked, chosen)
 
     def nth(self, column: int, most: int, number: int) -> int:
         """A bound before which about so many rows have a column's values, but `most` at most.

@@ -7,15 +7,23 @@ materialized view would be; views are tables in it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import sys
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ivm.catalog.broken_views import broken_views
 from ivm.catalog.catalog import BindingCatalog
 from ivm.engine.engine import Engine
+from ivm.engine.view_reads import (
+    NamedText,
+    definitions_named,
+    relations_read,
+    views_and_macros,
+    words_of,
+)
 from ivm.reads.answer import Answer, Shape
 from ivm.reads.parameters import Parameters
 from ivm.reads.state_query import NotFromStateError, StateQuery
@@ -45,6 +53,7 @@ class Compiled:
         reads: the views that it reads, or the base table.
         key: the columns by which the rows of its only relation are looked up; () if there are none.
         most: rows that its view may have to be looked up so; None for a base table.
+        ranged: the rows are looked up in a range of the key's only column.
     """
 
     query: StateQuery
@@ -54,6 +63,7 @@ class Compiled:
     parameters: Parameters | None
     key: tuple[int, ...]
     most: int | None
+    ranged: bool
 
     def found(self, rows: Sequence[ZSet], given: Sequence[Column]) -> Answer:
         """The answer from the rows of its relations, in their order."""
@@ -61,6 +71,21 @@ class Compiled:
         scans = self.query.scans
         read = {s: by_name[name].project(scans[s].columns) for s, name in self.sources.items()}
         return Answer(self.query.answer(read, given), self.shape)
+
+    def found_under(self, rows: ZSet, given: Sequence[Column]) -> Answer:
+        """The answer from the rows of its only relation under the key's values, or in the range."""
+        ((source, scan),) = self.query.scans.items()
+        read = {source: rows.project(scan.columns)}
+        query = self.query if self.ranged else self._under_key
+        return Answer(query.answer(read, given), self.shape)
+
+    def bounds(self, given: Sequence[Column]) -> tuple[Column | None, Column | None]:
+        """The bounds of the range."""
+        return self.query.ranges[self.key[0]].bounds(given)
+
+    @functools.cached_property
+    def _under_key(self) -> StateQuery:
+        return self.query.under(self.key)
 
     def values(self, given: Sequence[Column]) -> list[Column] | None:
         """The values of the key's columns; None if no row can have them."""
@@ -80,30 +105,47 @@ class ReadCompiler:
         self._engine = engine
         self._names = _Tables(engine.catalog)
         self._compiling = threading.Lock()
-        self._functions: tuple[Hashable, FunctionList] | None = None
+        self._seen: tuple[Hashable, tuple[FunctionList, list[NamedText]]] | None = None
 
-    def compile(self, text: str, given: Mapping[str, str | None], meaning: Hashable) -> Compiled:
+    def compile(
+        self,
+        text: str,
+        given: Mapping[str, str | None],
+        meaning: Hashable,
+        literals: Collection[str] = (),
+    ) -> Compiled:
         """The compiled form of a query.
 
         Args:
             text: one SELECT.
             given: DuckDB's types of its parameters by name; None for those that are left to it.
             meaning: see `Engine.meaning`.
+            literals: the names of those parameters that are literals which were lifted.
 
         Raises:
             NotFromStateError: DuckDB answers it.
             NotIncremental: the same; so do errors of DuckDB's.
+            LiftedError: a literal cannot be lifted.
         """
         with self._compiling:
-            return self._compiled(text, given, meaning)
+            return self._compiled(text, given, meaning, literals)
 
-    def _compiled(self, text: str, given: Mapping[str, str | None], meaning: Hashable) -> Compiled:
+    def _compiled(
+        self,
+        text: str,
+        given: Mapping[str, str | None],
+        meaning: Hashable,
+        literals: Collection[str],
+    ) -> Compiled:
         engine = self._engine
-        parameters = _parameters(text, given)
+        parameters = _parameters(text, given, literals)
         written = text if parameters is None else parameters.marked()
-        named = self._relations(written)
         with contextlib.closing(engine.warehouse.cursor()) as cursor:
-            functions = self._functions_seen_by(cursor, meaning)
+            functions, definitions = self._seen_by(cursor, meaning)
+            within = [text for _, text in definitions_named(written, definitions)]
+            if any("order" in words_of(text) for text in within):  # DuckDB may order by it
+                raise NotFromStateError("an ORDER BY inside a view or macro that it reads")
+            named = self._relations(written, cursor if within else None)
             _demand_deterministic(written, cursor, functions)
             plan = rewrite(bind(written, self._names, cursor, functions, ordered=True))
             shape = _shape(plan, cursor)
@@ -114,34 +156,43 @@ class ReadCompiler:
         if not named.issuperset(sources.values()):
             raise NotFromStateError("a name that DuckDB takes for another relation")
         read = tuple(sorted(set(sources.values())))
-        key, most = self._key(read, query)
-        return Compiled(query, shape, read, sources, parameters, key, most)
+        return Compiled(query, shape, read, sources, parameters, *self._key(read, query))
 
-    def _functions_seen_by(self, cursor: Cursor, meaning: Hashable) -> FunctionList:
-        """The functions, listed once as long as names mean the same."""
-        if self._functions is None or self._functions[0] != meaning:
-            self._functions = meaning, list_functions(cursor)
-        return self._functions[1]
+    def _seen_by(self, cursor: Cursor, meaning: Hashable) -> tuple[FunctionList, list[NamedText]]:
+        """The functions, plain views and macros, listed once as long as names mean the same."""
+        if self._seen is None or self._seen[0] != meaning:
+            self._seen = meaning, (list_functions(cursor), views_and_macros(cursor))
+        return self._seen[1]
 
-    def _key(self, read: Sequence[str], query: StateQuery) -> tuple[tuple[int, ...], int | None]:
-        """The columns by which rows are looked up, and how many rows a view may have for that.
+    def _key(
+        self, read: Sequence[str], query: StateQuery
+    ) -> tuple[tuple[int, ...], int | None, bool]:
+        """The columns by which rows are looked up, how many a view may have for that, and whether
+        they are looked up in a range.
 
         The number is None for those of a base table: of its primary key, or of an index.
         """
         if len(read) != 1:
-            return (), 0
-        (name,), asked = read, query.lookups.keys()
-        info = self._engine.catalog.tables.get(name)
+            return (), 0, False
+        (name,), catalog = read, self._engine.catalog
+        keys: list[tuple[tuple[int, ...], int | None]]
+        info = catalog.tables.get(name)
         if info is not None:
-            for key in (info.primary_key, *info.indexed):
-                if asked >= set(key):
-                    return key, None
+            keys = [(key, None) for key in (info.primary_key, *info.indexed)]
+        else:
+            keys = [(key, sys.maxsize) for key in self._indexed(name)]
+            keys += [(key, _MOST_KEYED) for key in (catalog.views[name].key,) if key]
+        schema = catalog.relation_schema(name)
+        for key, most in keys:
+            if query.lookups.keys() >= set(key):
+                return key, most, False
+        for key, most in keys:
+            ascends = len(key) == 1 and schema[key[0]][1].is_ordered_word
+            if ascends and key[0] in query.ranges:
+                return key, most, True
+        if info is not None:
             raise NotFromStateError(f"it does not ask for a key of the table {name!r}")
-        for key in self._indexed(name):
-            if asked >= set(key):
-                return key, sys.maxsize
-        key = self._engine.catalog.views[name].key or ()
-        return (key, _MOST_KEYED) if asked >= set(key) else ((), 0)
+        return (), 0, False
 
     def _indexed(self, view: str) -> list[tuple[int, ...]]:
         """The positions of the columns of the user's indexes on a view."""
@@ -150,14 +201,21 @@ class ReadCompiler:
         found = [index for index in catalog.view_indexes.values() if index.view == view]
         return [tuple([names.index(column) for column in index.columns]) for index in found]
 
-    def _relations(self, text: str) -> frozenset[str]:
-        """The views that a query reads, or the base table.
+    def _relations(self, text: str, cursor: Cursor | None) -> frozenset[str]:
+        """The views that a query reads, also through plain views, or the base table.
+
+        Args:
+            text: the query.
+            cursor: asked for the relations if the query names plain views or macros.
 
         Raises:
             NotFromStateError: it reads others too, or one whose rows cannot be held.
         """
         catalog = self._engine.catalog
-        found = self._engine.definitions.relations.read_by(text)
+        if cursor is None:
+            found = self._engine.definitions.relations.read_by(text)
+        else:
+            found = relations_read(catalog, cursor, text, "")
         if not found:
             raise NotFromStateError("it reads no table and no materialized view")
         broken = broken_views(catalog.views)
@@ -187,7 +245,9 @@ def _demand_deterministic(text: str, cursor: Cursor, functions: FunctionList) ->
         raise NotFromStateError("it asks for the time")
 
 
-def _parameters(text: str, types: Mapping[str, str | None]) -> Parameters | None:
+def _parameters(
+    text: str, types: Mapping[str, str | None], literals: Collection[str]
+) -> Parameters | None:
     """The parameters of a text.
 
     Raises:
@@ -196,7 +256,7 @@ def _parameters(text: str, types: Mapping[str, str | None]) -> Parameters | None
     if not types and not any(True for _ in placeholders(text)):
         return None
     known = {name: type for name, type in types.items() if type is not None}
-    parameters = Parameters(text, known)
+    parameters = Parameters(text, known, literals)
     if len(known) < len(types) or not parameters.fit:
         raise NotFromStateError("parameters whose values DuckDB converts, or that do not fit")
     return parameters

@@ -2,14 +2,16 @@
 
 Law: the plan of the text with parameters = the plan with a constant for each, where that constant
 is replaced. The constants are marks, values that are found again in the plan and stand nowhere in
-the text. DuckDB gives a parameter the type of its Python value (the tests compare the two).
+the text. DuckDB gives a parameter the type of its Python value (the tests compare the two). A
+literal that was lifted (see `literals`) is marked by a bare literal, which must be compared with a
+plain column.
 """
 
 from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -17,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from ivm.sql.plan.expressions import column
+from ivm.sql.plan.expressions import column, position
 from ivm.sql.plan.nodes import Filter, Plan, Project, Scan, inputs, nodes, with_inputs
 from ivm.sql.plan.render import render
 from ivm.sql.statements.placeholders import filled, placeholders
@@ -40,6 +42,9 @@ _MARKS: dict[str, Callable[[int], str]] = {
     "UUID": lambda i: f"8ceadae7-9c71-4d89-b5e1-00bd5b811d{i:02d}",
 }
 _NUMBERS = frozenset(("INTEGER", "BIGINT", "DOUBLE"))
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
+_EXACT = 1 << 53
+"""Integers below it are DOUBLEs, too."""
 _PLAIN: dict[type, str] = {
     float: "DOUBLE",
     datetime.date: "DATE",
@@ -72,9 +77,18 @@ def duckdb_type(value: Any) -> str | None:
 
 
 def _column(value: Any, type: ColumnType) -> Column:
-    if type.is_integer or type.is_float:
+    if type.sql in _NUMBERS:
         return FixedColumn(np.array([value], type.dtype))
     return column_from_arrow(pa.array([value], type.arrow), type)
+
+
+class LiftedError(Exception):
+    """A literal stands where the type that DuckDB gives it matters."""
+
+
+def literal_type(value: int | str) -> str:
+    """The type in which a lifted literal is computed with."""
+    return "BIGINT" if isinstance(value, int) else "VARCHAR"
 
 
 class Parameters:
@@ -83,17 +97,26 @@ class Parameters:
     Args:
         text: the query.
         types: DuckDB's types of its parameters by name.
+        literals: the names of those that are literals which were lifted.
 
     Attributes:
         schema: a column for each, in order.
     """
 
-    def __init__(self, text: str, types: Mapping[str, str]) -> None:
+    def __init__(self, text: str, types: Mapping[str, str], literals: Collection[str] = ()) -> None:
         self._types = dict(types)
-        self._marks = {n: _MARKS[type](i) for i, (n, type) in enumerate(self._types.items())}
         self._text = text
         self.schema: Schema = tuple([(name, type_of(type)) for name, type in types.items()])
+        self._literals = frozenset(literals)
+        self._marks = {name: self._marked(name, i) for i, name in enumerate(self._types)}
+        self._small: set[int] = set()  # the numbers of literals that are compared with DOUBLEs
         self._found: dict[str, int] = {}
+
+    def _marked(self, name: str, number: int) -> str:
+        type = self._types[name]
+        if name in self._literals and type == "BIGINT":
+            type = "INTEGER"  # as DuckDB takes most literals
+        return _MARKS[type](number)
 
     @property
     def fit(self) -> bool:
@@ -108,15 +131,22 @@ class Parameters:
 
     def _mark(self, name: str) -> str:
         type, mark = self._types[name], self._marks[name]
+        if name in self._literals:
+            return mark if type in _NUMBERS else literal(mark)
         return f"CAST({mark if type in _NUMBERS else literal(mark)} AS {type})"
 
     def marks_in(self, name: str) -> bool:
         """Returns whether a mark stands in a column's name."""
         return any(mark in name for mark in self._marks.values())
 
+    def fits(self, values: Values) -> bool:
+        """Returns whether the values are compared as DuckDB compares their literals."""
+        names = [self.schema[i][0] for i in self._small]
+        return all(-_EXACT <= values[name] <= _EXACT for name in names)
+
     def columns(self, values: Values) -> tuple[Column, ...]:
         """The values as columns of one row."""
-        return tuple([column_from_arrow(pa.array([values[n]], t.arrow), t) for n, t in self.schema])
+        return tuple([_column(values[name], type) for name, type in self.schema])
 
     # -- in plans -------------------------------------------------------------------------------
 
@@ -158,15 +188,42 @@ class Parameters:
         (below,) = inputs(plan)
         first, wide = len(below.schema), self._wide(below)
         if isinstance(plan, Filter):
+            self._demand_compared(plan.predicate, [type for _, type in below.schema])
             return Filter(wide, self._replaced(plan.predicate, first))
         assert isinstance(plan, Project)
+        if any(node.name in self._literal_marks for e in plan.exprs for node in _literals(e)):
+            raise LiftedError
         exprs = [self._replaced(e, first) for e in plan.exprs]
         exprs += [column(first + i) for i in range(len(self._types))]
         return Project(wide, tuple(exprs), plan.schema + self.schema)
 
     def _reads(self, plan: Filter | Project) -> bool:
         exprs = (plan.predicate,) if isinstance(plan, Filter) else plan.exprs
-        return any(n.name in self._found for e in exprs for n in e.find_all(exp.Literal))
+        return any(node.name in self._found for e in exprs for node in _literals(e))
+
+    def _demand_compared(self, predicate: exp.Expr, types: Sequence[ColumnType]) -> None:
+        """Checks that each lifted literal is compared with a column that fits it.
+
+        Raises:
+            LiftedError: one is not.
+        """
+        numbers = {self._marks[name]: i for i, name in enumerate(self._types)}
+        for node in _literals(predicate):
+            if node.name not in self._literal_marks:
+                continue
+            above = node.parent
+            found = [position(side) for side in _compared(above)]
+            compared = {types[i] for i in found if i is not None}
+            number = numbers[node.name]
+            wanted = self.schema[number][1]
+            if len(compared) != 1 or not _fits(wanted, *compared):
+                raise LiftedError
+            if any(type.is_float for type in compared):
+                self._small.add(number)
+
+    @property
+    def _literal_marks(self) -> frozenset[str]:
+        return frozenset([self._marks[name] for name in self._literals])
 
     def _replaced(self, expr: exp.Expr, first: int) -> exp.Expr:
         """A copy of the expression with columns for the marks."""
@@ -180,3 +237,20 @@ class Parameters:
             return column(positions[inner.name])
 
         return expr.copy().transform(swap, copy=False)
+
+
+def _literals(expr: exp.Expr) -> Iterator[exp.Literal]:
+    return (node for node in expr.find_all(exp.Literal) if isinstance(node, exp.Literal))
+
+
+def _compared(node: object) -> Sequence[exp.Expr]:
+    """What a comparison compares; nothing of any other node."""
+    if not isinstance(node, _COMPARISONS):
+        return ()
+    return (node.this,) if isinstance(node, exp.Between) else (node.this, node.expression)
+
+
+def _fits(literal: ColumnType, column: ColumnType) -> bool:
+    if literal.sql == "VARCHAR":
+        return column.sql == "VARCHAR"
+    return column.sql == "DOUBLE" or (column.is_integer and column.is_word)

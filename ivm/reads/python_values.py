@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ivm.storage.values.canonical import interval_parts
 from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, FixedColumn
@@ -21,7 +24,16 @@ from ivm.storage.values.dictionary import words
 from ivm.storage.values.types import INTEGER_NAMES, ColumnType
 
 Values = list[Any]
+Converter = Callable[[FixedColumn, ColumnType], Values | None]
 
+_PLAIN = frozenset(
+    [
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()),
+        *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.string(), pa.large_string()),
+    ]
+)
+_NAMED = re.compile(r"JSON|ENUM|TUPLE|VARIANT|BIT|UNION")
+"""Types that look like others in Arrow."""
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _FIRST_DAY, _LAST_DAY = (d.toordinal() - 719_163 for d in (datetime.date.min, datetime.date.max))
 _DAY = 86_400_000_000  # microseconds
@@ -29,7 +41,28 @@ _DAY = 86_400_000_000  # microseconds
 
 def has_python_values(type: ColumnType) -> bool:
     """Returns whether values of the type, or most of them, are converted here."""
-    return type.sql in _CONVERTERS or type.is_decimal
+    return _converter(type) is not None
+
+
+@functools.cache
+def _converter(type: ColumnType) -> Converter | None:
+    if type.is_enum or _is_plain_nested(type):
+        return _as_they_are
+    return _decimals if type.is_decimal else _CONVERTERS.get(type.sql)
+
+
+def _is_plain_nested(type: ColumnType) -> bool:
+    """Returns whether values are lists and structs of numbers and strings alone."""
+    nested = pa.types.is_list(type.arrow) or pa.types.is_struct(type.arrow)
+    return nested and not _NAMED.search(type.sql) and _is_plain(type.arrow)
+
+
+def _is_plain(arrow: pa.DataType) -> bool:
+    if pa.types.is_list(arrow):
+        return _is_plain(arrow.value_type)
+    if pa.types.is_struct(arrow):
+        return all(_is_plain(field.type) for field in arrow)
+    return arrow in _PLAIN
 
 
 def python_rows(columns: Sequence[Column], types: Sequence[ColumnType]) -> Values | None:
@@ -48,7 +81,8 @@ def _values(column: Column, type: ColumnType) -> Values | None:
         return words(column.codes)
     if isinstance(column, ArrowColumn):
         return column.array.to_pylist()  # type: ignore[no-any-return]
-    convert = _decimals if type.is_decimal else _CONVERTERS[type.sql]
+    convert = _converter(type)
+    assert convert is not None
     values, valid = convert(column, type), column.valid
     if values is None or valid is None:
         return values
@@ -112,7 +146,7 @@ def _intervals(column: FixedColumn, type: ColumnType) -> Values | None:
     return [datetime.timedelta(days=day, microseconds=micros) for day, micros in parts]
 
 
-_CONVERTERS: dict[str, Callable[[FixedColumn, ColumnType], Values | None]] = {
+_CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys(INTEGER_NAMES, _as_they_are),
     **dict.fromkeys(("BOOLEAN", "FLOAT", "DOUBLE"), _as_they_are),
     **dict.fromkeys(("VARCHAR", "JSON", "BLOB"), _as_they_are),  # of Arrow's: see `_values`

@@ -1,14 +1,15 @@
-"""Queries that come again are answered from memory, by their compiled forms.
+"""Queries are answered from memory, by their compiled forms.
 
 Contract: an answer has the rows, names, types and values of DuckDB's to the same text, and includes
-every commit made before the query began. A query is compiled when its text comes the third time:
+every commit made before the query began. Texts that differ in literals alone share a compiled form
+where that is the same. A simple text is compiled when it comes first, any other the third time:
 compiling costs several reads. One that is left to DuckDB costs a look-up from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import duckdb
@@ -16,12 +17,15 @@ import duckdb
 from ivm.engine.engine import Engine
 from ivm.engine.held_views import TooManyRowsError
 from ivm.engine.transaction import Transaction
+from ivm.engine.view_contents import MOST_FOUND, between, under
 from ivm.ingest.key_index import KeyIndex
 from ivm.reads.answer import Answer
 from ivm.reads.compiling import Compiled, ReadCompiler
-from ivm.reads.parameters import Values, duckdb_type, named
+from ivm.reads.literals import shape_of
+from ivm.reads.parameters import LiftedError, Values, duckdb_type, literal_type, named
 from ivm.reads.state_query import NotFromStateError
 from ivm.sql.plan.nodes import NotIncremental
+from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.errors import EvaluationError, InternalError, SqlError, UnsupportedError
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, empty
@@ -35,23 +39,46 @@ _WORTHWHILE = 3
 _MOST_TEXTS = 4096
 _LONGEST = 8192
 """Characters of a text that is remembered; longer ones seldom come twice."""
+Types: TypeAlias = Mapping[str, str | None]
+Label: TypeAlias = str | tuple[str, ...]
 
 
 @dataclass
-class _Text:
-    """What is known of a text with parameters of certain types.
+class _Query:
+    """What is known of a text, or of the shape of several, with parameters of certain types.
 
     Attributes:
-        times: how often it came.
+        text: its text.
+        types: of its parameters.
+        literals: the names of those that are literals.
+        left: how often it still comes before it is compiled.
         compiled: None if it is not, or is left to DuckDB.
         reason: why it is left to DuckDB.
         keyed: its view has too many rows to be held whole.
     """
 
-    times: int = 0
+    text: str
+    types: Types
+    left: int
+    literals: frozenset[str] = frozenset()
     compiled: Compiled | None = None
     reason: str | None = None
     keyed: bool = False
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A text that came.
+
+    Attributes:
+        query: itself.
+        shape: with its literals as parameters; None if it has none that could be.
+        literals: their values.
+    """
+
+    query: _Query
+    shape: _Query | None = None
+    literals: Values = field(default_factory=dict)
 
 
 class StateReads:
@@ -68,7 +95,8 @@ class StateReads:
 
     def _forget(self, meaning: Hashable) -> None:
         self._meaning = meaning
-        self._known: dict[str | tuple[str, ...], _Text] = {}
+        self._known: dict[Label, _Text] = {}
+        self._shapes: dict[Label, _Query] = {}
 
     def answer(
         self, text: str, params: Params, transaction: Transaction | None = None
@@ -100,29 +128,48 @@ class StateReads:
         if meaning != self._meaning:
             self._forget(meaning)
         label, values, types = _labelled(text, params)
-        entry = self._known.get(label)
-        if entry is None:
-            entry = self._entry(label)
-        if entry.compiled is None:
-            if entry.reason is not None or meaning is None:
-                return None
-            entry.times += 1
-            if entry.times < _WORTHWHILE:
-                return None
-            self._compile_or_say_why(entry, text, types, meaning)
-            if entry.compiled is None:
-                return None
-        return self._answer(entry, entry.compiled, values, meaning, transaction)
+        known = self._known.get(label) or self._entry(label, text, types)
+        query = self._worthwhile(known, meaning)
+        if query is None or query.compiled is None:
+            return None
+        if query is known.shape:
+            values = {**values, **known.literals} if values else known.literals
+        return self._answer(query, query.compiled, values, meaning, transaction)
 
-    def _entry(self, label: str | tuple[str, ...]) -> _Text:
+    def _worthwhile(self, known: _Text, meaning: Hashable) -> _Query | None:
+        """The text, or its shape, if that is compiled, which it is when it came often enough."""
+        queries = [query for query in (known.shape, known.query) if query is not None]
+        for query in queries:
+            query.left -= 1
+        for query in queries:
+            if query.compiled is None and query.reason is None:
+                if query.left > 0 or meaning is None:
+                    return None
+                self._compile_or_say_why(query, meaning)
+            if query.compiled is not None and _fits(query, known.literals):
+                return query
+        return None
+
+    def _entry(self, label: Label, text: str, types: Types) -> _Text:
         if len(self._known) >= _MOST_TEXTS:  # most of them come once, with other literals each
-            kept = {n: e for n, e in list(self._known.items()) if e.compiled is not None}
+            kept = {n: e for n, e in list(self._known.items()) if e.query.compiled is not None}
             self._known = kept if 2 * len(kept) < _MOST_TEXTS else {}
-        return self._known.setdefault(label, _Text())
+        if len(self._shapes) >= _MOST_TEXTS:
+            self._shapes = {}
+        shape = shape_of(text)
+        left = 1 if shape.simple else _WORTHWHILE
+        entry = _Text(_Query(text, types, left))
+        if shape.literals and None not in types.values():
+            literals = {name: literal_type(value) for name, value in shape.literals.items()}
+            every = {**types, **literals}
+            query = _Query(shape.text, every, left, frozenset(literals))
+            query = self._shapes.setdefault(_label(shape.text, every), query)
+            entry = _Text(entry.query, query, shape.literals)
+        return self._known.setdefault(label, entry)
 
     def _answer(
         self,
-        entry: _Text,
+        query: _Query,
         compiled: Compiled,
         values: Values | None,
         meaning: Hashable,
@@ -134,37 +181,49 @@ class StateReads:
                 return self._of_table(compiled, given, meaning, transaction)
             if transaction is not None and (transaction.changes or transaction.in_duckdb):
                 return None
-            rows = self._of_views(entry, compiled, given, meaning, compiled.most)
-            return None if rows is None else compiled.found(rows, given)
+            return self._of_views(query, compiled, given, meaning, compiled.most)
         except TooManyRowsError:
-            entry.compiled, entry.reason = None, "a view has too many rows"
+            query.compiled, query.reason = None, "a view has too many rows"
         except (EvaluationError, RefusedError, duckdb.Error):
             pass  # the way through DuckDB has the words for it, or an answer
         return None
 
     def _of_views(
         self,
-        entry: _Text,
+        query: _Query,
         compiled: Compiled,
         given: Sequence[Column],
         meaning: Hashable,
         most: int,
-    ) -> Sequence[ZSet] | None:
-        """The rows of the views that a query reads; None if they cannot be had now."""
+    ) -> Answer | None:
+        """The answer from the rows of views; None if they cannot be had now."""
         held = self._engine.held
-        if not entry.keyed:
+        if not query.keyed:
             try:
-                return held.whole(compiled.reads, meaning)
+                every = held.whole(compiled.reads, meaning)
+                return None if every is None else compiled.found(every, given)
             except TooManyRowsError:
                 if not compiled.key:
                     raise
-                entry.keyed = True
-        values, (view,) = compiled.values(given), compiled.reads
-        if values is None:
+                query.keyed = True
+        (view,) = compiled.reads
+        find = self._finder(compiled, given)
+        if find is None:
             schema = self._engine.catalog.relation_schema(view)
-            return [empty([type for _, type in schema])]
-        rows = held.under_key(view, compiled.key, values, meaning, most)
-        return None if rows is None else [rows]
+            return compiled.found([empty([type for _, type in schema])], given)
+        rows = held.by_key(view, compiled.key, find, meaning, most)
+        return None if rows is None else compiled.found_under(rows, given)
+
+    @staticmethod
+    def _finder(
+        compiled: Compiled, given: Sequence[Column]
+    ) -> Callable[[Arrangement], ZSet | None] | None:
+        """Finds the rows of a view in its arrangement; None if there can be none."""
+        if compiled.ranged:
+            low, high = compiled.bounds(given)
+            return lambda rows: between(rows, low, high)
+        values = compiled.values(given)
+        return None if values is None else lambda rows: under(rows, values)
 
     def _of_table(
         self,
@@ -176,23 +235,27 @@ class StateReads:
         """The answer from the row of a base table under its key, in the key index."""
         engine, (table,) = self._engine, compiled.reads
         ((source, scan),) = compiled.query.scans.items()
-        values, info = compiled.values(given), engine.catalog.tables[table]
+        info = engine.catalog.tables[table]
+        look = _looking(compiled, given)
         found = self._indexes(table, compiled.key, scan.columns, transaction)
         if found is None:
             return None
         index = found[-1]
-        if values is None:
+        rows: ZSet | None
+        if look is None:
             rows = empty([info.schema[i][1] for i in index.columns])
         elif transaction is not None:
-            rows = _under(found, values, info, committed=False)
+            rows = _found(found, look, info, committed=False)
         else:
             with engine.held.publishing:
                 engine.log.demand_readable()
                 same = found == self._committed(table, compiled.key, scan.columns)
                 if not same or meaning != engine.meaning():
                     return None
-                rows, epoch = _under(found, values, info, committed=True), engine.epoch
+                rows, epoch = _found(found, look, info, committed=True), engine.epoch
             engine.log.sync(epoch)  # nothing is shown that a crash could undo
+        if rows is None:
+            return None
         read = rows.project([index.columns.index(i) for i in scan.columns])
         return Answer(compiled.query.answer({source: read}, given), compiled.shape)
 
@@ -241,24 +304,29 @@ class StateReads:
         if meaning != self._meaning:
             self._forget(meaning)
         label, values, types = _labelled(text, params)
-        entry = self._known.get(label) or self._entry(label)
-        if entry.compiled is None and entry.reason is None:
-            self._compile_or_say_why(entry, text, types, meaning)
-        if entry.compiled is not None and entry.compiled.most is not None:
+        known = self._known.get(label) or self._entry(label, text, types)
+        for query in (known.shape, known.query):
+            if query is not None:
+                query.left = min(query.left, 1)
+        query = self._worthwhile(known, meaning)
+        if query is None or query.compiled is None:
+            return known.query.reason
+        if query.compiled.most is not None:
             if transaction is not None and (transaction.changes or transaction.in_duckdb):
                 return "the transaction has changes of its own, or has used DuckDB"
-            self._answer(entry, entry.compiled, values, meaning, None)  # may find too many rows
-        return entry.reason
+            values = {**(values or {}), **known.literals} if query is known.shape else values
+            self._answer(query, query.compiled, values, meaning, None)  # may find too many rows
+        return query.reason
 
-    def _compile_or_say_why(
-        self, entry: _Text, text: str, types: Mapping[str, str | None], meaning: Hashable
-    ) -> None:
+    def _compile_or_say_why(self, query: _Query, meaning: Hashable) -> None:
         """Compiles a text; what was compiled while names changed their meaning is dropped."""
         compiled, reason = None, None
         try:
-            compiled = self._compiler.compile(text, types, meaning)
+            compiled = self._compiler.compile(query.text, query.types, meaning, query.literals)
         except (NotFromStateError, UnsupportedError, SqlError, EvaluationError) as verdict:
             reason = str(verdict)
+        except LiftedError:
+            reason = "its literals are part of what it means"
         except duckdb.Error as error:
             reason = str(error)
         except NotIncremental as verdict:
@@ -266,12 +334,20 @@ class StateReads:
         except RecursionError:
             reason = "an expression nested too deeply to be planned"
         if meaning == self._engine.meaning():
-            entry.compiled, entry.reason = compiled, reason
+            query.compiled, query.reason = compiled, reason
 
 
-def _labelled(
-    text: str, params: Params
-) -> tuple[str | tuple[str, ...], Values | None, Mapping[str, str | None]]:
+def _fits(query: _Query, literals: Values) -> bool:
+    """Returns whether the values of literals are compared as DuckDB compares them."""
+    parameters = query.compiled.parameters if query.compiled is not None else None
+    return parameters is None or not query.literals or parameters.fits(literals)
+
+
+def _label(text: str, types: Types) -> Label:
+    return (text, *types, *map(str, types.values()))
+
+
+def _labelled(text: str, params: Params) -> tuple[Label, Values | None, Types]:
     """The name under which a text with parameters is known, their values and their types."""
     if not params:
         return text, None, {}
@@ -279,17 +355,35 @@ def _labelled(
     if values is None:
         return (text, ""), None, {"": None}
     types = {name: duckdb_type(value) for name, value in values.items()}
-    return (text, *types, *map(str, types.values())), values, types
+    return _label(text, types), values, types
 
 
-def _under(
-    indexes: Sequence[KeyIndex], values: Sequence[Column], info: TableInfo, *, committed: bool
-) -> ZSet:
-    """The rows under a key of the first index; it has the primary keys for the other one."""
-    for index in indexes[:-1]:
-        keys = (index.find_committed if committed else index.find)(values).rows
-        values = [keys.columns[index.columns.index(i)] for i in info.primary_key]
-    last = indexes[-1]
-    if not len(values[0]):
+Look: TypeAlias = Callable[[KeyIndex, bool], ZSet | None]
+"""Finds rows in an index, committed ones or those of the transaction; None if there are too many.
+"""
+
+
+def _looking(compiled: Compiled, given: Sequence[Column]) -> Look | None:
+    """Finds the rows that a query asks for; None if there can be none."""
+    if compiled.ranged:
+        low, high = compiled.bounds(given)
+        return lambda index, committed: index.between(low, high, MOST_FOUND, committed=committed)
+    values = compiled.values(given)
+    return None if values is None else lambda index, committed: _under(index, values, committed)
+
+
+def _under(index: KeyIndex, values: Sequence[Column], committed: bool) -> ZSet:
+    return (index.find_committed if committed else index.find)(values).rows
+
+
+def _found(
+    indexes: Sequence[KeyIndex], look: Look, info: TableInfo, *, committed: bool
+) -> ZSet | None:
+    """The rows that are found in the first index; it has the primary keys for the other one."""
+    found, last = look(indexes[0], committed), indexes[-1]
+    if found is None or len(indexes) == 1:
+        return found
+    if not len(found):
         return empty([info.schema[i][1] for i in last.columns])
-    return (last.find_committed if committed else last.find)(values).rows
+    keys = [found.columns[indexes[0].columns.index(i)] for i in info.primary_key]
+    return _under(last, keys, committed)

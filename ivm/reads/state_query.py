@@ -25,11 +25,11 @@ from ivm.delta_ops.linear.filter import Filter as FilterOperator
 from ivm.delta_ops.linear.map import Map
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.operator import CursorFactory, Source
-from ivm.reads.lookup import Lookup
+from ivm.reads.lookup import Lookup, Range, range_of
 from ivm.reads.parameters import Parameters
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan import nodes
-from ivm.sql.plan.expressions import conjuncts, position
+from ivm.sql.plan.expressions import conjunction, conjuncts, position
 from ivm.sql.plan.fixed_columns import fixed_parts
 from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Project, Scan, TopK, types, width
 from ivm.storage.values.column import Column
@@ -107,7 +107,10 @@ class StateQuery:
                 tail = replace(tail, input=parameters.widened(tail.input))
             except LookupError as reason:
                 raise NotFromStateError(str(reason)) from reason
-        self._tail = tail
+        self._compile(tail, cursors)
+
+    def _compile(self, tail: Tail, cursors: CursorFactory) -> None:
+        self._tail, self._cursors = tail, cursors
         self._terms = _terms(types(tail.input), tail.order)
         _demand_fixed(tail.input)
         compiler = CircuitCompiler(Circuit(), cursors)
@@ -120,7 +123,11 @@ class StateQuery:
         self._steps = [self._circuit.node(n).operator for n in self._circuit.nodes_of(_ANSWER)]
         self._demand_kernels()
         self._chain = self._is_chain()
-        self.lookups = _lookups(tail.input) if self._chain else {}
+        self._plain = _plain(tail.input)
+        self.lookups: dict[int, Lookup] = {}
+        self.ranges: dict[int, Range] = {}
+        if self._chain:
+            self._learn_lookups(tail.input)
         self._stepping = threading.Lock()
         self._circuit.hydrate(self._of_empty_sources)
         self._initial = self._of_no_rows()
@@ -134,6 +141,23 @@ class StateQuery:
                 raise NotFromStateError(f"DuckDB computes {operator.describe()}")
             if not operator.reproducible:
                 raise NotFromStateError(f"DuckDB rounds otherwise in {operator.describe()}")
+
+    def _learn_lookups(self, plan: Plan) -> None:
+        """Finds the comparisons of columns with one value in the filters above the scan."""
+        below, terms = plan, list[exp.Expr]()
+        while isinstance(below, Filter | Project):
+            terms = [*terms, *conjuncts(below.predicate)] if isinstance(below, Filter) else []
+            below = below.input
+        if not isinstance(below, Scan):
+            return
+        given = types(below), len(below.columns)
+        for term in terms:
+            lookup, found = Lookup.of(term, *given), range_of(term, *given)
+            if lookup is not None:
+                self.lookups.setdefault(below.columns[lookup.column], lookup)
+            if found is not None:
+                column, range = below.columns[found[0]], found[1]
+                self.ranges[column] = self.ranges.get(column, Range()).with_term(range)
 
     def _is_chain(self) -> bool:
         """Returns whether each operator reads the one before it alone, and keeps no state."""
@@ -165,8 +189,22 @@ class StateQuery:
             EvaluationError: an expression fails.
             duckdb.Error: the same.
         """
+        if self._plain is not None:
+            (only,) = rows.values()
+            return self._bounded(only.project(self._plain))
         read = {name: _widened(scan, rows[name], given) for name, scan in self.scans.items()}
         return self._bounded(self._chained(read) if self._chain else self._stepped(read))
+
+    def under(self, key: Sequence[int]) -> StateQuery:
+        """The same query where the rows are those under a key: its equalities hold already.
+
+        Args:
+            key: columns in `lookups`, all of them equal as values: none is NULL.
+        """
+        held = [self.lookups[i].term for i in key]
+        query = StateQuery.__new__(StateQuery)
+        query._compile(replace(self._tail, input=_without(self._tail.input, held)), self._cursors)
+        return query
 
     def _chained(self, given: Mapping[str, ZSet]) -> ZSet:
         (batch,) = given.values()
@@ -210,20 +248,28 @@ def _widened(scan: Scan, rows: ZSet, given: Sequence[Column]) -> ZSet:
     return ZSet((*rows.columns, *[column.take(first) for column in given]), rows.weights)
 
 
-def _lookups(plan: Plan) -> dict[int, Lookup]:
-    """The equalities of columns with constants or parameters in the filters above a scan."""
-    below, terms = plan, list[exp.Expr]()
-    while isinstance(below, Filter | Project):
-        terms = [*terms, *conjuncts(below.predicate)] if isinstance(below, Filter) else []
-        below = below.input
-    found: dict[int, Lookup] = {}
-    if not isinstance(below, Scan):
-        return found
-    for term in terms:
-        lookup = Lookup.of(term, types(below), len(below.columns))
-        if lookup is not None:
-            found.setdefault(below.columns[lookup.column], lookup)
-    return found
+def _without(plan: Plan, terms: Sequence[exp.Expr]) -> Plan:
+    """The plan without these terms of the filters above its scan."""
+    if isinstance(plan, Project):
+        return replace(plan, input=_without(plan.input, terms))
+    if not isinstance(plan, Filter):
+        return plan
+    below = _without(plan.input, terms)
+    kept = [each for each in conjuncts(plan.predicate) if not any(each is t for t in terms)]
+    predicate = conjunction(kept)
+    return below if predicate is None else Filter(below, predicate)
+
+
+def _plain(plan: Plan) -> tuple[int, ...] | None:
+    """The positions of a scan's columns that a plan shows; None if it does more than that."""
+    columns: tuple[int, ...] = tuple(range(width(plan)))
+    while isinstance(plan, Project):
+        found = [position(plan.exprs[i]) for i in columns]
+        if None in found:
+            return None
+        columns, plan = tuple([i for i in found if i is not None]), plan.input
+    is_shown = isinstance(plan, Scan) and all(i < len(plan.columns) for i in columns)
+    return columns if is_shown else None
 
 
 def _terms(given: Sequence[ColumnType], order: Sequence[OrderKey]) -> tuple[OrderTerm, ...]:

@@ -1,7 +1,11 @@
-"""Threads that run what they are given, as many as there is to run at one time.
+"""Threads that run what they are given: one after another as long as it is short, else beside it.
 
-Invariant: work never waits for a thread as long as there are fewer than the most. They are daemons:
-one that hangs does not keep the process from ending.
+Invariant: work that waits gets a thread of its own once all that runs has run for a moment, so
+nothing waits for long work or for what only later work can end. They are daemons: one that hangs
+does not keep the process from ending.
+
+Short statements are run by one thread: many would only hand the interpreter to each other, which
+takes longer than the statements (measured: more than twice as long for look-ups of 50 clients).
 """
 
 from __future__ import annotations
@@ -9,14 +13,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from queue import SimpleQueue
 from typing import TypeVar
 
 T = TypeVar("T")
 
 _log = logging.getLogger("ivm.serve")
+_MOMENT = 0.002  # seconds after which work is no longer short
 
 
 class Threads:
@@ -29,21 +35,22 @@ class Threads:
     def __init__(self, most: int) -> None:
         self._most = most
         self._count = self._idle = 0
+        self._work: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()
-        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._came = threading.Condition(self._lock)
+        self._began: dict[int, float] = {}  # by thread, of the work that runs
+        self._waits = threading.Event()
+        self._ended = False
+        threading.Thread(target=self._watch, name="ivm serve watch", daemon=True).start()
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Calls a function in one of the threads, now or when one is free."""
+        """Calls a function in one of the threads, soon."""
         with self._lock:
-            starts = not self._idle and self._count < self._most
-            if starts:
-                self._count += 1
-            elif self._idle:
-                self._idle -= 1
-        self._work.put(work)
-        if starts:
-            name = f"ivm serve {self._count}"
-            threading.Thread(target=self._run, name=name, daemon=True).start()
+            self._work.append(work)
+            if not self._began:
+                self._wake()
+                return
+        self._waits.set()
 
     async def call(self, work: Callable[[], T]) -> T:
         """Calls a function in one of the threads, and waits for what it returns or raises."""
@@ -57,17 +64,52 @@ class Threads:
 
     def end(self) -> None:
         """Ends the threads once they have done what they were given."""
-        for _ in range(self._count):
-            self._work.put(None)
+        with self._lock:
+            self._ended = True
+            self._came.notify_all()
+        self._waits.set()
+
+    def _wake(self) -> None:
+        """Lets one more thread take work; called with the lock."""
+        if self._idle:
+            self._came.notify()
+        elif self._count < self._most:
+            self._count += 1
+            name = f"ivm serve {self._count}"
+            threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def _watch(self) -> None:
+        """Gives waiting work a thread where all that runs is long."""
+        while not self._ended:
+            self._waits.wait()
+            time.sleep(_MOMENT)
+            with self._lock:
+                if not self._work:
+                    self._waits.clear()
+                    continue
+                latest = max(self._began.values(), default=0.0)
+                if time.monotonic() - latest > _MOMENT:
+                    self._wake()
 
     def _run(self) -> None:
-        while (work := self._work.get()) is not None:
+        me = threading.get_ident()
+        while (work := self._next(me)) is not None:
             try:
                 work()
             except Exception:  # a fault of ours: the thread serves others
                 _log.exception("a fault of the server: please report it")
-            with self._lock:
+
+    def _next(self, me: int) -> Callable[[], None] | None:
+        with self._lock:
+            self._began.pop(me, None)
+            while not self._work:
+                if self._ended:
+                    return None
                 self._idle += 1
+                self._came.wait()
+                self._idle -= 1
+            self._began[me] = time.monotonic()
+            return self._work.popleft()
 
 
 def _fulfil(future: Future[T], work: Callable[[], T]) -> None:

@@ -45,7 +45,30 @@ def _of_insert(session: Session, info: TableInfo, statement: st.Insert) -> str:
         return f"DuckDB, captured: {plan}"
     key = _names(info, info.primary_key)
     by = f"; keys are looked up in the key index ({key})" if key else ""
-    return f"{_FAST}: literals and parameters, constraints checked in memory{by}"
+    by += _further(session, info)
+    return f"{_FAST}: literals and parameters, constraints checked in memory{by}" + _evaluated(
+        session, info, statement
+    )
+
+
+def _further(session: Session, info: TableInfo) -> str:
+    path = session.engine.definitions.fast_path(info.name)
+    further = None if path is None else path.further
+    if further is None:
+        return ""
+    keys = ", ".join([f"({_names(info, key)})" for key in further.uniques])
+    told = f"; UNIQUE keys in arrangements {keys}" if keys else ""
+    parents = ", ".join([reference.table for reference in further.parents])
+    return told + (f"; foreign keys in those of {parents}" if parents else "")
+
+
+def _evaluated(session: Session, info: TableInfo, statement: st.Insert) -> str:
+    path = session.engine.definitions.fast_path(info.name)
+    given = inserts.positions_of(info, statement.columns)
+    missing = [] if path is None else [i for i in path.evaluated if i not in given]
+    if not missing:
+        return ""
+    return f"; the defaults of {_names(info, tuple(missing))} are evaluated by DuckDB"
 
 
 def _of_keyed(session: Session, info: TableInfo, statement: st.KeyedChange) -> str:

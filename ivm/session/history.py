@@ -190,7 +190,8 @@ def _demand_fast_path(session: Session, info: TableInfo) -> None:
         UnsupportedError: it has such a constraint.
     """
     why = info.duckdb_reason or ("it has a UNIQUE constraint" if info.uniques else None)
-    if why is None and fast_path_of(info, session.cursor, session.macros) is None:
+    why = "it has foreign keys" if info.foreign_keys or info.referenced_by else why
+    if why is None and fast_path_of(info, session.cursor, session.macros, {}) is None:
         why = "a default is no constant, or a CHECK calls what only DuckDB computes"
     if why is not None:
         raise UnsupportedError(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ivm.engine.transaction import Transaction
 from ivm.ingest.conflicts import Rule, resolve
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.further_keys import NeedsDuckDBError
 from ivm.ingest.literal_columns import are_given, columns_of
 from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
 from ivm.reads.returning import Returning, returning_of
@@ -106,13 +107,19 @@ def _insert(
     count, rule, returning = statement.rows.count, plan.rule, plan.returning
     if rule is None:
         index = transaction.index(path.table) if path.key else None
-        change = path.insert(given, count, index)
+        try:
+            change = path.insert(given, count, index)
+        except NeedsDuckDBError:
+            return None
         return finished(transaction, change, change.added, returning)
-    index = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
-    if index is None:
-        return None
+    index = None
+    if path.key:
+        index = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
+        if index is None:
+            return None
     expressions = expressions_of(session, info, statement, lookup_in(params or ()))
-    resolved = resolve(path, given, count, index, rule, expressions)
+    returns = statement.returning
+    resolved = resolve(path, given, count, index, rule, expressions, returning=returns)
     return None if resolved is None else finished(transaction, *resolved, returning)
 
 
@@ -131,7 +138,7 @@ def plan_of(session: Session, info: TableInfo, statement: st.Insert) -> InsertPl
     if statement.conflict is not None:
         rule = rule_of(info, statement)
         if rule is None:
-            return "the rule for conflicts is not one by the primary key that sets other columns"
+            return "the rule for conflicts is not one by a key that sets other columns"
     return InsertPlan(rule, returning)
 
 
@@ -168,19 +175,32 @@ def returned(
 
 
 def rule_of(info: TableInfo, statement: st.Insert) -> Rule | None:
-    """What is to be done with rows whose primary key is stored; None if DuckDB must find out."""
-    conflict, key = statement.conflict, info.primary_key
-    if conflict is None or not key or _hides_excluded(statement):
+    """What is to be done with rows whose key is stored; None if DuckDB must find out."""
+    conflict, keys = statement.conflict, _keys(info)
+    if conflict is None or not keys or _hides_excluded(statement):
         return None
+    target = None
     if conflict.target is not None:
-        target = [info.position(name) for name in conflict.target]
-        if len(target) != len(key) or set(target) != set(key):
+        named = [info.position(name) for name in conflict.target]
+        target = next((k for k in keys if len(named) == len(k) and {*named} == {*k}), None)
+        if target is None:
             return None
-    if conflict.replaces:
+    elif len(keys) == 1:
+        target = keys[0]
+    updates = conflict.replaces or conflict.sets
+    if updates and (target is None or not info.primary_key):
+        return None
+    if conflict.replaces and target is not None:
         given = positions_of(info, statement.columns)
-        rest = {position: None for position in given if position not in key}
-        return Rule(rest) if rest else None  # DuckDB counts such rows in a way of its own
-    return _rule(info, conflict)
+        rest = {position: None for position in given if position not in target}
+        return Rule(rest, target=target) if rest else None  # DuckDB counts such rows its own way
+    return _rule(info, conflict, target)
+
+
+def _keys(info: TableInfo) -> list[tuple[int, ...]]:
+    """The columns of the primary key, and of UNIQUE constraints and indexes."""
+    keys = [key for key in (info.primary_key, *info.uniques) if key]
+    return list({tuple(sorted(key)): key for key in reversed(keys)}.values())
 
 
 def _hides_excluded(statement: st.Insert) -> bool:
@@ -188,12 +208,12 @@ def _hides_excluded(statement: st.Insert) -> bool:
     return fold(statement.alias or statement.table[-1]) == "excluded"
 
 
-def _rule(info: TableInfo, conflict: Conflict) -> Rule | None:
+def _rule(info: TableInfo, conflict: Conflict, target: tuple[int, ...] | None) -> Rule | None:
     found = [(info.position(name), expression) for name, expression in conflict.sets]
     updates = {position: value for position, value in found if position is not None}
-    if len(updates) < len(found) or updates.keys() & set(info.primary_key):
+    if len(updates) < len(found) or updates.keys() & {*info.primary_key, *(target or ())}:
         return None  # unknown, set twice, or in the key
-    return Rule(updates, conflict.where)
+    return Rule(updates, conflict.where, target)
 
 
 def expressions_of(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ivm.engine.transaction import Transaction
+from ivm.ingest.further_keys import Removed
 from ivm.ingest.keyed_rows import (
     Assignments,
     Search,
@@ -65,9 +66,13 @@ def _change(
         return None
     expressions = expressions_of(session, info, statement, lookup_in(params or ()))
     stored = found_rows(index, keys, search, expressions)
-    if stored is None or statement.kind == "delete":
-        change = None if stored is None else path.change(None, stored, index)
-        return None if change is None else finished(transaction, change, change.removed, returning)
+    if stored is None:
+        return None
+    if statement.kind == "delete":
+        change = path.change(None, stored, index)
+        if not path.fits_further(change.added, Removed(stored, index.columns, None)):
+            return None
+        return finished(transaction, change, change.removed, returning)
     types = [info.schema[i][1] for i in sets.literal]
     literal = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
     if literal is None:
@@ -75,6 +80,9 @@ def _change(
     given = dict(zip(sets.literal, literal, strict=True))
     new = new_rows(sets, info.schema, stored, index, expressions, given)
     if new is None or next(path.violations(new), None) is not None:
+        return None
+    written = path.set_columns(sets.all, returning=statement.returning)
+    if not path.fits_further(new, Removed(stored, index.columns, written)):
         return None
     return finished(transaction, path.change(new, stored, index), new, returning)
 
@@ -102,8 +110,9 @@ def plan_of(session: Session, info: TableInfo, statement: st.KeyedChange) -> Cha
 
 
 def _search(info: TableInfo, statement: st.KeyedChange) -> tuple[Search, tuple[int, ...]] | None:
-    """How the rows are found, by the primary key or else by an index of the user's."""
-    for key in (info.primary_key, *(info.indexed if info.primary_key else ())):
+    """How the rows are found, by the primary key, or by columns with a constraint or an index."""
+    others = (*info.uniques, *info.indexed) if info.primary_key else ()
+    for key in (info.primary_key, *others):
         search = search_of(statement, info, key)
         if search is not None:
             return search, key

@@ -18,6 +18,7 @@ from ivm.ingest.batches import Batch, Many, Rows, batch_of, each_row, rows_of
 from ivm.ingest.compared_values import compared_parameters, compared_values
 from ivm.ingest.conflicts import resolve
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.further_keys import NeedsDuckDBError, Removed
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.keyed_rows import (
     assignments_of,
@@ -37,6 +38,7 @@ from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.values.column import Column, Indexes
 from ivm.storage.values.consolidate import all_distinct, group
 from ivm.storage.values.types import ColumnType
+from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.table_info import TableInfo
 
 
@@ -50,7 +52,7 @@ def executemany(session: Session, sql: str, given: Many, run_statement: RunState
         raise InputError("executemany is one transaction: BEGIN and end it by execute")
     if session.transaction is not None:
         return _run(session, statement, rows, run_statement)
-    session.begin()
+    session.begin(tells_time=False)
     try:
         result = _run(session, statement, rows, run_statement)
         session.release()
@@ -107,7 +109,7 @@ def _in_batch(
                 rounds = _Upserts(call, statement)
             else:
                 return _insert(call, statement)
-        except (ConstraintError, _NoBatchError):
+        except (ConstraintError, NeedsDuckDBError, _NoBatchError):
             return 0, None  # nothing is changed yet: errors are found, and worded, row by row
         return _in_rounds(rounds)
 
@@ -184,7 +186,8 @@ def _rows_of(call: _Call, statement: st.Insert) -> dict[int, Column]:
     if statement.rows.count != 1 or len(positions) != len(statement.rows.cells):
         raise _NoBatchError
     found = _converted(call, positions, statement.rows)
-    return {i: repeated(column, call.batch.count) for i, column in found.items()}
+    columns = {i: repeated(column, call.batch.count) for i, column in found.items()}
+    return dict(call.path.evaluated_too(columns, call.batch.count))
 
 
 class _Upserts:
@@ -194,13 +197,15 @@ class _Upserts:
         self._call, self._statement = call, statement
         self._given = _rows_of(call, statement)
         path, rule = call.path, inserts.rule_of(call.info, statement)
-        if rule is None or not set(path.key) <= self._given.keys():
+        key = None if rule is None else rule.target or path.keys[0]
+        if rule is None or key is None or not set(key) <= self._given.keys():
             raise _NoBatchError
-        self._rule = rule
-        all_columns = bool(rule.updates)
-        self._index = _demand(call.transaction.index_of_committed(path.table, all_columns))
-        self.keys = [self._given[i] for i in path.key]
-        self.types = [call.info.schema[i][1] for i in path.key]
+        self._rule, self._index = rule, None
+        if path.key:
+            all_columns = bool(rule.updates)
+            self._index = _demand(call.transaction.index_of_committed(path.table, all_columns))
+        self.keys = [self._given[i] for i in key]
+        self.types = [call.info.schema[i][1] for i in key]
 
     def apply(self, rows: Indexes) -> int | None:
         """See `_Rounds`."""
@@ -264,8 +269,23 @@ class _Changes:
             new = new_rows(self._sets, call.info.schema, *found)
             if new is None or next(call.path.violations(new), None) is not None:
                 return None
+        if not self._fits(stored, new):
+            return None
         call.transaction.add(call.path.change(new, stored, self._index))
         return len(stored)
+
+    def _fits(self, stored: ZSet, new: ZSet | None) -> bool:
+        """Returns whether each row fits by itself: one after the other none takes another's key."""
+        path, columns = self._call.path, self._index.columns
+        if new is None:
+            return path.fits_further(stored.slice(0, 0), Removed(stored, columns, None))
+        sets = self._sets.all
+        if not any(sets.intersection(key) for key in path.keys):
+            return path.fits_further(new, Removed(stored, columns, sets))
+        nothing = Removed(stored.slice(0, 0), columns, sets)
+        return path.fits_further(new, nothing) and path.fits_further(
+            new, Removed(stored, columns, sets)
+        )
 
     def _expressions(self, rows: Indexes) -> RowExpressions:
         call = self._call

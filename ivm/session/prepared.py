@@ -1,8 +1,8 @@
 """PREPARE, EXECUTE and DEALLOCATE: DuckDB runs queries, and changes are run as any change.
 
 Contract: an argument keeps its value and its type. DuckDB decides what can be prepared, and runs
-prepared queries. A change must be captured: it gets its arguments as parameters where no type is
-lost, else as variables, which hold any value of any type.
+prepared queries that memory does not answer. A change must be captured: it gets its arguments as
+parameters where no type is lost, else as variables, which hold any value of any type.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from collections.abc import Iterator, Mapping
 
 import duckdb
 
-from ivm.session.query import query
+from ivm.reads.answer import Answer
+from ivm.reads.literals import literal_value
+from ivm.session.query import SELECTS, query
 from ivm.session.result import Result
 from ivm.session.session import Params, RunStatement, Session
+from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import filled, placeholders
 from ivm.sql.statements.tokens import split, text_of, tokens
@@ -56,7 +59,8 @@ def execute(
     if prepared is None:
         raise InputError(f"there is no prepared statement {statement.name!r}: PREPARE it first")
     if isinstance(prepared, st.Query):
-        return query(session, statement, params)
+        answered = None if statement.explain else _from_state(session, prepared, statement)
+        return query(session, statement, params) if answered is None else StateResult(answered)
     arguments = _arguments(statement.arguments)
     _demand_equal(prepared.text, arguments)
     if _takes_plain_values(prepared) and not statement.explain:
@@ -70,6 +74,18 @@ def execute(
         result = run_statement(session, bound, None)
         session.release()
         return result
+
+
+def _from_state(session: Session, prepared: st.Query, statement: st.Execute) -> Answer | None:
+    """The answer of a prepared query from memory; None if DuckDB gives it."""
+    if prepared.kind not in SELECTS:
+        return None
+    arguments = _arguments(statement.arguments)
+    values = {name: literal_value(tokens(text)) for name, text in arguments.items()}
+    if None in values.values():
+        return None  # an expression, whose type DuckDB knows
+    positional = all(name.isdigit() for name in values)
+    return session.from_state(prepared.text, [*values.values()] if positional else values)
 
 
 def _takes_plain_values(statement: st.Statement) -> bool:

@@ -62,7 +62,7 @@ class Result:
         self._table: pa.Table | None = None
         self._counted = False
         self._on_end: Callable[[IvmError | None], None] | None = None
-        self._reader: pa.RecordBatchReader | None = None
+        self._reader: Any = None  # gives the rows as batches
         self._error: IvmError | None = None
         self._lock = _FREE
 
@@ -224,10 +224,11 @@ class Result:
             if self._cursor is None:
                 table, self._table, self._counted = self._held(), None, False
                 return table if table is not None and len(table) else None
-            if self._reader is None:
+            reader = self._reader
+            if reader is None:
                 with _copying():
-                    self._reader = self._cursor.to_arrow_reader(size)
-            for batch in self._reader:
+                    reader = self._reader = self._cursor.to_arrow_reader(size)
+            for batch in reader:
                 if len(batch):
                     return pa.Table.from_batches([batch])
             self._end()

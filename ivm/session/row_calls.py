@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ivm.catalog.catalog import Catalog, name_parts
 from ivm.engine.transaction import Transaction
+from ivm.ingest.further_keys import NeedsDuckDBError
 from ivm.ingest.rows import Rows, to_arrow
 from ivm.session.dml import refuse_own, refuse_view
 from ivm.session.duck_writer import DuckWriter
@@ -52,7 +53,7 @@ def _change(
     with session.writing() as transaction:
         info, given, count = columns()
         if count:
-            method(_writer(session, transaction, info))(given, count)
+            _write(session, transaction, info, lambda writer: method(writer)(given, count))
         return count
 
 
@@ -65,7 +66,7 @@ def apply(session: Session, table: str, rows: Rows, given_weights: npt.ArrayLike
         if len(weights) != count:
             raise InputError(f"{count} rows need {count} weights, not {len(weights)}")
         if count:
-            _writer(session, transaction, info).apply(given, weights)
+            _write(session, transaction, info, lambda writer: writer.apply(given, weights))
         return count
 
 
@@ -81,11 +82,19 @@ def _columns(session: Session, table: str, rows: Rows) -> Callable[[], Converted
     return session.ahead(convert)
 
 
-def _writer(session: Session, transaction: Transaction, info: TableInfo) -> TableWriter:
+def _write(
+    session: Session,
+    transaction: Transaction,
+    info: TableInfo,
+    act: Callable[[TableWriter], None],
+) -> None:
     path = transaction.fast_path(info.name)
-    if path is None:
-        return DuckWriter(session, transaction, info)
-    return FastWriter(transaction, path)
+    if path is not None:
+        try:
+            return act(FastWriter(transaction, path))
+        except NeedsDuckDBError:
+            pass  # nothing is changed yet
+    act(DuckWriter(session, transaction, info))
 
 
 def _weights(given: npt.ArrayLike) -> Weights:

@@ -135,7 +135,7 @@ class Session:
         else:
             why = self._reads.why_not(text, params, transaction)
         if why is None:
-            return "memory, from the third time on"
+            return "memory"
         return f"DuckDB, after a flush: {why}"
 
     # -- the cursor -----------------------------------------------------------------------------
@@ -218,11 +218,12 @@ class Session:
 
         return found
 
-    def begin(self, *, read_only: bool = False) -> None:
+    def begin(self, *, read_only: bool = False, tells_time: bool = True) -> None:
         """Opens a transaction.
 
         Args:
             read_only: whether it may change only temporary tables.
+            tells_time: whether its statements must tell of one time.
 
         Raises:
             InputError: one is open already.
@@ -234,6 +235,8 @@ class Session:
         self.transaction = Transaction(
             self.engine, self.cursor, self.refuse_temporary, begun=True, read_only=read_only
         )
+        if tells_time:
+            self.transaction.begin_time()
 
     def commit(self) -> None:
         """Commits the open transaction as one epoch."""

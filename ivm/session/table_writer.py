@@ -1,7 +1,7 @@
 """Table writers: changes of one table's rows within a transaction, by the fast path or by DuckDB.
 
 Contract: a call has the same meaning on every table. The fast path is for tables whose constraints
-it can check; any other table (with foreign keys, generated columns, several keys) is changed by the
+it can check; any other table (with generated columns, collations, triggers) is changed by the
 equivalent SQL, see `ivm.session.duck_writer`.
 """
 

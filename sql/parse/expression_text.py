@@ -18,7 +18,7 @@ from ivm.sql.plan.nodes import NotIncremental
 from ivm.storage.identifiers import fold
 from ivm.storage.scratch import Scratch
 
-_scratch = Scratch()
+_scratch = Scratch.of()
 
 
 Names: TypeAlias = Mapping[tuple[str, str], int]

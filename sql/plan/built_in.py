@@ -30,7 +30,7 @@ PEERS_ALIKE = frozenset(["rank", "dense_rank", "rank_dense", "percent_rank", "cu
 """The window functions that have one value for all peers."""
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
-FACTS = Scratch()
+FACTS = Scratch.of()
 """An empty database, for questions about DuckDB's own functions and types."""
 
 Node = TypeVar("Node", bound=exp.Expr)

@@ -198,6 +198,17 @@ class _Checker:
                 f"{name}()", "its value comes from the session, not from the tables", offset,
                 through, "Write the value itself, or keep it in a one-row table that you update",
             )  # fmt: skip
+        if name == "index_key":
+            raise _refusal(
+                "index_key()", "it tells of an index, not of rows", offset, through,
+                "Run it as a query when you need it",
+            )  # fmt: skip
+        if name == "bitstring_agg" and len(node.get("arguments", ())) == 1:
+            raise _refusal(
+                "bitstring_agg() without bounds", "where its bits stand depends on statistics, "
+                "which DuckDB keeps of what the table has ever held", offset, through,
+                "Write the bounds: bitstring_agg(x, least, greatest)",
+            )  # fmt: skip
         own = name in self._hiding and not node.get("schema")  # a macro, which is entered
         if name in self._unstable and not own:
             raise _refusal(

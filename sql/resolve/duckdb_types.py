@@ -14,7 +14,7 @@ from ivm.storage.scratch import Scratch
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.warehouse.duck import Cursor, describe
 
-probe = Scratch().borrow
+probe = Scratch.of().borrow
 """Lends an empty database, for expressions that need none of the user's objects."""
 
 

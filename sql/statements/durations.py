@@ -14,7 +14,7 @@ from ivm.storage.errors import SqlError
 from ivm.storage.scratch import Scratch
 from ivm.storage.warehouse.duck import rows
 
-_EMPTY = Scratch()
+_EMPTY = Scratch.of()
 _PARTS = """
 SELECT CAST(i AS VARCHAR), datepart('year', i) * 12 + datepart('month', i), datepart('day', i),
     datepart('hour', i) * 3600000000 + datepart('minute', i) * 60000000

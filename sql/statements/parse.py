@@ -187,7 +187,7 @@ _OWN = (
 )
 
 
-_scratch = Scratch("SET errors_as_json = true")
+_scratch = Scratch.of("SET errors_as_json = true")
 
 
 def _check(script: str, statement: Statement) -> None:

@@ -185,6 +185,38 @@ class Arrangement:
         live = add([live.filter(sure), net]) if sure.any() else net
         return Matches(live.columns[0].values, ZSet(live.columns[1:], live.weights))  # type: ignore[union-attr]
 
+    def between(self, low: Column | None, high: Column | None, most: int) -> ZSet | None:
+        """The live rows whose key, one column of an ordered type, lies between two values.
+
+        Args:
+            low: the least value, of one row; None for no bound.
+            high: the greatest value.
+            most: entries to look at.
+
+        Returns:
+            The rows with positive weights, and perhaps some whose key is NULL; None if there are
+            more entries.
+        """
+        first, last = self._code(low), self._code(high)
+        pieces, seen = list[ZSet](), self._seen
+        for run in self.runs:
+            start = 0 if first is None else int(run.codes.searchsorted(first))
+            stop = len(run) if last is None else int(run.codes.searchsorted(last, "right"))
+            if stop > start:
+                pieces.append(run.slice(start, stop))
+        if seen:
+            pieces.append(self._buffer.take(self._buffer.between(first, last, seen)))
+        if sum([len(piece) for piece in pieces]) > most:
+            return None
+        rows = add([self.layout.zero, *pieces])
+        if all_ones(rows.weights):
+            return rows
+        net = consolidate(rows, self.layout.types)
+        return net.filter(net.weights > 0)
+
+    def _code(self, bound: Column | None) -> Any:
+        return None if bound is None else self.layout.search_codes([bound])[0]
+
     def latest(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
         """The live row under each key, where a key has one row at most.
 

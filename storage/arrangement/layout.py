@@ -68,6 +68,11 @@ class Layout:
                     "without an order."
                 )
 
+    @property
+    def ascends(self) -> bool:
+        """Returns whether the key is one column whose order is that of the codes."""
+        return self.exact and self.key_types[0].is_ordered_word
+
     def key_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         """The key's columns among all columns."""
         return tuple([columns[i] for i in self.key])

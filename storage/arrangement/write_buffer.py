@@ -148,6 +148,13 @@ class WriteBuffer:
         """Finds pairs as `Run.find` does, among the first `seen` rows."""
         return find_in_probes(self.codes[:seen], probes)
 
+    def between(self, first: Any, last: Any, seen: int) -> Indexes:
+        """The rows with codes from a first to a last one, None for any, among the first `seen`."""
+        codes = self.codes[:seen]
+        mask = np.ones(seen, np.bool_) if first is None else codes >= first
+        rows: Indexes = (mask if last is None else mask & (codes <= last)).nonzero()[0]
+        return rows
+
     def weights_of(self, rows: Indexes) -> Weights:
         """The weights of the rows at the given positions."""
         return self.weights[rows]

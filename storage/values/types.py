@@ -164,7 +164,7 @@ class ColumnType:
 Schema = tuple[tuple[str, ColumnType], ...]
 """Ordered (name, type) pairs of a relation."""
 
-_scratch = Scratch("SET arrow_lossless_conversion = true")
+_scratch = Scratch.of("SET arrow_lossless_conversion = true")
 
 
 _UNREAD = (

@@ -8,7 +8,7 @@ rows and for very many, and the only way where foreign keys point at the row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -68,6 +68,7 @@ class Target:
             in place could violate for a moment.
         parents: canonical names of tables its foreign keys point at.
         referenced: foreign keys point at it.
+        moved_by: columns whose update would be a removal to DuckDB, which it then refuses.
         touched: of a table with a key that is not stored, the table of the keys that were changed
             since its history; see `ivm.storage.warehouse.history`.
         epoch: that the change is part of; only a table that is not stored keeps it.
@@ -79,6 +80,7 @@ class Target:
     unique_beside_key: bool = False
     parents: tuple[str, ...] = ()
     referenced: bool = False
+    moved_by: frozenset[int] = frozenset()
     touched: str | None = None
     epoch: int = 0
 
@@ -236,6 +238,10 @@ def _update(cursor: Cursor, target: Target, change: NetChange, appenders: Append
     key = tuple([target.schema[i][0] for i in change.delete_columns])
     unwritten = {*change.delete_columns, *target.generated}
     written = [i for i in range(len(target.schema)) if i not in unwritten]
+    moving = [i for i in written if i in target.moved_by]
+    if moving:
+        _update_moved(cursor, target, change, key, moving)
+        written = [i for i in written if i not in target.moved_by]
     if not written:
         return
     rows = python_rows(change.insert, target.schema)
@@ -243,13 +249,35 @@ def _update(cursor: Cursor, target: Target, change: NetChange, appenders: Append
     if rows is not None and not target.generated and _no_nulls(change.delete):
         if len(rows) == 1:
             _update_one(cursor, target, change, names, [rows[0][i] for i in written])
+        elif moving:
+            _update_joined(cursor, target, change, names, key)
         else:
             appenders.write(target.table, rows, "update", key)
         return
+    _update_joined(cursor, target, change, names, key)
+
+
+def _update_joined(
+    cursor: Cursor,
+    target: Target,
+    change: NetChange,
+    names: Sequence[str],
+    key: Sequence[str],
+    where: str = "",
+) -> None:
     settings = ", ".join([f"{name} = d.{name}" for name in names])
-    same = _same(key, change.delete)
+    same = _same(key, change.delete) + where
     with registered(cursor, {_DELTA: (change.insert, target.schema)}):
         run(cursor, f"UPDATE {target.table} AS t SET {settings} FROM {_DELTA} AS d WHERE {same}")
+
+
+def _update_moved(
+    cursor: Cursor, target: Target, change: NetChange, key: Sequence[str], moving: Sequence[int]
+) -> None:
+    """Updates columns with an index where they change, in rows that nothing refers to then."""
+    names = [quote(target.schema[i][0]) for i in moving]
+    differ = " OR ".join([f"t.{name} IS DISTINCT FROM d.{name}" for name in names])
+    _update_joined(cursor, target, change, names, key, f" AND ({differ})")
 
 
 def _update_one(

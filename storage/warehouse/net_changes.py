@@ -54,6 +54,11 @@ class PendingTable:
         """Collects a change of the table in an epoch."""
         self.add(change.removed, change.removed_columns, change.added)
 
+    @property
+    def removes(self) -> bool:
+        """Returns whether a row was removed or replaced."""
+        return not all(plus for _, plus in self._events)
+
     def extend(self, later: PendingTable) -> None:
         """Appends the changes that another one has collected."""
         self._events += later._events

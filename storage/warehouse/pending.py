@@ -109,6 +109,17 @@ class PendingDeltas:
                 view.add(delta)
                 self.rows += len(delta)
 
+    def hinder(self, changes: Sequence[TableChange]) -> bool:
+        """Returns whether the pending rows must be written before those of the changes.
+
+        See `hinders`.
+        """
+        if not any(len(change.removed) for change in changes):
+            return False
+        with self._lock:
+            out = {} if self._out is None else self._out[0]
+            return any(hinders(tables, changes, self._relations) for tables in (self._tables, out))
+
     def read(self, names: Iterable[str]) -> None:
         """Notes that these relations are read, pending or not."""
         with self._lock:
@@ -192,6 +203,27 @@ class PendingDeltas:
         """An empty collection for a view."""
         view = self._relations.views[name]
         return PendingView(view.schema, view.key)
+
+
+def hinders(
+    parts: Mapping[str, PendingTable], changes: Sequence[TableChange], relations: RelationSchemas
+) -> bool:
+    """Returns whether DuckDB might refuse the changes in one transaction with what is pending.
+
+    To it a row that the transaction has removed still refers to its parent, which then cannot be
+    removed.
+    """
+    for change in changes:
+        info = relations.tables.get(change.table)
+        if info is None or not info.referenced_by or not len(change.removed):
+            continue
+        if any(name in parts and parts[name].removes for name in info.referenced_by):
+            part = PendingTable(info.schema, info.primary_key)
+            part.collect(change, 0)
+            net = part.net()
+            if len(net.delete) > net.replaced:
+                return True
+    return False
 
 
 def _rows(tables: Tables, views: Views) -> int:

@@ -54,6 +54,7 @@ class TableInfo:
         indexes: CREATE INDEX statements.
         indexed: the columns of the indexes over plain columns that are not unique.
         unique_expressions: unique indexes over expressions, as SQL.
+        expression_indexes: it has indexes over expressions that are not unique.
         collated: the table has columns with a collation.
         oid: DuckDB's number of the table; another table of the same name has another one.
         history: where its rows lie, if it is not stored; see `ivm.storage.warehouse.history`.
@@ -73,6 +74,7 @@ class TableInfo:
     indexes: tuple[str, ...] = ()
     indexed: tuple[tuple[int, ...], ...] = ()
     unique_expressions: tuple[str, ...] = ()
+    expression_indexes: bool = False
     collated: bool = False
     oid: int = 0
     history: History | None = None
@@ -90,15 +92,41 @@ class TableInfo:
     @property
     def duckdb_reason(self) -> str | None:
         """The reason why every change of this table must go through DuckDB itself, or None."""
-        if self.foreign_keys or self.referenced_by:
-            return "it has foreign keys"
         if self.generated:
             return "it has generated columns"
         if self.unique_expressions:
             return "it has a unique index over an expression"
         if self.collated:
             return "it has columns with a collation"
+        if self.name in self.referenced_by:
+            return "a foreign key of it refers to itself"
+        if self.referenced_by and self.expression_indexes:
+            return "foreign keys refer to it, and it has an index over an expression"
         return None
+
+    @property
+    def looked_up(self) -> frozenset[tuple[int, ...]]:
+        """The columns by which rows are looked up besides the primary key."""
+        references = [key.columns for key in self.foreign_keys]
+        return frozenset([*self.indexed, *self.uniques, *references])
+
+    @functools.cached_property
+    def constrained(self) -> frozenset[int]:
+        """The columns of UNIQUE constraints and foreign keys."""
+        references = [key.columns for key in self.foreign_keys]
+        return frozenset([i for columns in (*self.uniques, *references) for i in columns])
+
+    @property
+    def moved_by(self) -> frozenset[int]:
+        """The columns that DuckDB may update by a removal and an insertion, not in place.
+
+        Those that a CHECK names are updated together with the others that it names.
+        """
+        if self.checks:
+            return frozenset(range(len(self.schema)))
+        indexed = {position for columns in self.looked_up for position in columns}
+        nested = {i for i, (_, type) in enumerate(self.schema) if type.base in _NESTED}
+        return frozenset({*self.primary_key, *indexed, *nested})
 
     def target(self) -> Target:
         """The facts that a flush needs of the table."""
@@ -111,6 +139,7 @@ class TableInfo:
             unique_beside_key=bool(self.uniques or self.indexes),
             parents=tuple([key.table for key in self.foreign_keys]),
             referenced=bool(self.referenced_by),
+            moved_by=self.moved_by if self.referenced_by else frozenset(),
         )
 
     def _target_of_changes(self, history: History) -> Target:
@@ -135,6 +164,7 @@ class TableInfo:
         return {fold(name): i for i, (name, _) in enumerate(self.schema)}
 
 
+_NESTED = ("LIST", "STRUCT", "MAP", "UNION", "TUPLE", "VARIANT")
 _SCHEMAS = """
 SELECT oid, parent_schema_oid, schema_name FROM system.main.duckdb_schemas()
 WHERE database_name = $1
@@ -271,7 +301,7 @@ def _with_constraints(info: TableInfo, schema: Path, facts: list[tuple[Any, ...]
 
 
 def _with_indexes(info: TableInfo, facts: list[tuple[Any, ...]]) -> TableInfo:
-    uniques, expressions = list(info.uniques), []
+    uniques, expressions, others = list(info.uniques), [], False
     indexed: list[tuple[int, ...]] = []
     for is_unique, text, sql in facts:
         found = [info.position(part.strip(" '").strip('"')) for part in text[1:-1].split(",")]
@@ -281,10 +311,13 @@ def _with_indexes(info: TableInfo, facts: list[tuple[Any, ...]]) -> TableInfo:
             (uniques if is_unique else indexed).append(columns)
         elif is_unique:
             expressions.append(sql)
+        else:
+            others = True
     return replace(
         info,
         uniques=tuple(uniques),
         unique_expressions=tuple(expressions),
+        expression_indexes=others,
         indexes=tuple([fact[2] for fact in facts]),
         indexed=tuple(dict.fromkeys(indexed)),
     )

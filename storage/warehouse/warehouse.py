@@ -203,6 +203,12 @@ class Warehouse:
                 self.log.truncate(self.base_epoch)
         self._checkpointer.consider()
 
+    def saw_own_commit(self) -> None:
+        """Notes that a transaction of ours has committed besides the flushes."""
+        if self._ours:
+            with contextlib.suppress(OSError):
+                self._saw_wal()
+
     def _saw_wal(self) -> None:
         if self._witness is not None:
             self._witness.saw(self.base_epoch, self.flushes)

@@ -17,7 +17,8 @@ from ivm.engine import key_indexes
 from ivm.errors import ConstraintError, InputError, UnavailableError
 from ivm.ingest.key_index import LateIndex
 from ivm.ingest.snapshot import Snapshot
-from ivm.storage.values.zset import ZSet
+from ivm.storage.values.consolidate import consolidate
+from ivm.storage.values.zset import ZSet, add
 from tests.support.view_oracle import assert_verified
 from tests.tiers import examples
 
@@ -254,3 +255,50 @@ def test_closing_ends_the_reading(gate: Gate, tmp_path: Any) -> None:
         gate._open.set()
     with ivm.connect(path) as db:
         assert db.execute("SELECT sum(x) FROM t").fetchall() == [(4950 + 4 + 6,)]
+
+
+@pytest.mark.parametrize(
+    ("type", "values"),
+    [
+        ("BIGINT", ["1", "-9223372036854775808"]),
+        ("HUGEINT", ["1", "170141183460469231731687303715884105727"]),
+        ("DECIMAL(9,2)", ["1.50", "-0.01"]),
+        ("DOUBLE", ["0.0", "'nan'", "'-inf'", "0.1"]),
+        ("FLOAT", ["-0.0", "0.1", "16777216"]),
+        ("VARCHAR", ["''", "'a'", "'A'", "'é'"]),
+        ("VARCHAR COLLATE NOCASE", ["'a'", "'B'"]),
+        ("BLOB", ["''", "'\\xFF'"]),
+        ("BOOLEAN", ["true", "false"]),
+        ("DATE", ["'2024-01-01'", "'infinity'", "'10000-01-01'"]),
+        ("TIMESTAMP", ["'2024-01-01 00:00:00.000001'", "'-infinity'"]),
+        ("TIMESTAMPTZ", ["'2024-01-01 00:00:00+02'"]),
+        ("TIME", ["'24:00:00'", "'00:00:00'"]),
+        ("UUID", ["'8ceadae7-9c71-4d89-b5e1-00bd5b811dd5'"]),
+        ("ENUM('x', 'y')", ["'x'", "'y'"]),
+    ],
+)
+def test_a_key_of_any_type_is_found_alone_as_among_others(type: str, values: list[str]) -> None:
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE t (k {type} PRIMARY KEY, n INTEGER)")
+        for n, value in enumerate(values):
+            db.execute(f"INSERT INTO t VALUES ({value}, {n})")
+        (name,) = db._engine.catalog.user_tables
+        snapshot = db._engine.tables.snapshot(name)
+        try:
+            stored = db._engine.tables.content(name)
+            for row in range(len(stored)):
+                keys = [stored.columns[0].slice(row, row + 1)]
+                alone = snapshot.find((0, 1), (0,), keys)
+                schema = snapshot._schema((0, 1)), snapshot._schema((0,))
+                among = snapshot._find_all(*schema, keys)
+                types = [type for _, type in schema[0]]
+                assert not len(consolidate(add([alone, among.negate()]), types))
+                assert len(alone) == 1
+            db.execute("DELETE FROM t")
+            db.flush()
+            assert len(snapshot.find((0, 1), (0,), keys)) == 1
+        finally:
+            snapshot.release()
+        emptied = db._engine.tables.snapshot(name)
+        assert len(emptied.find((0, 1), (0,), keys)) == 0
+        emptied.release()

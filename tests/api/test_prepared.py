@@ -13,6 +13,7 @@ import pytest
 
 import ivm
 from ivm import errors
+from ivm.session.state_result import StateResult
 
 SCRIPT = """\
 CREATE TABLE a(i INT, s VARCHAR, d DECIMAL(10,4))
@@ -158,3 +159,47 @@ def test_a_read_only_transaction_changes_nothing() -> None:
         db.execute("INSERT INTO x VALUES (2, 2); COMMIT")
         assert db.execute("SELECT count(*) FROM x").fetchall() == [(2,)]
         assert db.execute("FROM t").fetchall() == [(1, 1)]
+
+
+ARGUMENTS = ["1", "-1", "'1'", "'a'", "3000000000", "1.5", "1e0", "NULL", "DATE '2024-01-01'",
+    "1::TINYINT", "1 + 1", "'2024-01-01'", "true", "9223372036854775808", "E'a'"]  # fmt: skip
+PREPARED = [
+    "SELECT * FROM v WHERE i = ?",
+    "SELECT * FROM v WHERE s = $1 AND i < 5",
+    "SELECT * FROM v WHERE d = $day",
+    "SELECT i, $1 AS given FROM v ORDER BY i",
+    "SELECT count(*) AS n FROM v WHERE i >= $1",
+    "SELECT * FROM v LIMIT ?",
+]
+
+
+@pytest.mark.parametrize("text", PREPARED)
+def test_prepared_queries_over_views_are_those_of_duckdb(text: str) -> None:
+    """In memory or not: the rows, types and errors are those of DuckDB's own EXECUTE."""
+    came = []
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t AS SELECT 1::INT AS i, '1' AS s, DATE '2024-01-01' AS d")
+        db.execute("INSERT INTO t VALUES (2, 'a', NULL), (NULL, NULL, '2024-01-02')")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT * FROM t")
+        db.execute(f"PREPARE p AS {text}")
+        db.flush()
+        plain = db._engine.warehouse.cursor()
+        plain.execute(f"PREPARE p AS {text}").fetchall()
+        for argument in ARGUMENTS:
+            given = f"day := {argument}" if "$day" in text else argument
+            for _ in range(2):
+                found, wanted = _run(db, given), _run(plain, given)
+                assert found == wanted, given
+                if isinstance(found, tuple):
+                    came.append(isinstance(db.execute(f"EXECUTE p({given})"), StateResult))
+    assert (True in came) != ("LIMIT" in text or "$day" in text)
+
+
+def _run(connection: Any, given: str) -> Any:
+    """Types and rows, or "an error"."""
+    try:
+        result = connection.execute(f"EXECUTE p({given})")
+        types = [str(column[1]) for column in result.description]
+        return types, sorted(map(repr, result.fetchall()))
+    except (errors.IvmError, duckdb.Error):
+        return "an error"

@@ -130,6 +130,8 @@ def test_a_file_keeps_its_zone_in_other_places(tmp_path: Path) -> None:
         ("SET GLOBAL default_null_order = 'nulls_first'", "NULLS FIRST"),
         ("PRAGMA default_collation = NOCASE", "COLLATE"),
         ("SET SESSION scalar_subquery_error_on_multiple_rows = false", "LIMIT 1"),
+        ("SET old_implicit_casting = true", "casts"),
+        ("SET lambda_syntax = 'ENABLE_SINGLE_ARROW'", "lambda x"),
         ("SET search_path = 'other'", "schema"),
         ("USE other", "schema"),
         ("SET GLOBAL TimeZone = 'UTC'", "session alone"),

@@ -27,7 +27,7 @@ ROOMS = {
     ),
     "spark_backfill": ("",),
     "ivm": (
-        *("catalog", "ingest", "capture", "engine", "backfill", "reads", "session", "access"),
+        *("catalog", "ingest", "capture", "engine", "backfill", "reads", "session", "access", "client"),
         *(
             "cdc/formats",
             "cdc/sources",

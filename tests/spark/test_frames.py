@@ -72,6 +72,21 @@ def test_what_spark_computes_and_what_the_workers_do(worlds: dict[str, World]) -
     assert kind == "Window"
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k FROM t WHERE k - 2",
+        "SELECT k FROM t WHERE (SELECT count(*) FROM u WHERE u.k = t.k)",
+        "SELECT t.k FROM t LEFT JOIN u ON t.k = u.k AND t.v - u.k",
+        "SELECT g, count(*) FILTER (k - 1) FROM t GROUP BY g",
+    ],
+)
+def test_conditions_that_are_numbers(query: str, worlds: dict[str, World]) -> None:
+    world = worlds["plan"]
+    plan = plans.planned(query, world.cursor)
+    assert world.answer(plan) == multiset(world.cursor, render(plan))
+
+
 def workers(world: World, query: str) -> list[tuple[str, str]]:
     """The nodes of a query that DuckDB computes in the workers, and why."""
     plan = plans.planned(query, world.cursor)

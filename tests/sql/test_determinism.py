@@ -88,6 +88,8 @@ REFUSED = {
     "SELECT k, pg_get_viewdef(k) FROM t": ("duckdb_views() in FROM", 10),
     "SELECT format_type(k, NULL) FROM t": ("duckdb_types() in FROM", 7),
     "SELECT pg_sleep(k) FROM t": ("sleep_ms()", 7),
+    "SELECT k, index_key({'table': 't'}, 'PRIMARY_t_0', k) FROM t": ("index_key()", 10),
+    "SELECT g, bitstring_agg(k) FROM t GROUP BY g": ("bitstring_agg() without bounds", 10),
     "SELECT * FROM duckdb_tables()": ("duckdb_tables() in FROM", 14),
     "SELECT * FROM read_csv('x.csv')": ("read_csv() in FROM", 14),
 }

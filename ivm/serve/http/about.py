@@ -201,6 +201,7 @@ OPENAPI: dict[str, Any] = {
                     _VIEW,
                     _parameter("Last-Event-ID", "header", "the epoch that the client has"),
                     _parameter("after", "query", "the same", "integer"),
+                    _parameter("snapshot", "query", "0: without one, from now on", "integer"),
                 ],
             )
         },

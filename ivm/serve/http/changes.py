@@ -32,6 +32,7 @@ _BEAT = 15.0  # seconds between signs of life
 _TELL = 2.0  # seconds for the last word to a client that is too slow
 _EVENTS = "text/event-stream"
 _RETRY = b"retry: 1000\n\n"
+_END = b'event: end\ndata: {"type": "end"}\n\n'
 
 
 class Follower:
@@ -65,6 +66,8 @@ class Follower:
         cut = _cancels_this()
         self.feed: ViewFeed = await self._served.hub.feed(self._view)
         known = _known(self._call)
+        if known is None and self._call.query_params.get("snapshot") in ("0", "false"):
+            known = self._served.database.epoch
         if known is not None and self.feed.after(known) is not None:
             self._subscriber = Subscriber(self.feed, self._form, known, cut)
             return []
@@ -75,6 +78,11 @@ class Follower:
             with contextlib.suppress(UnavailableError):  # so much has come meanwhile
                 self._subscriber = Subscriber(self.feed, self._form, found[0].epoch, cut)
                 return parts
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that the client has, or gets with the snapshot."""
+        return self._subscriber.epoch
 
     async def next(self) -> list[bytes] | None:
         """The next epochs that have come; [] if none comes for a while, None at the end."""
@@ -170,6 +178,7 @@ class _Feed(Response):
             self._follower.leave()
 
     async def _send(self, parts: list[bytes], send: Send) -> None:
+        self.headers["Ivm-Epoch"] = str(self._follower.epoch)
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         begin = self._follower.feed.encoder.arrow_schema() if self._is_arrow else _RETRY
@@ -180,8 +189,14 @@ class _Feed(Response):
         except IvmError as error:
             await self._tell(error, send)
             return
-        end = b"" if self._is_arrow else b"event: end\ndata: {}\n\n"
-        await _body(send, end, more=False)
+        await _body(send, self._end(), more=False)
+
+    def _end(self) -> bytes:
+        """The last word; nothing if the client is to come back."""
+        feed = self._follower.feed
+        if feed.stopped:
+            return b""
+        return feed.encoder.arrow_end() if self._is_arrow else _END
 
     def _beat(self) -> bytes:
         return b"" if self._is_arrow else b":\n\n"
@@ -241,8 +256,8 @@ class Socket:
             if follower is not None:
                 follower.leave()
             return
-        await socket.accept()
         try:
+            await socket.accept()
             await self._follow(socket, follower, parts)
         finally:
             follower.leave()
@@ -278,7 +293,10 @@ async def _send(socket: WebSocket, follower: Follower, parts: list[bytes]) -> No
     except IvmError as error:
         await _tell(socket, error)
         return
-    await socket.close(1000, "the view was dropped or replaced")
+    if follower.feed.stopped:
+        await socket.close(1012, "the server is being stopped: come back later")
+    else:
+        await socket.close(1000, "the view was dropped or replaced")
 
 
 async def _tell(socket: WebSocket, error: IvmError) -> None:

@@ -27,6 +27,7 @@ from ivm.storage.warehouse.duck import run
 
 PART = 20_000
 """Rows of a part of a snapshot."""
+_END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream
 CHANGES, SNAPSHOT = "changes", "snapshot"
 
 
@@ -64,6 +65,7 @@ class Encoder:
         refuse_names("jsonl", view, schema)
         self._schema = schema
         self._shape = Shape(view, schema, None)
+        self._none = _no_rows(self._table(empty([type for _, type in schema])).schema)
         self._cursor = engine.warehouse.cursor()
         self._lock = threading.Lock()
         run(self._cursor, "SET TimeZone = 'UTC'")
@@ -90,31 +92,36 @@ class Encoder:
 
     def arrow_schema(self) -> bytes:
         """The beginning of an Arrow stream."""
-        return self._arrow(None)
+        out = io.BytesIO()
+        pa.ipc.new_stream(out, self._none.schema).close()
+        return out.getvalue()[: -len(_END)]
 
     def arrow(self, message: Message) -> bytes:
         """A message as a batch of an Arrow stream, in lossless types."""
-        return self._arrow(message)[len(self.arrow_schema()) :]
+        about = {"type": message.kind, "epoch": str(message.epoch), "last": str(int(message.last))}
+        return self._written(self._batch(message.rows), about)
 
-    def _arrow(self, message: Message | None) -> bytes:
+    def arrow_end(self) -> bytes:
+        """A batch without rows that says that the feed has ended; else the client comes back."""
+        return self._written(self._none, {"type": "end", "epoch": "0", "last": "1"})
+
+    def _written(self, batch: pa.RecordBatch, about: dict[str, str]) -> bytes:
         out = io.BytesIO()
-        types = [type for _, type in self._schema]
-        table = self._table(empty(types) if message is None else message.rows)
-        with pa.ipc.new_stream(out, table.schema) as writer:
-            begin = out.getvalue()
-            if message is None:
-                return begin
-            about = {
-                "type": message.kind,
-                "epoch": str(message.epoch),
-                "last": str(int(message.last)),
-            }
-            [batch] = table.combine_chunks().to_batches() or [_none(table.schema)]
+        with pa.ipc.new_stream(out, self._none.schema) as writer:
             writer.write_batch(batch, custom_metadata=about)
-            return out.getvalue()
+        return out.getvalue()[len(self.arrow_schema()) : -len(_END)]
+
+    def _batch(self, rows: ZSet) -> pa.RecordBatch:
+        found = self._table(rows)
+        for i, field in enumerate(self._none.schema):
+            if found.schema.field(i).type != field.type:  # a dictionary's
+                found = found.set_column(i, field, found.column(i).cast(field.type))
+        [batch] = found.combine_chunks().to_batches() or [self._none]
+        return batch
 
     def _table(self, rows: ZSet) -> pa.Table:
-        return rows.to_arrow(self._schema).append_column(WEIGHT, pa.array(rows.weights, pa.int64()))
+        weights = pa.array(rows.weights, pa.int64())
+        return rows.to_arrow(self._schema).append_column(WEIGHT, weights)
 
 
 def changes(epoch: int, delta: ZSet, schema: Schema) -> Message:
@@ -130,5 +137,5 @@ def snapshot(epoch: int, rows: ZSet) -> Iterator[Message]:
         yield Message(SNAPSHOT, epoch, part, end >= len(rows), taken)
 
 
-def _none(schema: pa.Schema) -> pa.RecordBatch:
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=schema)

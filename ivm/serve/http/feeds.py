@@ -80,7 +80,7 @@ class ViewFeed:
         self.encoder = Encoder(database._engine, self.view, self.schema)
         self.opened_at = self.base = database.epoch
         self.error: IvmError | None = None
-        self.ended = False
+        self.ended = self.stopped = False  # by its view, or by the server
         self.forms: dict[str, int] = {}  # how many subscribers want each
         self.subscribers: set[Subscriber] = set()
         self.used = time.monotonic()
@@ -344,6 +344,7 @@ class Hub:
                 del self._feeds[view]
 
     def close(self) -> None:
-        """Ends all feeds."""
+        """Ends all feeds, as the server stops; their subscribers come back when it is there."""
         for feed in self._feeds.values():
+            feed.stopped = True
             feed.close()

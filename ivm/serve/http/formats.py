@@ -28,6 +28,8 @@ JSON, LINES = "application/json", "application/x-ndjson"
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
 LOSSLESS = "lossless"
 """The parameter `types` of ARROW for DuckDB's own types, as programs of this package want them."""
+TYPES = "ivm.types"
+"""The metadata of a lossless stream's schema with the DuckDB types of its columns."""
 BATCH = 20_000
 """Rows of a batch."""
 _BARE = frozenset(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"))
@@ -196,7 +198,9 @@ def _arrow(rows: Rows, *, lossless_types: bool) -> Iterator[bytes]:
     out, writer = io.BytesIO(), None
     for batch in _with_one_at_least(rows):
         table = pa.Table.from_batches([batch])
-        if not lossless_types:
+        if lossless_types:
+            table = table.replace_schema_metadata({TYPES: json.dumps(rows.types)})
+        else:
             table = _decimals(table)
         if writer is None:
             writer = pa.ipc.new_stream(out, table.schema)

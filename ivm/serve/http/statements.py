@@ -129,7 +129,10 @@ class _Sql(Response):
         log.statement(session, text, time.perf_counter() - began)
         chunks = encoded(rows_of(result), self._form, _head(result), as_objects=False)
         most = megabytes(served.settings.result_megabytes)
-        response = Streamed(served.runner, self._request, session, chunks, self._form, most)
+        headers = {"Ivm-Kind": result.kind, "Ivm-Rowcount": str(result.rowcount)}
+        response = Streamed(
+            served.runner, self._request, session, chunks, self._form, most, headers
+        )
         await response.begin()
         await response(scope, receive, send)
 

@@ -124,9 +124,7 @@ class Backend:
         self._skipping = False
         self._copy: CopyIn | None = None
         self._copy_by_query = False
-        self._statements = Statements(
-            served, gate, catalog, settings, self._notice, self._report
-        )
+        self._statements = Statements(served, gate, catalog, settings, self._notice, self._report)
         self._sql = ""
         self._late: Portal | None = None  # is described as it is executed
 
@@ -189,7 +187,7 @@ class Backend:
                 self._describe(reader, frames[at + 1] if at + 1 < len(frames) else None)
             case "E":
                 more = any(f.tag in "BEPQ" for f in _up_to_sync(frames, at + 1))
-                self._execute(reader.text(), reader.int(), alone=not more)
+                self._execute(reader.text(), reader.long(), alone=not more)
             case "C":
                 self._close(reader.byte(), reader.text())
             case "S":
@@ -242,7 +240,9 @@ class Backend:
         name, text, oids = reader.text(), reader.text(), reader.ints()
         self._sql = text
         if name and name in self._prepared:
-            raise PgError("42P05", f"there is a prepared statement {name!r} already: close it first")
+            raise PgError(
+                "42P05", f"there is a prepared statement {name!r} already: close it first"
+            )
         actions = actions_of(text)
         if len(actions) > 1:
             raise PgError(SYNTAX, "a prepared statement is one statement, not several")
@@ -385,8 +385,8 @@ class Backend:
                 if limit and size > limit:
                     raise PgError(
                         TOO_LARGE,
-                        f"the result has more than {limit / _MEGABYTE:g} MB: ask for less, or raise "
-                        "result_megabytes in [server] of ivm.toml",
+                        f"the result has more than {limit / _MEGABYTE:g} MB: ask for less, or "
+                        "raise result_megabytes in [server] of ivm.toml",
                     )
                 self._out += data
                 if len(self._out) > _PIECE:
@@ -396,9 +396,7 @@ class Backend:
                 self._out += codec.PORTAL_SUSPENDED
                 return
         self._out += codec.command_complete(portal.outcome.tag(portal.sent))
-        self._log.statement(
-            self._served, portal.prepared.text, time.perf_counter() - portal.began
-        )
+        self._log.statement(self._served, portal.prepared.text, time.perf_counter() - portal.began)
         portal.sent = 0
 
     def _read(self, rows: Rows, most: int | None) -> Iterator[tuple[int, bytes]]:

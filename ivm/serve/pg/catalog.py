@@ -21,10 +21,10 @@ from ivm.serve.pg.catalog_rewrite import rewritten
 from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS, empty
 from ivm.serve.pg.session_settings import VERSION, SessionSettings
 from ivm.session.result import Result
+from ivm.sql.statements.placeholders import placeholders
 from ivm.storage.identifiers import literal
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
-from ivm.sql.statements.placeholders import placeholders
 
 _CASTS = re.compile(r"\$(\d+)\s*::\s*(?:pg_catalog\s*\.\s*)?(\w+(?:\[\])?)")
 _CAST_OIDS = {
@@ -83,7 +83,7 @@ class Catalog:
                 cursor.execute(sql, list(params))
             else:
                 cursor.execute(sql)
-            found = [str(column[1]) for column in cursor.description or ()]
+            found = [str(c[1]).replace("UINTEGER", "OID") for c in cursor.description or ()]
             return Result.of_table(cursor.to_arrow_table(), found)
         except duckdb.Error as error:
             raise translated(error) from error

@@ -1,11 +1,13 @@
 """The tables of PostgreSQL's catalog, made of what DuckDB and the engine tell of the database.
 
-Law: `_ivm`, temporary things and what a transaction has not committed yet are not in it. Materialized views
-are relations of kind "m". Numbers are DuckDB's own; those of constraints are above them.
+Law: an OID is a UINTEGER, and nothing else is. They are DuckDB's own numbers; those of constraints
+are above them. `_ivm`, temporary things and what no transaction has committed yet are not in the
+catalog; materialized views are relations of kind "m".
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,7 +16,6 @@ import pyarrow as pa
 from ivm.database import Database
 from ivm.serve.pg import types
 from ivm.serve.pg.types import pg_type
-from ivm.storage.identifiers import quote
 from ivm.storage.warehouse.duck import Cursor, rows
 
 OWNER = 10
@@ -22,14 +23,14 @@ CATALOG, INFORMATION = 11, 13_000
 _CONSTRAINTS = 1 << 24
 _PER_TABLE = 256
 _MINE = "database_name = current_database() AND schema_name <> '_ivm'"
-_HIDDEN = "main", "_ivm"
+_ON = re.compile(r"( ON [^(]+?)\s*\(")
 
 Facts = dict[str, pa.Table]
 
 _RELATIONS = {
-    "oid": pa.int64(),
+    "oid": pa.uint32(),
     "name": pa.string(),
-    "schema": pa.int64(),
+    "schema": pa.uint32(),
     "kind": pa.string(),
     "columns": pa.int32(),
     "rows": pa.float32(),
@@ -39,10 +40,10 @@ _RELATIONS = {
     "checks": pa.int32(),
 }
 _COLUMNS = {
-    "relation": pa.int64(),
+    "relation": pa.uint32(),
     "name": pa.string(),
     "number": pa.int32(),
-    "type": pa.int64(),
+    "type": pa.uint32(),
     "size": pa.int32(),
     "modifier": pa.int32(),
     "not_null": pa.bool_(),
@@ -52,27 +53,27 @@ _COLUMNS = {
     "duckdb": pa.string(),
 }
 _KEYS = {
-    "oid": pa.int64(),
+    "oid": pa.uint32(),
     "name": pa.string(),
-    "schema": pa.int64(),
-    "relation": pa.int64(),
+    "schema": pa.uint32(),
+    "relation": pa.uint32(),
     "kind": pa.string(),
     "numbers": pa.list_(pa.int32()),
     "text": pa.string(),
-    "other": pa.int64(),
+    "other": pa.uint32(),
     "others": pa.list_(pa.int32()),
 }
 _INDEXES = {
-    "oid": pa.int64(),
+    "oid": pa.uint32(),
     "name": pa.string(),
-    "schema": pa.int64(),
-    "relation": pa.int64(),
+    "schema": pa.uint32(),
+    "relation": pa.uint32(),
     "is_unique": pa.bool_(),
     "is_primary": pa.bool_(),
     "numbers": pa.list_(pa.int32()),
     "text": pa.string(),
 }
-_SCHEMAS = {"oid": pa.int64(), "name": pa.string()}
+_SCHEMAS = {"oid": pa.uint32(), "name": pa.string()}
 _KINDS = {"PRIMARY KEY": "p", "UNIQUE": "u", "FOREIGN KEY": "f", "CHECK": "c"}
 
 
@@ -183,12 +184,23 @@ def _indexes(
     for oid, name, schema, table, unique, expressions, text in rows(cursor, sql):
         inner = str(expressions).strip("[]").split(", ")
         found = [numbers.get((table, each.strip("\"'")), 0) for each in inner]
-        yield oid, name, schema, table, unique, False, found, str(text).rstrip(";")
-    tables = dict(rows(cursor, f"SELECT table_oid, table_name FROM system.main.duckdb_tables() WHERE {_MINE}"))
+        yield (
+            oid,
+            name,
+            schema,
+            table,
+            unique,
+            False,
+            found,
+            _ON.sub(r"\1 USING btree (", str(text).rstrip(";"), 1),
+        )
+    tables = dict(
+        rows(cursor, f"SELECT table_oid, table_name FROM system.main.duckdb_tables() WHERE {_MINE}")
+    )
     for oid, name, schema, table, kind, found, _, _, _ in constraints:
         if kind in "pu":
-            listed = ", ".join(quote(names.get((table, number), "?")) for number in found)
-            text = f"CREATE UNIQUE INDEX {name} ON {tables.get(table, '?')} ({listed})"
+            listed = ", ".join(names.get((table, number), "?") for number in found)
+            text = f"CREATE UNIQUE INDEX {name} ON {tables.get(table, '?')} USING btree ({listed})"
             yield oid, name, schema, table, True, kind == "p", found, text
 
 
@@ -223,13 +235,13 @@ _NAMES = {
 
 def _types() -> pa.Table:
     form = {
-        "oid": pa.int64(),
+        "oid": pa.uint32(),
         "name": pa.string(),
         "shown": pa.string(),
         "size": pa.int32(),
         "category": pa.string(),
-        "element": pa.int64(),
-        "array": pa.int64(),
+        "element": pa.uint32(),
+        "array": pa.uint32(),
     }
     found: list[Sequence[Any]] = []
     for oid, (name, shown, category) in _NAMES.items():
@@ -240,7 +252,9 @@ def _types() -> pa.Table:
     return _table(form, found)
 
 
-def _table(form: dict[str, pa.DataType], found: Iterator[Sequence[Any]] | Sequence[Sequence[Any]]) -> pa.Table:
-    lists = list(zip(*found, strict=True)) or [[] for _ in form]
-    arrays = [pa.array(list(cells), type) for cells, type in zip(lists, form.values(), strict=True)]
+def _table(
+    form: dict[str, pa.DataType], found: Iterator[Sequence[Any]] | Sequence[Sequence[Any]]
+) -> pa.Table:
+    lists = [list(cells) for cells in zip(*found, strict=True)] or [[] for _ in form]
+    arrays = [pa.array(cells, type) for cells, type in zip(lists, form.values(), strict=True)]
     return pa.Table.from_arrays(arrays, list(form))

@@ -1,7 +1,8 @@
 """Queries about PostgreSQL's catalog as DuckDB runs them over the relations and macros of ours.
 
-Law: a relation of `pg_catalog` or `information_schema` becomes the one of `pgc` or `pgi`, a function
-the macro of its name, and a cast to a type of names (regclass, regtype, …) the look-up that it is.
+Law: a relation of `pg_catalog` becomes the one of `pgc`, and one of `information_schema` that of
+`pgi`; a function the macro of its name, and a cast to a type of names (regclass, regtype) the
+look-up that it is.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ _RELATIONS = RELATIONS.keys() | EMPTY.keys()
 _MACROS = frozenset(re.findall(r"CREATE MACRO (\w+)\(", MACROS))
 _TEXTS = frozenset(("text", "name", "varchar", "regproc", "regprocedure", "regoper", "aclitem"))
 _NUMBERS = frozenset(("oid", "xid", "regrole", "regnamespace", "cid"))
-_TYPES = {"int2vector": "INTEGER[]", "oidvector": "BIGINT[]", "char": "VARCHAR", "bpchar": "VARCHAR"}
+_TYPES = {
+    "int2vector": "INTEGER[]",
+    "oidvector": "BIGINT[]",
+    "char": "VARCHAR",
+    "bpchar": "VARCHAR",
+}
 _WORDS = re.compile(r"(?i)\bOPERATOR\s*\(\s*pg_catalog\s*\.\s*([^\s)]+)\s*\)")
 _COLLATE = re.compile(r'(?i)\s+COLLATE\s+(?:pg_catalog\s*\.\s*)?"?(?:default|C)"?')
 _CATALOG = re.compile(r"(?i)\bpg_catalog\s*\.\s*(?=\w+\s*\()")
@@ -141,8 +147,8 @@ def _place(table: exp.Table, named: set[str]) -> None:
         raise UnsupportedError(f"there is no {schema}.{name} here")
     elif name not in named:
         raise UnsupportedError(
-            f"a query reads the catalog or the tables, not both: {table.sql('postgres')} is none of "
-            "pg_catalog"
+            f"a query reads the catalog or the tables, not both: {table.sql('postgres')} is "
+            "none of pg_catalog"
         )
 
 

@@ -7,14 +7,18 @@ The relations have the columns of PostgreSQL 15 that clients ask for. What a dat
 from __future__ import annotations
 
 RELATIONS = {
-    "pg_namespace": "SELECT oid, name AS nspname, 10 AS nspowner, NULL::VARCHAR[] AS nspacl FROM main.schemas",
+    "pg_namespace": """
+        SELECT oid, name AS nspname, 10 AS nspowner, NULL::VARCHAR[] AS nspacl
+        FROM main.schemas""",
     "pg_class": """
         SELECT oid, name AS relname, schema AS relnamespace, 0 AS reltype, 0 AS reloftype,
             10 AS relowner, CASE WHEN kind IN ('r', 'm') THEN 2 ELSE 0 END AS relam,
             oid AS relfilenode, 0 AS reltablespace, 0 AS relpages, rows AS reltuples,
             0 AS relallvisible, 0 AS reltoastrelid, has_index AS relhasindex, false AS relisshared,
             'p' AS relpersistence, kind AS relkind, columns AS relnatts, checks AS relchecks,
-            false AS relhasrules, false AS relhastriggers, false AS relhassubclass,
+            false AS relhasrules,
+            oid IN (SELECT unnest([relation, other]) FROM main.constraints WHERE kind = 'f')
+            AS relhastriggers, false AS relhassubclass,
             false AS relrowsecurity, false AS relforcerowsecurity, true AS relispopulated,
             'd' AS relreplident, false AS relispartition, 0 AS relrewrite, 0 AS relfrozenxid,
             0 AS relminmxid, NULL::VARCHAR[] AS relacl, NULL::VARCHAR[] AS reloptions,
@@ -54,7 +58,8 @@ RELATIONS = {
             END AS typreceive, name || 'send' AS typsend, '-' AS typmodin, '-' AS typmodout,
             'i' AS typalign, 'p' AS typstorage, false AS typnotnull, 0 AS typbasetype,
             -1 AS typtypmod, 0 AS typndims, CASE WHEN category = 'S' THEN 100 ELSE 0 END
-            AS typcollation, NULL::VARCHAR AS typdefault, NULL::VARCHAR[] AS typacl FROM main.pg_types""",
+            AS typcollation, NULL::VARCHAR AS typdefault, NULL::VARCHAR[] AS typacl FROM
+            main.pg_types""",
     "pg_index": """
         SELECT oid AS indexrelid, relation AS indrelid, len(numbers) AS indnatts,
             len(numbers) AS indnkeyatts, is_unique AS indisunique,
@@ -78,7 +83,8 @@ RELATIONS = {
     "pg_description": """
         SELECT oid AS objoid, 1259 AS classoid, 0 AS objsubid, comment AS description
         FROM main.relations WHERE comment IS NOT NULL
-        UNION ALL SELECT relation, 1259, number, comment FROM main.columns WHERE comment IS NOT NULL""",
+        UNION ALL SELECT relation, 1259, number, comment FROM main.columns WHERE comment IS NOT
+        NULL""",
     "pg_database": """
         SELECT 1 AS oid, getvariable('ivm_database') AS datname, 10 AS datdba, 6 AS encoding,
             'c' AS datlocprovider, false AS datistemplate, true AS datallowconn,
@@ -106,7 +112,8 @@ RELATIONS = {
     "pg_collation": """
         SELECT 100 AS oid, 'default' AS collname, 11 AS collnamespace, 10 AS collowner,
             'd' AS collprovider, true AS collisdeterministic, -1 AS collencoding,
-            NULL::VARCHAR AS collcollate, NULL::VARCHAR AS collctype, NULL::VARCHAR AS colliculocale,
+            NULL::VARCHAR AS collcollate, NULL::VARCHAR AS collctype, NULL::VARCHAR AS
+            colliculocale,
             NULL::VARCHAR AS collversion""",
     "pg_tablespace": """
         SELECT 1663 AS oid, 'pg_default' AS spcname, 10 AS spcowner, NULL::VARCHAR[] AS spcacl,
@@ -118,7 +125,8 @@ RELATIONS = {
         FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind = 'r'""",
     "pg_views": """
         SELECT s.name AS schemaname, r.name AS viewname, getvariable('ivm_user') AS viewowner,
-            definition FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind = 'v'""",
+            definition FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind =
+            'v'""",
     "pg_matviews": """
         SELECT s.name AS schemaname, r.name AS matviewname, getvariable('ivm_user') AS matviewowner,
             NULL::VARCHAR AS tablespace, false AS hasindexes, true AS ispopulated, definition
@@ -128,7 +136,8 @@ RELATIONS = {
             NULL::VARCHAR AS tablespace, i.text AS indexdef FROM main.indexes i
             JOIN main.relations r ON r.oid = i.relation JOIN main.schemas s ON s.oid = i.schema""",
     "pg_sequences": """
-        SELECT s.name AS schemaname, r.name AS sequencename, getvariable('ivm_user') AS sequenceowner
+        SELECT s.name AS schemaname, r.name AS sequencename, getvariable('ivm_user') AS
+        sequenceowner
         FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind = 'S'""",
     "pg_sequence": """
         SELECT oid AS seqrelid, 20 AS seqtypid, 1 AS seqstart, 1 AS seqincrement,
@@ -143,7 +152,8 @@ RELATIONS = {
     "pg_stat_activity": """
         SELECT 1 AS datid, getvariable('ivm_database') AS datname,
             getvariable('ivm_number') AS pid, 10 AS usesysid, getvariable('ivm_user') AS usename,
-            '' AS application_name, 'active' AS state, '' AS query, 'client backend' AS backend_type""",
+            '' AS application_name, 'active' AS state, '' AS query, 'client backend' AS
+            backend_type""",
 }
 """The relations of `pg_catalog` as queries."""
 
@@ -160,7 +170,8 @@ EMPTY = {
     "pg_inherits": "inhrelid inhparent inhseqno inhdetachpending",
     "pg_locks": "locktype database relation pid mode granted",
     "pg_opclass": "oid opcmethod opcname opcnamespace opcintype opcdefault opckeytype opcfamily",
-    "pg_operator": "oid oprname oprnamespace oprowner oprkind oprcanmerge oprcanhash oprleft oprright oprresult oprcode",
+    "pg_operator": "oid oprname oprnamespace oprowner oprkind oprcanmerge oprcanhash "
+    "oprleft oprright oprresult oprcode",
     "pg_partitioned_table": "partrelid partstrat partnatts partdefid partattrs partexprs",
     "pg_policy": "oid polname polrelid polcmd polpermissive polroles polqual polwithcheck",
     "pg_proc": "oid proname pronamespace proowner prolang prokind prorettype proargtypes "
@@ -177,13 +188,15 @@ EMPTY = {
     "pg_statistic_ext": "oid stxrelid stxname stxnamespace stxowner stxstattarget stxkeys stxkind",
     "pg_stat_user_tables": "relid schemaname relname seq_scan n_live_tup n_dead_tup",
     "pg_subscription": "oid subdbid subname subowner subenabled",
-    "pg_trigger": "oid tgrelid tgparentid tgname tgfoid tgtype tgenabled tgisinternal tgconstrrelid "
-    "tgconstrindid tgconstraint tgdeferrable tginitdeferred tgnargs tgattr tgargs tgqual "
+    "pg_trigger": "oid tgrelid tgparentid tgname tgfoid tgtype tgenabled tgisinternal "
+    "tgconstrrelid tgconstrindid tgconstraint tgdeferrable tginitdeferred tgnargs tgattr tgargs tgqual "
     "tgoldtable tgnewtable",
     "pg_cast": "oid castsource casttarget castfunc castcontext castmethod",
-    "pg_conversion": "oid conname connamespace conowner conforencoding contoencoding conproc condefault",
+    "pg_conversion": "oid conname connamespace conowner conforencoding contoencoding "
+    "conproc condefault",
     "pg_aggregate": "aggfnoid aggkind aggnumdirectargs",
-    "pg_amop": "oid amopfamily amoplefttype amoprighttype amopstrategy amoppurpose amopopr amopmethod",
+    "pg_amop": "oid amopfamily amoplefttype amoprighttype amopstrategy "
+    "amoppurpose amopopr amopmethod",
     "pg_amproc": "oid amprocfamily amproclefttype amprocrighttype amprocnum amproc",
     "pg_opfamily": "oid opfmethod opfname opfnamespace opfowner",
     "pg_default_acl": "oid defaclrole defaclnamespace defaclobjtype defaclacl",
@@ -204,8 +217,24 @@ EMPTY = {
 
 _LISTS = frozenset(
     (
-        *("evttags", "proallargtypes", "proargmodes", "proargnames", "proargtypes", "polroles", "stxkeys"),
-        *("setconfig", "extconfig", "prattrs", "srvoptions", "ftoptions", "fdwoptions", "umoptions"),
+        *(
+            "evttags",
+            "proallargtypes",
+            "proargmodes",
+            "proargnames",
+            "proargtypes",
+            "polroles",
+            "stxkeys",
+        ),
+        *(
+            "setconfig",
+            "extconfig",
+            "prattrs",
+            "srvoptions",
+            "ftoptions",
+            "fdwoptions",
+            "umoptions",
+        ),
     )
 )
 _TEXT_LISTS = frozenset(("stxkind", "evttags", "setconfig", "proargnames", "proargmodes"))
@@ -234,9 +263,11 @@ INFORMATION = {
             getvariable('ivm_user') AS schema_owner FROM main.schemas""",
     "tables": """
         SELECT getvariable('ivm_database') AS table_catalog, s.name AS table_schema,
-            r.name AS table_name, CASE kind WHEN 'r' THEN 'BASE TABLE' ELSE 'VIEW' END AS table_type,
+            r.name AS table_name, CASE kind WHEN 'r' THEN 'BASE TABLE' ELSE 'VIEW' END AS
+            table_type,
             CASE kind WHEN 'r' THEN 'YES' ELSE 'NO' END AS is_insertable_into, 'NO' AS is_typed
-        FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind IN ('r', 'v', 'm')""",
+        FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind IN ('r', 'v',
+        'm')""",
     "views": """
         SELECT getvariable('ivm_database') AS table_catalog, s.name AS table_schema,
             r.name AS table_name, definition AS view_definition, 'NONE' AS check_option,
@@ -261,7 +292,8 @@ INFORMATION = {
             t.name AS udt_name, 'NO' AS is_identity, NULL::VARCHAR AS identity_generation,
             CASE WHEN c.generated = 's' THEN 'ALWAYS' ELSE 'NEVER' END AS is_generated,
             NULL::VARCHAR AS generation_expression, 'YES' AS is_updatable
-        FROM main.columns c JOIN main.relations r ON r.oid = c.relation JOIN main.schemas s ON s.oid = r.schema
+        FROM main.columns c JOIN main.relations r ON r.oid = c.relation JOIN main.schemas s ON
+        s.oid = r.schema
             JOIN main.pg_types t ON t.oid = c.type""",
     "table_constraints": """
         SELECT getvariable('ivm_database') AS constraint_catalog, s.name AS constraint_schema,
@@ -287,7 +319,8 @@ MACROS = """
 CREATE MACRO version() AS 'PostgreSQL ' || getvariable('ivm_version');
 CREATE MACRO pg_backend_pid() AS getvariable('ivm_number')::INTEGER;
 CREATE MACRO pg_table_is_visible(o) AS EXISTS (SELECT 1 FROM pgc.pg_class ivm_c WHERE ivm_c.oid = o
-    AND ivm_c.relnamespace IN (SELECT ivm_s.oid FROM main.schemas ivm_s WHERE ivm_s.name IN ('main', 'pg_catalog')));
+    AND ivm_c.relnamespace IN (SELECT ivm_s.oid FROM main.schemas ivm_s WHERE ivm_s.name IN
+    ('main', 'pg_catalog')));
 CREATE MACRO pg_type_is_visible(o) AS true;
 CREATE MACRO pg_function_is_visible(o) AS true;
 CREATE MACRO pg_collation_is_visible(o) AS true;
@@ -299,7 +332,8 @@ CREATE MACRO pg_encoding_to_char(e) AS 'UTF8';
 CREATE MACRO pg_client_encoding() AS 'UTF8';
 CREATE MACRO pg_relation_is_publishable(o) AS false;
 CREATE MACRO format_type(o, m) AS (SELECT CASE
-    WHEN ivm_t.oid = 1700 AND m > 0 THEN 'numeric(' || ((m - 4) >> 16) || ',' || ((m - 4) & 65535) || ')'
+    WHEN ivm_t.oid = 1700 AND m > 0 THEN 'numeric(' || ((m - 4) >> 16) || ',' || ((m - 4) &
+    65535) || ')'
     WHEN ivm_t.oid IN (1042, 1043) AND m > 0 THEN ivm_t.shown || '(' || (m - 4) || ')'
     ELSE ivm_t.shown END FROM main.pg_types ivm_t WHERE ivm_t.oid = o);
 CREATE MACRO pg_get_expr(e, o) AS e,
@@ -307,8 +341,10 @@ CREATE MACRO pg_get_expr(e, o) AS e,
 CREATE MACRO pg_get_viewdef(o) AS (SELECT definition FROM main.relations WHERE oid = o),
     (o, p) AS (SELECT definition FROM main.relations WHERE oid = o);
 CREATE MACRO pg_get_indexdef(o) AS (SELECT text FROM main.indexes WHERE oid = o),
-    (o, n, p) AS (SELECT CASE WHEN n = 0 THEN ivm_i.text ELSE (SELECT ivm_c.name FROM main.columns ivm_c
-        WHERE ivm_c.relation = ivm_i.relation AND ivm_c.number = ivm_i.numbers[n]) END FROM main.indexes ivm_i WHERE ivm_i.oid = o);
+    (o, n, p) AS (SELECT CASE WHEN n = 0 THEN ivm_i.text ELSE (SELECT ivm_c.name FROM
+    main.columns ivm_c
+        WHERE ivm_c.relation = ivm_i.relation AND ivm_c.number = ivm_i.numbers[n]) END FROM
+        main.indexes ivm_i WHERE ivm_i.oid = o);
 CREATE MACRO pg_get_constraintdef(o) AS (SELECT text FROM main.constraints WHERE oid = o),
     (o, p) AS (SELECT text FROM main.constraints WHERE oid = o);
 CREATE MACRO pg_get_function_result(o) AS NULL::VARCHAR;
@@ -359,7 +395,8 @@ CREATE MACRO has_any_column_privilege(o, p) AS true, (u, o, p) AS true;
 CREATE MACRO has_sequence_privilege(o, p) AS true, (u, o, p) AS true;
 CREATE MACRO has_function_privilege(o, p) AS true, (u, o, p) AS true;
 CREATE MACRO pg_has_role(r, p) AS true, (u, r, p) AS true;
-CREATE MACRO array_to_string(l, d) AS list_aggregate(list_transform(l, lambda e: e::VARCHAR), 'string_agg', d);
+CREATE MACRO array_to_string(l, d) AS list_aggregate(list_transform(l, lambda e: e::VARCHAR),
+    'string_agg', d);
 CREATE MACRO array_upper(l, d) AS CASE WHEN len(l) > 0 THEN len(l) END;
 CREATE MACRO array_lower(l, d) AS CASE WHEN len(l) > 0 THEN 1 END;
 CREATE MACRO quote_ident(t) AS CASE WHEN regexp_full_match(t, '[a-z_][a-z0-9_$]*') THEN t
@@ -370,16 +407,28 @@ CREATE MACRO current_schemas(b) AS CASE WHEN b THEN ['pg_catalog', 'main'] ELSE 
 CREATE MACRO current_user_name() AS getvariable('ivm_user');
 CREATE MACRO current_setting(n) AS getvariable('ivm_settings')[lower(n)],
     (n, m) AS getvariable('ivm_settings')[lower(n)];
-CREATE MACRO oid_of_relation(t) AS (SELECT ivm_c.oid FROM pgc.pg_class ivm_c JOIN main.schemas ivm_s
-    ON ivm_s.oid = ivm_c.relnamespace WHERE lower(ivm_c.relname) = lower(replace(split_part(t, '.', -1), '"', ''))
-    AND (CASE WHEN contains(t, '.') THEN lower(ivm_s.name) = lower(replace(split_part(t, '.', 1), '"', ''))
-    ELSE ivm_s.name = 'main' END) ORDER BY ivm_c.oid LIMIT 1);
-CREATE MACRO name_of_relation(o) AS coalesce((SELECT CASE WHEN ivm_s.name = 'main' THEN ivm_c.relname
-    ELSE ivm_s.name || '.' || ivm_c.relname END FROM pgc.pg_class ivm_c JOIN main.schemas ivm_s ON ivm_s.oid = ivm_c.relnamespace
+CREATE MACRO pg_partition_ancestors(o) AS NULL::UINTEGER;
+CREATE MACRO oid_of_relation(t) AS coalesce(TRY_CAST(t AS UINTEGER),
+    MAP {'pg_class': 1259, 'pg_namespace': 2615, 'pg_type': 1247, 'pg_constraint': 2606,
+    'pg_proc': 1255,
+    'pg_attribute': 1249, 'pg_database': 1262, 'pg_authid': 1260, 'pg_index': 2610}[split_part(t,
+    '.', -1)],
+    (SELECT ivm_c.oid FROM pgc.pg_class ivm_c JOIN main.schemas ivm_s
+    ON ivm_s.oid = ivm_c.relnamespace WHERE lower(ivm_c.relname) = lower(replace(split_part(t,
+    '.', -1), '"', ''))
+    AND (CASE WHEN contains(t, '.') THEN lower(ivm_s.name) = lower(replace(split_part(t, '.', 1),
+    '"', ''))
+    ELSE ivm_s.name = 'main' END) ORDER BY ivm_c.oid LIMIT 1));
+CREATE MACRO name_of_relation(o) AS coalesce((SELECT CASE WHEN ivm_s.name = 'main' THEN
+    ivm_c.relname
+    ELSE ivm_s.name || '.' || ivm_c.relname END FROM pgc.pg_class ivm_c JOIN main.schemas ivm_s
+    ON ivm_s.oid = ivm_c.relnamespace
     WHERE ivm_c.oid = o), o::VARCHAR);
-CREATE MACRO oid_of_type(t) AS (SELECT oid FROM main.pg_types WHERE name = replace(t, 'pg_catalog.', '') OR shown = t
+CREATE MACRO oid_of_type(t) AS (SELECT oid FROM main.pg_types WHERE name = replace(t,
+    'pg_catalog.', '') OR shown = t
     ORDER BY oid LIMIT 1);
-CREATE MACRO name_of_type(o) AS coalesce((SELECT shown FROM main.pg_types WHERE oid = o), o::VARCHAR);
+CREATE MACRO name_of_type(o) AS coalesce((SELECT shown FROM main.pg_types WHERE oid = o),
+    o::VARCHAR);
 CREATE MACRO to_regclass(t) AS oid_of_relation(t);
 CREATE MACRO to_regtype(t) AS oid_of_type(t);
 """

@@ -100,9 +100,9 @@ class Reader:
 
     def byte(self) -> str:
         """One byte as a character."""
-        return chr(self.bytes(1)[0])
+        return chr(self.take(1)[0])
 
-    def bytes(self, count: int) -> bytes:
+    def take(self, count: int) -> bytes:
         """That many bytes."""
         end = self._at + count
         if count < 0 or end > len(self._body):
@@ -112,33 +112,33 @@ class Reader:
 
     def short(self) -> int:
         """An integer of two bytes."""
-        return int(_SHORT.unpack(self.bytes(2))[0])
+        return int(_SHORT.unpack(self.take(2))[0])
 
-    def int(self) -> int:
+    def long(self) -> int:
         """An integer of four bytes."""
-        return int(_INT.unpack(self.bytes(4))[0])
+        return int(_INT.unpack(self.take(4))[0])
 
     def shorts(self) -> tuple[int, ...]:
         """A count, and that many integers of two bytes."""
         count = self.short()
-        return struct.unpack(f"!{count}h", self.bytes(2 * count)) if count else ()
+        return struct.unpack(f"!{count}h", self.take(2 * count)) if count else ()
 
     def ints(self) -> tuple[int, ...]:
         """A count, and that many integers of four bytes."""
         count = self.short()
-        return struct.unpack(f"!{count}i", self.bytes(4 * count)) if count else ()
+        return struct.unpack(f"!{count}i", self.take(4 * count)) if count else ()
 
     def values(self) -> list[bytes | None]:
         """A count, and that many values, each with its length; -1 is NULL."""
         found: list[bytes | None] = []
         for _ in range(self.short()):
-            length = self.int()
-            found.append(None if length == -1 else self.bytes(length))
+            length = self.long()
+            found.append(None if length == -1 else self.take(length))
         return found
 
     def rest(self) -> bytes:
         """What is left."""
-        return self.bytes(len(self._body) - self._at)
+        return self.take(len(self._body) - self._at)
 
     def end(self) -> None:
         """Demands that nothing is left."""

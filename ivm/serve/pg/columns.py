@@ -28,10 +28,10 @@ _BYTES = pa.large_binary()
 _AS_THEY_STAND = frozenset(
     (
         *("TINYINT", "UTINYINT", "SMALLINT", "USMALLINT", "INTEGER", "UINTEGER", "BIGINT"),
-        *("UBIGINT", "VARCHAR"),
+        *("UBIGINT", "VARCHAR", "OID"),
     )
 )
-_INTEGERS = {types.INT2: ">i2", types.INT4: ">i4", types.INT8: ">i8"}
+_INTEGERS = {types.INT2: ">i2", types.INT4: ">i4", types.INT8: ">i8", types.OID: ">u4"}
 _FLOATS = {types.FLOAT4: ">f4", types.FLOAT8: ">f8"}
 _PACKED_DIGITS = 18  # of a DECIMAL in 64 bits
 
@@ -128,8 +128,7 @@ def _texts(
         given = pa.Table.from_arrays([columns[i] for i, _ in told], names)
         connection.register("given", given)
         sql = ", ".join(
-            f"{text_sql(type, name)} AS {name}"
-            for name, (_, type) in zip(names, told, strict=True)
+            f"{text_sql(type, name)} AS {name}" for name, (_, type) in zip(names, told, strict=True)
         )
         found = connection.sql(f"SELECT {sql} FROM given").to_arrow_table()
     finally:
@@ -214,7 +213,11 @@ def _intervals(array: pa.Array) -> npt.NDArray[Any]:
     buffer = array.buffers()[1]
     found = np.frombuffer(buffer, form, len(array), array.offset * form.itemsize)
     out = np.zeros(len(array), np.dtype([("micros", ">i8"), ("days", ">i4"), ("months", ">i4")]))
-    out["micros"], out["days"], out["months"] = found["nanos"] // 1000, found["days"], found["months"]
+    out["micros"], out["days"], out["months"] = (
+        found["nanos"] // 1000,
+        found["days"],
+        found["months"],
+    )
     return out
 
 
@@ -291,9 +294,10 @@ def _timetz(text: str) -> bytes:
     time = datetime.time.fromisoformat(text)
     offset = time.utcoffset() or datetime.timedelta()
     micros = ((time.hour * 60 + time.minute) * 60 + time.second) * 1_000_000 + time.microsecond
-    return np.array([micros], ">i8").tobytes() + np.array(
-        [-int(offset.total_seconds())], ">i4"
-    ).tobytes()
+    return (
+        np.array([micros], ">i8").tobytes()
+        + np.array([-int(offset.total_seconds())], ">i4").tobytes()
+    )
 
 
 def _varbit(text: str) -> bytes:

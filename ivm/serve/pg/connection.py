@@ -1,17 +1,20 @@
 """One connection's side in the event loop: bytes come in, whole messages go to a thread.
 
 Invariant: at most one thread works for a connection, and only it writes to the client once somebody
-is logged in. The loop cuts frames, encrypts, and cancels; it touches no session.
+is logged in: to the socket itself where nothing waits in the loop before, so that a small answer
+costs no turn of the loop. The loop cuts frames, encrypts, and cancels; it touches no session.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import ssl
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ivm.serve.access import User, is_loopback, trusted
@@ -38,7 +41,7 @@ _MOST_WAITING = 1 << 22  # bytes that wait for a thread before the client is hel
 _ENDS = frozenset("QSHXdcfp")  # kinds of messages that a client may wait behind
 
 
-class PgConnection(asyncio.Protocol):
+class PgConnection(asyncio.BufferedProtocol):
     """A connection.
 
     Args:
@@ -53,6 +56,9 @@ class PgConnection(asyncio.Protocol):
         self._frames: list[Frame] = []
         self._tagged = False
         self._working = self._lost = self._encrypting = self._paused = False
+        self._lock = threading.Lock()  # guards `_frames`, `_working`, `_lost`, `_queued`
+        self._queued = 0  # answers that wait in the loop
+        self._socket = -1  # of an open connection that is not encrypted
         self._writable = threading.Event()
         self._writable.set()
         self._number: int | None = None
@@ -78,14 +84,18 @@ class PgConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has left, or was sent away."""
-        self._lost = True
+        with (
+            self._lock
+        ):  # no thread writes to the socket from here on: its number will be another's
+            self._lost, self._socket = True, -1
+            working = self._working
         self._writable.set()
         self._listener.connections.discard(self)
         if self._timer is not None:
             self._timer.cancel()
         if self._number is not None:
             self._listener.left(self._number)
-        if self._backend is not None and not self._working:
+        if self._backend is not None and not working:
             self._backend.close()
 
     def pause_writing(self) -> None:
@@ -96,9 +106,13 @@ class PgConnection(asyncio.Protocol):
         """It reads again."""
         self._writable.set()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where bytes are to be put: all connections share the place, which is read at once."""
+        return self._listener.received
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come."""
-        self._buffer += data
+        self._buffer += self._listener.received[:nbytes]
         self.last = time.monotonic()
         self._advance()
 
@@ -108,12 +122,24 @@ class PgConnection(asyncio.Protocol):
         except ProtocolError as error:
             self.refuse(PgError(PROTOCOL, str(error)))
             return
-        if self._working:
+        with self._lock:
+            working = self._working
+            frames = None if working else self._taken()
+            self._working = working or frames is not None
+        if working:
             self._hold_up()
-        elif self._frames and (
-            self._frames[-1].tag in _ENDS or self._login is not None or len(self._frames) > 1000
+        elif frames is not None:
+            self._submit(self._handler(frames))
+
+    def _taken(self) -> list[Frame] | None:
+        """The messages that a thread is to answer now; None if more of them must come first."""
+        frames = self._frames
+        if not frames or (
+            frames[-1].tag not in _ENDS and self._login is None and len(frames) < _MANY
         ):
-            self._begin()
+            return None
+        self._frames = []
+        return frames
 
     def _cut(self) -> None:
         """Cuts the frames off that have come whole."""
@@ -126,7 +152,8 @@ class PgConnection(asyncio.Protocol):
                 break
             start = end
             if self._tagged:
-                self._frames.append(frame)
+                with self._lock:
+                    self._frames.append(frame)
             else:
                 self._start(frame, left=len(self._buffer) - end)
         if start:
@@ -143,13 +170,13 @@ class PgConnection(asyncio.Protocol):
     def _start(self, frame: Frame, left: int) -> None:
         """Answers the first message: a wish for encryption, a cancel, or the start itself."""
         reader = Reader(frame.body)
-        version = reader.int()
+        version = reader.long()
         if version == codec.SSL_REQUEST:
             self._encrypt(left)
         elif version == codec.GSS_REQUEST:
             self._write(b"N")
         elif version == codec.CANCEL_REQUEST:
-            self._listener.pool.cancel(reader.int(), reader.int() & 0xFFFFFFFF)
+            self._listener.pool.cancel(reader.long(), reader.long() & 0xFFFFFFFF)
             self._close()
         elif version >> 16 != 3:
             raise ProtocolError(f"version 3 of the protocol is spoken here, not {version >> 16}")
@@ -190,12 +217,15 @@ class PgConnection(asyncio.Protocol):
         try:
             self._number = listener.pool.reserve()
             if listener.demands_tls and not self._is_encrypted and not is_loopback(self._host):
-                raise PgError(NO_LOGIN, "connections from elsewhere are encrypted: use sslmode=require")
+                raise PgError(
+                    NO_LOGIN, "connections from elsewhere are encrypted: use sslmode=require"
+                )
         except (IvmError, PgError) as error:
             self.refuse(error)
             return
         self._login = Login(listener.gate, user)
         if listener.trusts(self._host):
+            self._working = True
             self._submit(lambda: self._enter(trusted(user), codec.authentication(0)))
         else:
             self._write(self._login.begin())
@@ -218,37 +248,46 @@ class PgConnection(asyncio.Protocol):
 
     # -- in a thread ----------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        frames, self._frames = self._frames, []
-        if self._backend is not None:
-            backend = self._backend
-            self._submit(lambda: backend.handle(frames))
-        elif self._login is not None:
-            self._submit(lambda: self._log_in(frames))
+    def _handler(self, frames: list[Frame]) -> Callable[[], bool]:
+        backend = self._backend
+        if backend is not None:
+            return lambda: backend.handle(frames)
+        return lambda: self._log_in(frames)
 
     def _submit(self, work: Callable[[], bool]) -> None:
-        self._working = True
         self._listener.pool.threads.submit(lambda: self._work(work))
 
     def _work(self, work: Callable[[], bool]) -> None:
-        goes_on = False
+        """Answers messages until none is left, in a thread."""
+        while True:
+            goes_on = self._done(work)
+            self.last = time.monotonic()
+            with self._lock:
+                asks = not goes_on or self._lost or self._paused or self._listener.refusing
+                frames = None if asks else self._taken()
+                self._working = asks or frames is not None
+            if asks:
+                self._in_loop(partial(self._worked, goes_on))
+            if frames is None:
+                return
+            work = self._handler(frames)
+
+    def _done(self, work: Callable[[], bool]) -> bool:
+        """Calls a function, and tells the client what it fails with; returns False at the end."""
         try:
-            goes_on = work()
+            return work()
         except ConnectionError:
             pass
         except ProtocolError as error:
             if self._backend is None:
-                self._in_loop(lambda: self.refuse(PgError(PROTOCOL, str(error))))
+                self._in_loop(partial(self.refuse, PgError(PROTOCOL, str(error))))
         except (PgError, IvmError) as error:
-            refused = error
-            self._in_loop(lambda: self.refuse(refused))
-        finally:
-            self._in_loop(lambda: self._worked(goes_on))
+            self._in_loop(partial(self.refuse, error))
+        return False
 
     def _worked(self, goes_on: bool) -> None:
-        """The thread has done what it was given."""
+        """A thread has done what it was given, and there is something to decide."""
         self._working = False
-        self.last = time.monotonic()
         if self._lost:
             if self._backend is not None:
                 self._backend.close()
@@ -296,9 +335,18 @@ class PgConnection(asyncio.Protocol):
         self.send(answer)
         backend.greet()
         self._backend, self._login = backend, None
+        self._open_socket()
         if self._timer is not None:
             self._in_loop(self._timer.cancel)
         return True
+
+    def _open_socket(self) -> None:
+        """Lets threads write to the socket, if what is written is not encrypted."""
+        transport = self._transport
+        if transport is not None and not self._is_encrypted:
+            with self._lock:
+                if not self._lost:
+                    self._socket = transport.get_extra_info("socket").fileno()
 
     def _wishes(self) -> dict[str, str]:
         """The settings that the client gave at its start, and that stand for themselves."""
@@ -306,11 +354,28 @@ class PgConnection(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """See `Client`."""
-        if self._lost:
-            raise ConnectionResetError("the client has left")
-        self._in_loop(lambda: self._write(data))
-        if len(data) >= _LARGE:
+        with self._lock:
+            if self._lost:
+                raise ConnectionResetError("the client has left")
+            written = 0
+            if self._socket >= 0 and not self._queued:
+                written = _written(self._socket, data)
+                if written == len(data):
+                    return
+            self._queued += 1
+        rest = data[written:] if written else data
+        self._in_loop(lambda: self._write_queued(rest))
+        if len(rest) >= _LARGE:
             self._wait_for_reader()
+
+    def _write_queued(self, data: bytes) -> None:
+        self._write(data)
+        transport = self._transport
+        if transport is None or not transport.get_write_buffer_size():
+            with self._lock:
+                self._queued = max(self._queued - 1, 0)
+        else:
+            self._loop.call_later(_MOMENT, self._write_queued, b"")
 
     def _wait_for_reader(self) -> None:
         written = threading.Event()
@@ -351,4 +416,14 @@ class PgConnection(asyncio.Protocol):
         return not self._working
 
 
+def _written(socket: int, data: bytes) -> int:
+    """Writes what the socket takes at once; returns how much that was."""
+    try:
+        return os.write(socket, data)
+    except BlockingIOError:
+        return 0
+
+
 _LARGE = 1 << 17
+_MANY = 1000
+_MOMENT = 0.005  # seconds

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.serve.pg.actions import CopyRows, actions_of
 from ivm.serve.pg import codec
+from ivm.serve.pg.actions import CopyRows, actions_of
 from ivm.serve.pg.columns import Wanted, framed, one_buffer, value_bytes
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, UnsupportedError
@@ -57,7 +57,9 @@ class CopyIn:
             raise InputError(f"COPY takes a table, not {action.relation!r}")
         listed = names["columns"] or "*"
         self.columns = statements.with_session(
-            lambda session: len(rows(session.cursor, f"DESCRIBE SELECT {listed} FROM {names['table']}"))
+            lambda session: len(
+                rows(session.cursor, f"DESCRIBE SELECT {listed} FROM {names['table']}")
+            )
         )
         self._file = tempfile.NamedTemporaryFile(prefix="ivm-copy-", suffix=".csv", delete=False)  # noqa: SIM115
         self._tail = b""
@@ -75,7 +77,9 @@ class CopyIn:
         if not path.stat().st_size:
             return 0
         read = self._options.reading(path, self.columns)
-        cells = ", ".join(f"c{i}" if self._options.csv else _plain(f"c{i}") for i in range(self.columns))
+        cells = ", ".join(
+            f"c{i}" if self._options.csv else _plain(f"c{i}") for i in range(self.columns)
+        )
         (asked,) = st.parse(f"INSERT INTO {relation} VALUES ({', '.join(['NULL'] * self.columns)})")
         (statement,) = st.parse(f"INSERT INTO {relation} SELECT {cells} FROM {read}")
         outcome = self._statements.change(statement, asked)
@@ -128,9 +132,7 @@ class Options:
         return f"read_csv({literal(str(path))}, {options})"
 
 
-def copy_out(
-    action: CopyRows, statements: Statements
-) -> tuple[int, Iterator[tuple[int, bytes]]]:
+def copy_out(action: CopyRows, statements: Statements) -> tuple[int, Iterator[tuple[int, bytes]]]:
     """The number of columns, and the rows' messages in pieces with their counts."""
     options = Options(action)
     relation = action.relation
@@ -165,10 +167,8 @@ def _lines(columns: list[pa.Array], options: Options) -> bytes:
 
 def _cells(column: pa.Array, options: Options) -> pa.Array:
     if options.csv:
-        quote, special = options.quote, f'[{re.escape(options.delimiter + options.quote)}\r\n]'
-        needs = pc.or_(
-            pc.match_substring_regex(column, special), pc.equal(column, options.null)
-        )
+        quote, special = options.quote, f"[{re.escape(options.delimiter + options.quote)}\r\n]"
+        needs = pc.or_(pc.match_substring_regex(column, special), pc.equal(column, options.null))
         doubled = pc.replace_substring(column, quote, options.escape + quote)
         quoted = pc.binary_join_element_wise(quote, doubled, quote, "")
         told = pc.if_else(needs, quoted, column)
@@ -182,7 +182,14 @@ def _cells(column: pa.Array, options: Options) -> pa.Array:
 def _plain(cell: str) -> str:
     """A cell of PostgreSQL's text without its escapes."""
     told = f"replace({cell}, '\\\\', chr(1))"
-    for written, sign in (("\\t", 9), ("\\n", 10), ("\\r", 13), ("\\b", 8), ("\\f", 12), ("\\v", 11)):
+    for written, sign in (
+        ("\\t", 9),
+        ("\\n", 10),
+        ("\\r", 13),
+        ("\\b", 8),
+        ("\\f", 12),
+        ("\\v", 11),
+    ):
         told = f"replace({told}, '{written}', chr({sign}))"
     return f"CASE WHEN contains({cell}, '\\') THEN replace({told}, chr(1), '\\') ELSE {cell} END"
 

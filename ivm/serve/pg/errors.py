@@ -57,12 +57,19 @@ _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...]
             ("type.*does not exist", "42704"),
             ("already exists", "42P07"),
             ("ambiguous", "42702"),
-            ("referenced column|column.*(not found|does not exist)|does not have a column", "42703"),
+            (
+                "referenced column|column.*(not found|does not exist)|does not have a column",
+                "42703",
+            ),
             ("group by", "42803"),
             ("cannot compare|explicit cast|type", "42804"),
         ),
     ),
-    (InputError, "22023", (("a transaction is open already", "25001"), ("no transaction", "25P01"))),
+    (
+        InputError,
+        "22023",
+        (("a transaction is open already", "25001"), ("no transaction", "25P01")),
+    ),
     (UnsupportedError, "0A000", ()),
     (
         UnavailableError,

@@ -21,6 +21,7 @@ from ivm.storage.errors import UnavailableError
 
 _BACKLOG = 1024
 _LOOKS = 1.0
+_RECEIVED = 1 << 16  # bytes read at a time
 
 
 class PgListener:
@@ -36,6 +37,7 @@ class PgListener:
         gate: who may do what.
         catalog: answers queries about the catalog.
         tls: encrypts connections; None if they cannot be.
+        received: the bytes that have just come.
         refusing: nobody comes in any more, and who has nothing to do leaves.
     """
 
@@ -48,6 +50,7 @@ class PgListener:
         self.catalog = Catalog(pool.database)
         self.connections: set[PgConnection] = set()
         self.refusing = False
+        self.received = memoryview(bytearray(_RECEIVED))
         self._folder = folder
         self.tls: ssl.SSLContext | None = server_context(pool.settings, folder)
         self._server: asyncio.Server | None = None

@@ -72,7 +72,7 @@ class Login:
         mechanism = reader.text()
         if mechanism != MECHANISM:
             raise ProtocolError(f"logins are by {MECHANISM}, not {mechanism}")
-        data = reader.bytes(reader.int())
+        data = reader.take(reader.long())
         verifier = self._gate.verifier(self._name) or _unknown(self._name)
         stored = verifier.salt, verifier.stored_key, verifier.server_key, verifier.iterations
         server = ScramMechanism(MECHANISM).make_server(lambda name: stored)

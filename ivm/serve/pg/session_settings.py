@@ -114,7 +114,7 @@ class SessionSettings:
         return _SPELLING.get(name)
 
     def reset(self, name: str | None) -> list[str]:
-        """Gives a setting, or all, the value it had at login; returns those that clients are told."""
+        """Gives a setting, or all, the value of the login; returns those that clients are told."""
         names = list(self._now) if name is None else [name.lower()]
         changed = [n for n in names if self._now.get(n) != self._at_login.get(n)]
         for each in names:

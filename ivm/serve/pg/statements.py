@@ -151,10 +151,7 @@ class Statements:
             self._gate.demand(served.user, statement, session)
             return run_statement(session, statement, params)
 
-        if is_query:
-            result = served.run(work)
-        else:
-            result = served.run_changing(work)
+        result = served.run(work) if is_query else served.run_changing(work)
         return Outcome(result, lambda rows: tag_of(statement, result, rows))
 
     def change(self, statement: st.Statement, asked: st.Statement) -> Result:

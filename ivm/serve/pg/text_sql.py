@@ -45,6 +45,4 @@ def _array(element: str, value: str) -> str:
     if element.startswith(_QUOTED):
         text = f"""'"' || replace(replace({text}, '\\', '\\\\'), '"', '\\"') || '"'"""
     items = f"list_transform({value}, lambda e: CASE WHEN e IS NULL THEN 'NULL' ELSE {text} END)"
-    return (
-        f"CASE WHEN {value} IS NOT NULL THEN '{{' || array_to_string({items}, ',') || '}}' END"
-    )
+    return f"CASE WHEN {value} IS NOT NULL THEN '{{' || array_to_string({items}, ',') || '}}' END"

@@ -58,6 +58,7 @@ _OIDS = {
     "UUID": UUID,
     "JSON": JSON,
     "BIT": VARBIT,
+    "OID": OID,  # of the catalog alone
 }
 _DUCKDB = {
     BOOL: "BOOLEAN",

@@ -92,7 +92,7 @@ _TEXT: dict[str, Encoder] = {
     **dict.fromkeys(
         (
             *("TINYINT", "UTINYINT", "SMALLINT", "USMALLINT", "INTEGER", "UINTEGER", "BIGINT"),
-            *("UBIGINT", "HUGEINT", "UHUGEINT"),
+            *("UBIGINT", "HUGEINT", "UHUGEINT", "OID"),
         ),
         _integer,
     ),
@@ -108,6 +108,7 @@ _BINARY: dict[str, Encoder] = {
     **dict.fromkeys(("USMALLINT", "INTEGER"), _MIDDLE),
     **dict.fromkeys(("UINTEGER", "BIGINT"), _BIG),
     **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), numeric),
+    "OID": _packed("!I"),
     "BOOLEAN": lambda value: b"\x01" if value else b"\0",
     "DOUBLE": _packed("!d"),
     "FLOAT": _packed("!f"),

@@ -1,0 +1,282 @@
+"""A database that another process serves.
+
+Contract: its methods do what those of a `Database` do. Each call is a session of its own, but those
+of a thread's transaction, which share one. What needs the process that has the database open is
+refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from ivm.client.feed import RemoteFeed
+from ivm.client.wire import ARROW, Wire
+from ivm.ingest.batches import Many, each_row
+from ivm.ingest.batches import rows_of as many_of
+from ivm.ingest.rows import Rows, to_arrow
+from ivm.session.relation import Relation
+from ivm.session.result import Result
+from ivm.session.session import Params
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import InputError, UnsupportedError
+
+_LOSSLESS = f"{ARROW}; types=lossless"
+_TYPES = b"ivm.types"
+_SESSION = "Ivm-Session"
+
+
+class RemoteDatabase:
+    """A database behind a URL; use it as a context manager, or `close` it.
+
+    Made by `ivm.connect("ivm://…")`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        verify: bool | str = True,
+        timeout: float | None = None,
+    ) -> None:
+        self._wire = Wire(url, token, verify, timeout)
+        self._local = threading.local()
+        self.path = self._wire.server
+
+    # -- SQL ------------------------------------------------------------------------------------
+
+    def execute(self, sql: str, params: Params = None) -> Result:
+        """Runs one or more statements; see `Database.execute`.
+
+        The result is read into memory.
+        """
+        if not isinstance(sql, str):
+            raise InputError(f"execute takes SQL as text, not {sql!r}")
+        given: dict[str, Any] = {"sql": sql}
+        if params:
+            given["params"] = _plain(params)
+        return self._run(sql, given)
+
+    def executemany(self, sql: str, rows: Many) -> Result:
+        """Runs one statement with each of many rows of parameters; see `Database.executemany`."""
+        if not isinstance(sql, str):
+            raise InputError(f"executemany takes SQL as text, not {sql!r}")
+        named = "$" in sql
+        listed = [_plain(row) for row in each_row(many_of(rows), named=named)]
+        return self._run(sql, {"sql": sql, "many": listed})
+
+    def sql(self, query: str, params: Params = None) -> Relation | None:
+        """Runs statements, and holds the last one's rows; see `Database.sql`."""
+        result = self.execute(query, params)
+        return Relation(result) if result.kind == "rows" else None
+
+    def _run(self, sql: str, given: Mapping[str, Any]) -> Result:
+        statements = st.parse(sql)
+        for statement in statements:
+            if self._token is None:
+                _refuse_of_session(statement)
+        controls = [s.action for s in statements if isinstance(s, st.TransactionControl)]
+        if "begin" in controls and self._token is None:
+            self._open_session()
+        headers = {"Content-Type": "application/json", "Accept": _LOSSLESS, **self._session()}
+        try:
+            content = json.dumps(given).encode()
+            answer = self._wire.ask("POST", "/sql", content=content, headers=headers)
+        finally:
+            if controls and controls[-1] != "begin":
+                self._close_session()
+        return _result(answer.content, answer.headers)
+
+    # -- transactions -----------------------------------------------------------------------------
+
+    @property
+    def in_transaction(self) -> bool:
+        """Returns whether this thread has an open transaction."""
+        return self._token is not None
+
+    def begin(self) -> RemoteDatabase:
+        """Begins a transaction of this thread, as BEGIN does."""
+        self.execute("BEGIN")
+        return self
+
+    def commit(self) -> RemoteDatabase:
+        """Commits this thread's transaction, if there is one."""
+        if self.in_transaction:
+            self.execute("COMMIT")
+        return self
+
+    def rollback(self) -> RemoteDatabase:
+        """Undoes this thread's transaction, as ROLLBACK does."""
+        self.execute("ROLLBACK")
+        return self
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[RemoteDatabase]:
+        """A `with` block that is one transaction, rolled back if the block raises."""
+        self.begin()
+        try:
+            yield self
+        except BaseException:
+            if self.in_transaction:
+                self.rollback()
+            raise
+        self.commit()
+
+    @property
+    def _token(self) -> str | None:
+        token: str | None = getattr(self._local, "token", None)
+        return token
+
+    def _session(self) -> dict[str, str]:
+        return {} if self._token is None else {_SESSION: self._token}
+
+    def _open_session(self) -> None:
+        self._local.token = self._wire.ask("POST", "/sessions").json()["session"]
+
+    def _close_session(self) -> None:
+        token, self._local.token = self._token, None
+        if token is not None:
+            self._wire.ask("DELETE", f"/sessions/{token}")
+
+    # -- rows -------------------------------------------------------------------------------------
+
+    def insert(self, table: str, rows: Rows) -> int:
+        """Inserts rows; see `Database.insert`. A lost connection does not make it twice."""
+        return self._write(table, rows, "insert")
+
+    def upsert(self, table: str, rows: Rows) -> int:
+        """Inserts rows, or updates those whose primary key is stored; see `Database.upsert`."""
+        return self._write(table, rows, "upsert")
+
+    def delete(self, table: str, keys: Rows) -> int:
+        """Deletes rows by their key columns; see `Database.delete`."""
+        return self._write(table, keys, "delete")
+
+    def _write(self, table: str, rows: Rows, action: str) -> int:
+        out = io.BytesIO()
+        given = to_arrow(rows)
+        if isinstance(given, pa.RecordBatch):
+            given = pa.Table.from_batches([given])
+        found = given if isinstance(given, pa.Table) else pa.table(dict(given))
+        with pa.ipc.new_stream(out, found.schema) as writer:
+            writer.write_table(found)
+        answer = self._wire.ask(
+            "POST",
+            f"/tables/{quote(table, safe='')}",
+            content=out.getvalue(),
+            headers={"Content-Type": ARROW, **self._session()},
+            params={"op": action},
+            again=not self.in_transaction,
+        )
+        return int(answer.json()["rows"])
+
+    # -- views ------------------------------------------------------------------------------------
+
+    def subscribe(self, view: str, *, snapshot: bool = False) -> RemoteFeed:
+        """Opens a changefeed: a blocking iterator of (epoch, delta); see `Database.subscribe`."""
+        return RemoteFeed(self._wire, view, snapshot=snapshot)
+
+    @property
+    def epoch(self) -> int:
+        """The number of the last committed transaction."""
+        return int(self._wire.ask("GET", "/healthz").json()["epoch"])
+
+    # -- the rest ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Closes the connections; an open transaction of this thread is rolled back."""
+        try:
+            self._close_session()
+        finally:
+            self._wire.close()
+
+    def __enter__(self) -> RemoteDatabase:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise UnsupportedError(
+            f"{name} is for the process that has the database open: over ivm:// there are execute, "
+            "executemany, sql, insert, upsert, delete, transaction, subscribe and epoch"
+        )
+
+
+def _refuse_of_session(statement: st.Statement) -> None:
+    """Refuses what a session would keep, where each call has its own."""
+    keeps = isinstance(statement, st.Prepare) or (
+        isinstance(statement, st.Ddl)
+        and (
+            statement.temporary
+            or (statement.action in ("set", "reset") and statement.target != "global")
+        )
+    )
+    if keeps:
+        raise UnsupportedError(
+            "each call over ivm:// is a session of its own, outside of a transaction: what is "
+            "temporary or set would be gone at once. Do it in a transaction()",
+            statement.offset,
+        )
+
+
+def _plain(params: Sequence[Any] | Mapping[str, Any]) -> Any:
+    """Parameters as JSON has them: dates, decimals and the like as texts, which SQL casts."""
+    if isinstance(params, Mapping):
+        return {str(name): _value(value) for name, value in params.items()}
+    return [_value(value) for value in params]
+
+
+def _value(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_value(each) for each in value]
+    if isinstance(value, dict):
+        return {str(name): _value(each) for name, each in value.items()}
+    if isinstance(value, bytes):
+        raise InputError("bytes are no parameters over HTTP: insert() takes them, in Arrow")
+    return str(value)
+
+
+def _result(content: bytes, headers: Mapping[str, str]) -> Result:
+    kind = headers.get("ivm-kind", "rows")
+    if kind == "count":
+        return Result.count(int(headers["ivm-rowcount"]))
+    if kind == "done" or not content:
+        return Result("done")
+    table = pa.ipc.open_stream(content).read_all()
+    types = json.loads(table.schema.metadata[_TYPES])
+    return Result.of_table(table.replace_schema_metadata(None), types)
+
+
+def connect(
+    url: str,
+    *,
+    token: str | None = None,
+    verify: bool | str = True,
+    timeout: float | None = None,
+) -> RemoteDatabase:
+    """Opens a database that another process serves over HTTP.
+
+    Args:
+        url: `ivm://user:password@host:port`, or `ivms://…` for TLS.
+        token: made by CREATE TOKEN, in place of user and password.
+        verify: whether certificates are verified; or the path of those that are trusted.
+        timeout: seconds that an answer may take; default no limit.
+
+    Raises:
+        InputError: it is no such URL.
+        UnavailableError: the package for HTTP is missing.
+    """
+    return RemoteDatabase(url, token=token, verify=verify, timeout=timeout)

@@ -1,0 +1,189 @@
+"""Changefeeds of a served database.
+
+Law: as that of an open database. A lost connection is opened again behind the last epoch; if the
+server has not kept all epochs since, the feed ends with an error: it cannot tell what is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from ivm.client.wire import Wire, error_of
+from ivm.engine.plain_arrow import plain
+from ivm.storage.errors import IvmError, UnavailableError
+
+_MOST = 64  # deltas that wait for the reader; more wait at the server
+_PAUSE, _PATIENCE = 0.2, 60.0
+Item = tuple[int, pa.Table]
+
+
+class RemoteFeed(Iterator[Item]):
+    """An iterator of (epoch, delta) that waits for the next change; ends when closed.
+
+    Args:
+        wire: to the server.
+        view: its name.
+        snapshot: whether the first delta is the rows that the view has.
+
+    Raises:
+        IvmError: what the server tells.
+    """
+
+    def __init__(self, wire: Wire, view: str, *, snapshot: bool) -> None:
+        self._wire = wire
+        self._path = f"/views/{quote(view, safe='')}/changes"
+        self.view = view
+        self._items: queue.Queue[Item | IvmError | None] = queue.Queue(_MOST)
+        self._closed = False
+        self._epoch: int | None = None
+        self._held: list[pa.Table] = []
+        self._open = contextlib.ExitStack()
+        reader = self._connect({} if snapshot else {"snapshot": "0"})
+        threading.Thread(target=self._follow, args=(reader,), daemon=True).start()
+
+    def _connect(self, params: dict[str, str]) -> Any:
+        response = self._open.enter_context(self._wire.stream(self._path, params))
+        if response.status_code != 200:
+            raise error_of(response.read(), response.status_code)
+        if params:
+            self._epoch = int(response.headers["ivm-epoch"])
+        return pa.ipc.open_stream(_Bytes(response.iter_raw()))
+
+    # -- the thread that reads ------------------------------------------------------------------
+
+    def _follow(self, reader: Any) -> None:
+        import httpx
+
+        ends = StopIteration, pa.ArrowInvalid, OSError
+        lost_errors: tuple[type[Exception], ...] = (
+            *ends,
+            httpx.TransportError,
+            httpx.StreamError,
+        )
+        lost: float | None = None
+        while not self._closed:
+            try:
+                if reader is None:
+                    reader = self._connect(
+                        {} if self._epoch is None else {"after": str(self._epoch)}
+                    )
+                    lost = None
+                while not self._closed:
+                    batch, given = reader.read_next_batch_with_custom_metadata()
+                    about = {key.decode(): value.decode() for key, value in given.items()}
+                    if about["type"] == "end":
+                        return self._put(None)
+                    self._take(batch, about)
+            except IvmError as error:
+                return self._put(error)
+            except lost_errors as error:
+                reader, now = None, time.monotonic()
+                lost = lost or now
+                if now - lost > _PATIENCE:
+                    return self._put(self._wire.unreachable(error))
+                self._open.close()
+                time.sleep(_PAUSE)
+        return None
+
+    def _take(self, batch: pa.RecordBatch, about: dict[str, str]) -> None:
+        epoch = int(about["epoch"])
+        if about["type"] == "snapshot":
+            if self._epoch is not None:
+                raise UnavailableError(
+                    f"the server has not kept all epochs of {self.view!r} after {self._epoch}: "
+                    "subscribe again, with a snapshot"
+                )
+            self._held.append(pa.Table.from_batches([batch]))
+            if about["last"] != "1":
+                return
+            table = pa.concat_tables(self._held)
+            self._held = []
+        else:
+            table = pa.Table.from_batches([batch])
+        self._epoch = epoch
+        if len(table):
+            self._put((epoch, plain(table)))
+
+    def _put(self, item: Item | IvmError | None) -> None:
+        while not self._closed:
+            with contextlib.suppress(queue.Full):
+                self._items.put(item, timeout=_PAUSE)
+                return
+
+    # -- the reader -----------------------------------------------------------------------------
+
+    def poll(self, timeout: float | None = None) -> Item | None:
+        """The next (epoch, delta), or None if none comes within `timeout` seconds, or at the end.
+
+        Raises:
+            IvmError: the feed has ended with it.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._closed or not self._items.empty():
+            left = _PAUSE if end is None else min(max(end - time.monotonic(), 0), _PAUSE)
+            try:
+                item = self._items.get(timeout=left) if left else self._items.get_nowait()
+            except queue.Empty:
+                if end is not None and time.monotonic() >= end:
+                    return None
+                continue
+            if item is None or isinstance(item, IvmError):
+                self.close()
+                if item is not None:
+                    raise item
+                return None
+            return item
+        return None
+
+    def __next__(self) -> Item:
+        item = self.poll()
+        if item is None:
+            raise StopIteration
+        return item
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is closed, or its view dropped or replaced."""
+        return self._closed
+
+    def close(self) -> None:
+        """Ends the feed; what has come can still be read."""
+        self._closed = True
+        self._open.close()
+
+    def __enter__(self) -> RemoteFeed:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class _Bytes:
+    """What comes, as a file for Arrow."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._left = bytearray()
+        self.closed = False
+
+    def read(self, size: int) -> bytes:
+        """So many bytes; fewer at the end."""
+        while len(self._left) < size:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                break
+            self._left += chunk
+        found = bytes(self._left[:size])
+        del self._left[:size]
+        return found
+
+    def close(self) -> None:
+        """The connection is closed by who has opened it."""

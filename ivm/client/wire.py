@@ -1,0 +1,180 @@
+"""Requests to a server, and its errors as those of `ivm.errors`.
+
+Law: a request with a key is sent again when its connection is lost: the server does it once.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from ivm.access.roles import AccessError
+from ivm.storage.errors import (
+    ConstraintError,
+    CorruptionError,
+    EvaluationError,
+    InputError,
+    InternalError,
+    IvmError,
+    SqlError,
+    UnavailableError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+SCHEMES = {"ivm": "http", "ivms": "https"}
+ARROW = "application/vnd.apache.arrow.stream"
+_PATIENCE = 30.0  # seconds for which a request with a key is sent again
+_PAUSE = 0.2
+_KINDS: dict[str, type[IvmError]] = {
+    "access": AccessError,
+    "constraint": ConstraintError,
+    "corruption": CorruptionError,
+    "evaluation": EvaluationError,
+    "input": InputError,
+    "internal": InternalError,
+    "request": InputError,
+    "unsupported": UnsupportedError,
+    "view": SqlError,
+}
+
+
+class Wire:
+    """The connections to one server; any thread uses them.
+
+    Args:
+        url: `ivm://[user:password@]host:port`, or `ivms://` for TLS.
+        token: of a user, in place of a password.
+        verify: whether TLS certificates are verified, or the path of those that are trusted.
+        timeout: seconds that an answer may take; None: no limit.
+
+    Raises:
+        InputError: the URL is none.
+        UnavailableError: the package for HTTP is missing.
+    """
+
+    def __init__(
+        self, url: str, token: str | None, verify: bool | str, timeout: float | None
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in SCHEMES or not parts.hostname or parts.path.strip("/"):
+            raise InputError(
+                "a server is named as ivm://user:password@host:port, or ivms:// for TLS, with "
+                "nothing behind it"
+            )
+        try:
+            import httpx
+        except ImportError as error:
+            raise UnavailableError(
+                f"a server cannot be spoken to ({error}): pip install 'ivmdb[client]'"
+            ) from error
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        port = f":{parts.port}" if parts.port else ""
+        self.server = f"{SCHEMES[parts.scheme]}://{host}{port}"
+        name, password = unquote(parts.username or ""), unquote(parts.password or "")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._client = httpx.Client(
+            base_url=self.server,
+            auth=(name, password) if name and not token else None,
+            headers=headers,
+            verify=_trusted(verify),
+            timeout=httpx.Timeout(timeout, connect=10.0),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+        )
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+        again: bool = False,
+    ) -> httpx.Response:
+        """Sends a request, and returns its answer.
+
+        Args:
+            method: of HTTP.
+            path: on the server.
+            content: the body.
+            headers: further ones.
+            params: of the query.
+            again: whether it may be sent again if the connection is lost; a key says so to the
+                server.
+
+        Raises:
+            IvmError: what the server tells.
+            UnavailableError: it cannot be reached.
+        """
+        named = dict(headers or {})
+        if again:
+            named["Idempotency-Key"] = str(uuid.uuid4())
+        end = time.monotonic() + (_PATIENCE if again else 0.0)
+        while True:
+            try:
+                answer = self._client.request(
+                    method, path, content=content, headers=named, params=params
+                )
+            except _transport() as error:
+                if time.monotonic() < end:
+                    time.sleep(_PAUSE)
+                    continue
+                raise self.unreachable(error) from error
+            if answer.status_code == 503 and time.monotonic() < end:
+                time.sleep(_PAUSE)
+                continue
+            if answer.is_success or answer.status_code == 304:
+                return answer
+            raise error_of(answer.content, answer.status_code)
+
+    def stream(self, path: str, params: Mapping[str, str]) -> Any:
+        """An open answer, as a context manager."""
+        import httpx
+
+        headers = {"Accept": ARROW}
+        timeout = httpx.Timeout(10.0, read=None)
+        return self._client.stream("GET", path, headers=headers, params=params, timeout=timeout)
+
+    def unreachable(self, error: Exception) -> UnavailableError:
+        """The error of a lost connection."""
+        return UnavailableError(
+            f"the server at {self.server} does not answer ({str(error) or type(error).__name__}): "
+            "see whether it runs, and whether a change was made before you repeat it"
+        )
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._client.close()
+
+
+def _trusted(verify: bool | str) -> Any:
+    if isinstance(verify, bool):
+        return verify
+    import ssl
+
+    return ssl.create_default_context(cafile=verify)
+
+
+def _transport() -> type[Exception]:
+    import httpx
+
+    return httpx.TransportError
+
+
+def error_of(content: bytes, status: int) -> IvmError:
+    """The error that a server tells of."""
+    try:
+        found = json.loads(content)
+        kind, what = str(found["error"]), str(found["what"])
+    except (ValueError, KeyError, TypeError):
+        return UnavailableError(f"the server answers {status}: {content[:200]!r}")
+    if kind == "sql":
+        return SqlError(what, found.get("position"))
+    return _KINDS.get(kind, UnavailableError)(what)

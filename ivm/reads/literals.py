@@ -1,0 +1,83 @@
+"""Literals lifted out of a query's text, so that texts that differ only in them are one.
+
+Law: the text means its shape with the literals as the values of its parameters. A literal is lifted
+only where it is compared with something in a WHERE; the plan must show that this is a column whose
+comparison with the literal does not depend on the type that DuckDB gives the literal: a column of
+integers or DOUBLEs for an integer, of strings for a string (see `Parameters`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ivm.sql.statements.tokens import Token, tokens
+
+PREFIX = "ivm_"
+"""The names of lifted literals begin with it; a text that has it keeps its literals."""
+
+_COMPARED = frozenset(("=", "==", "<", ">", "<=", ">=", "<>", "!=", "BETWEEN", "AND"))
+_AFTER = frozenset(("", "AND", "OR", ")", "ORDER", "GROUP", "LIMIT", "OFFSET", ";"))
+_END = Token("", "", 0)
+_COSTLY = frozenset(("JOIN", "OVER", "WITH", "UNION", "INTERSECT", "EXCEPT", "PIVOT", "UNPIVOT"))
+_SIMPLE = 60
+"""Tokens of a simple text."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A text without its literals.
+
+    Attributes:
+        text: with a named parameter for each literal.
+        literals: their values by name.
+        simple: it is one SELECT without joins: compiling it costs no more than a flush.
+    """
+
+    text: str
+    literals: Mapping[str, int | str]
+    simple: bool
+
+
+def shape_of(text: str) -> Shape:
+    """The shape of a query."""
+    found = tokens(text)
+    words = [token.word for token in found]
+    simple = len(found) <= _SIMPLE and words.count("SELECT") <= 1 and _COSTLY.isdisjoint(words)
+    if "WHERE" not in words or PREFIX in text.lower():
+        return Shape(text, {}, simple)
+    return Shape(*_lifted(text, found, words.index("WHERE")), simple)
+
+
+def literal_value(found: Sequence[Token]) -> int | str | None:
+    """The value of tokens that are one literal of 64 bits or a plain string; None of others."""
+    negative = len(found) == 2 and found[0].word == "-"
+    return _value(found[-1], negative=negative) if len(found) == 1 + negative else None
+
+
+def _lifted(text: str, found: Sequence[Token], start: int) -> tuple[str, Mapping[str, int | str]]:
+    literals: dict[str, int | str] = {}
+    parts, at = list[str](), 0
+    for i, (token, after) in enumerate(pairwise((*found, _END))):
+        if i <= start or after.word not in _AFTER or (after is not _END and not after.word):
+            continue
+        negative = found[i - 1].word == "-"
+        value = _value(token, negative=negative)
+        if value is None or found[i - 1 - negative].word not in _COMPARED:
+            continue
+        name = f"{PREFIX}{len(literals) + 1}"
+        literals[name] = value
+        parts += [text[at : found[i - negative].start], "$", name]
+        at = token.end
+    return "".join([*parts, text[at:]]), literals
+
+
+def _value(token: Token, *, negative: bool) -> int | str | None:
+    """The value of a literal of 64 bits or of a plain string; None for any other token."""
+    if token.word.isdecimal() and token.word.isascii():
+        number = -int(token.word) if negative else int(token.word)
+        return number if -(1 << 63) <= number < 1 << 63 else None
+    written = token.text
+    plain = len(written) > 1 and written[0] == written[-1] == "'" and "\0" not in written
+    return written[1:-1].replace("''", "'") if plain and not negative else None

@@ -1,0 +1,337 @@
+"""Foreign keys without DuckDB: checked both ways, at each statement, as DuckDB checks them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ivm
+from ivm import errors
+from ivm.engine import key_indexes, opening
+from ivm.engine.engine import Engine
+from tests.api.test_further_keys import run_history
+from tests.support.duckdb_twin import Twin, watched
+from tests.support.view_oracle import assert_verified
+from tests.tiers import examples
+
+TABLES = """
+CREATE TABLE p (id INTEGER PRIMARY KEY, u INTEGER UNIQUE, v INTEGER, l INTEGER[]);
+CREATE TABLE pair (a VARCHAR, b INTEGER, v INTEGER, PRIMARY KEY (a, b));
+CREATE TABLE c (id INTEGER PRIMARY KEY, pid INTEGER REFERENCES p (id), w INTEGER, b INTEGER,
+                a VARCHAR, FOREIGN KEY (a, b) REFERENCES pair (a, b));
+CREATE TABLE d (n INTEGER, pu INTEGER REFERENCES p (u), cid INTEGER REFERENCES c (id));
+CREATE TABLE f (id INTEGER PRIMARY KEY, pid INTEGER REFERENCES p (id),
+                pu INTEGER REFERENCES p (u));
+CREATE TABLE e (id INTEGER PRIMARY KEY REFERENCES p (id), x INTEGER);
+INSERT INTO p VALUES (1, 10, 0, [1]), (2, 20, 0, NULL), (3, 30, 0, [3]), (4, NULL, 0, []);
+INSERT INTO pair VALUES ('x', 1, 1), ('x', 2, 2), ('y', 1, 3);
+INSERT INTO c VALUES (1, 1, 0, 1, 'x'), (2, NULL, 0, NULL, 'x'), (3, 2, 0, 1, NULL);
+INSERT INTO d VALUES (1, 10, 1), (1, NULL, NULL);
+INSERT INTO e VALUES (2, 1);
+INSERT INTO f VALUES (1, 2, 10);
+"""
+VIEWS = """
+CREATE MATERIALIZED VIEW m AS SELECT p.id, p.u, p.v, count(c.id) AS n, sum(c.w) AS w
+FROM p LEFT JOIN c ON c.pid = p.id GROUP BY ALL;
+CREATE MATERIALIZED VIEW o AS SELECT count(*) AS n, sum(pu) AS pu FROM d;
+"""
+NAMES = ("p", "pair", "c", "d", "e", "f")
+FAST = [
+    "INSERT INTO c VALUES (5, 3, 1, 2, 'x'), (6, NULL, 1, 9, NULL)",
+    "INSERT INTO d VALUES (2, 20, 2), (2, NULL, 3) RETURNING *",
+    "INSERT INTO e VALUES (3, 3)",
+    "INSERT OR IGNORE INTO c VALUES (1, 77, 0, 0, 'q')",
+    "INSERT INTO c (id, pid) VALUES (3, 9) ON CONFLICT DO UPDATE SET w = w + 1",
+    "UPDATE c SET w = w + 1 WHERE id IN (1, 3)",
+    "UPDATE f SET pid = 3, pu = 20 WHERE id = 1 RETURNING *",
+    "INSERT OR REPLACE INTO f VALUES (1, 4, NULL) RETURNING id",
+    "UPDATE p SET v = v + 1 WHERE id IN (1, 2)",
+    "INSERT INTO p (id, u, v) VALUES (1, 10, 8) ON CONFLICT (id) DO UPDATE SET v = excluded.v",
+    "DELETE FROM p WHERE id IN (3, 4)",
+    "DELETE FROM pair WHERE a = 'y' AND b = 1",
+    "DELETE FROM c WHERE id = 3",
+    "DELETE FROM e WHERE id = 2",
+]
+WRONG = [
+    "INSERT INTO c (id, pid) VALUES (5, 2), (6, 9)",
+    "INSERT INTO c (id, a, b) VALUES (5, 'x', 3)",
+    "INSERT INTO d VALUES (1, 11, NULL)",
+    "INSERT INTO e VALUES (9, 1)",
+    "INSERT OR REPLACE INTO c VALUES (1, 77, 0, 1, 'x')",
+    "INSERT OR IGNORE INTO c (id, pid) VALUES (8, 77)",
+    "UPDATE c SET pid = 9 WHERE id = 1",
+    "UPDATE c SET a = 'y', b = 2 WHERE id = 2",
+    "UPDATE c SET id = 8 WHERE id = 1",
+    "UPDATE f SET pid = 9 WHERE id = 1",
+    "INSERT OR REPLACE INTO f VALUES (1, 4, 21)",
+    "UPDATE p SET v = v + 1 WHERE id = 1 RETURNING v",
+    "INSERT INTO p (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET v = 5 RETURNING v",
+    "DELETE FROM p WHERE id = 1",
+    "DELETE FROM p WHERE id IN (3, 2)",
+    "DELETE FROM pair WHERE a = 'x' AND b = 1",
+    "DELETE FROM c WHERE id = 1",
+    "UPDATE p SET u = 11 WHERE id = 1",
+    "UPDATE p SET id = 9 WHERE id = 1",
+    "UPDATE p SET l = [7] WHERE id = 1",
+    "INSERT INTO p (id, u) VALUES (1, 12) ON CONFLICT (id) DO UPDATE SET u = excluded.u",
+]
+NATIVE = [
+    "INSERT OR REPLACE INTO c VALUES (3, 3, 5, 1, 'y') RETURNING id",
+    "UPDATE c SET pid = 3, w = 2 WHERE id = 2 RETURNING *",
+    "UPDATE c SET a = 'y' WHERE id = 2",
+    "UPDATE p SET u = u + 1 WHERE id = 3",
+    "UPDATE p SET l = [9] WHERE id = 3",
+    "UPDATE p SET id = 8 WHERE id = 3",
+    "DELETE FROM c WHERE pid > 5",
+    "INSERT INTO c SELECT 10 + i, i, 0, NULL, NULL FROM range(1, 3) r(i)",
+    "UPDATE c SET pid = 1 WHERE w = 0 AND id > 9",
+]
+
+
+def twin(path: Path | None = None) -> Twin:
+    return Twin(TABLES, VIEWS, NAMES, path)
+
+
+@pytest.mark.parametrize("sql", FAST)
+def test_no_duckdb_is_needed(sql: str) -> None:
+    both = twin()
+    with watched() as seen:
+        assert both.run(sql)
+        assert seen == []
+    both.check()
+
+
+@pytest.mark.parametrize("sql", WRONG)
+def test_what_duckdb_refuses_is_refused_in_its_words(sql: str) -> None:
+    both = twin()
+    with pytest.raises(duckdb.Error) as theirs:
+        both.duck.execute(sql)
+    with pytest.raises(errors.ConstraintError) as ours:
+        both.db.execute(sql)
+    assert str(ours.value).split("\n")[0] == str(theirs.value).split("\n")[0]
+    both.check()
+
+
+few = st.integers(1, 5)
+ends = st.sampled_from(["'x', 1", "'x', 2", "'y', 1", "NULL, 1", "'y', NULL"])
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> str:
+    a, b, n = draw(few), draw(few), draw(st.integers(0, 99))
+    pid = draw(st.sampled_from([str(b), "NULL"]))
+    end = draw(ends)
+    return draw(
+        st.sampled_from(
+            [
+                *FAST,
+                *NATIVE,
+                f"INSERT INTO p VALUES ({a}, {n}, 0, NULL)",
+                f"INSERT OR IGNORE INTO p (id, u) VALUES ({a}, {n}), ({b}, {n + 1})",
+                f"INSERT INTO p (id, u) VALUES ({a}, 5) ON CONFLICT (id) DO UPDATE SET v = {n}",
+                f"INSERT OR REPLACE INTO f VALUES ({b}, {pid}, {a}0), ({n}, {a}, NULL)",
+                f"UPDATE f SET pid = {pid} WHERE id = {a}",
+                f"UPDATE f SET pu = {b}0, pid = {a} WHERE id = 1 RETURNING *",
+                f"DELETE FROM f WHERE id IN ({a}, {b})",
+                f"INSERT INTO pair VALUES ({end}, 5)"
+                if "NULL" not in end
+                else "DELETE FROM d WHERE n = 2",
+                f"INSERT INTO c (id, pid, a, b) VALUES ({a}, {pid}, {end})",
+                f"INSERT OR REPLACE INTO c (id, pid, w) VALUES ({a}, {pid}, {n}), ({b}, {a}, 1)",
+                f"INSERT INTO d VALUES (3, {b}0, {a})",
+                f"INSERT INTO e VALUES ({a}, {n})",
+                f"UPDATE c SET pid = {pid} WHERE id = {a}",
+                f"UPDATE c SET w = {n} WHERE id IN ({a}, {b})",
+                f"UPDATE p SET v = {n} WHERE id = {a}",
+                f"UPDATE p SET u = {n} WHERE id = {a}",
+                f"DELETE FROM p WHERE id = {a}",
+                f"DELETE FROM p WHERE id IN ({a}, {b})",
+                f"DELETE FROM c WHERE id = {a}",
+                f"DELETE FROM c WHERE pid = {a}",
+                f"DELETE FROM d WHERE n = {a}",
+                f"DELETE FROM e WHERE id = {a}",
+                "DELETE FROM pair WHERE a = 'x' AND b IN (1, 2)",
+            ]
+        )
+    )
+
+
+@pytest.mark.parametrize("large", [False, True])
+@settings(max_examples=examples(15), deadline=None)
+@given(
+    history=st.lists(st.tuples(st.booleans(), st.lists(statements(), max_size=6)), max_size=5),
+    indexed=st.booleans(),
+)
+def test_any_history(
+    large: bool,
+    history: list[tuple[bool, list[str]]],
+    indexed: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if large:
+            patch.setattr(key_indexes, "LARGE", 0)
+        both = twin(tmp_path_factory.mktemp("twin") / "t.duckdb")
+        if indexed:
+            both.run("CREATE INDEX by_parent ON c (pid)")
+            both.run("CREATE INDEX by_v ON pair (v)")
+        run_history(both, history)
+
+
+def test_a_child_and_its_parent_go_before_a_flush() -> None:
+    """DuckDB refuses both removals in one transaction, so they are flushed in two."""
+    both = twin()
+    assert both.run("DELETE FROM p WHERE id IN (3, 4)")  # the arrangements are built
+    assert both.run("INSERT INTO p VALUES (3, 30, 0, NULL)")
+    with watched() as seen:
+        for sql in (
+            "UPDATE f SET pid = 3 WHERE id = 1",
+            "DELETE FROM c WHERE id = 3",
+            "DELETE FROM e WHERE id = 2",
+            "DELETE FROM p WHERE id = 2",
+            "INSERT INTO p VALUES (2, 21, 5, NULL)",
+            "INSERT INTO c (id, pid) VALUES (7, 2)",
+            "DELETE FROM c WHERE id = 7",
+            "DELETE FROM p WHERE id = 2",
+        ):
+            assert both.run(sql)
+        assert seen == []
+    both.check()
+
+
+def test_what_is_deleted_in_a_transaction_still_refers() -> None:
+    both = twin()
+    with watched() as seen:
+        assert both.run("DELETE FROM c WHERE id = 3")
+        assert both.run("DELETE FROM e WHERE id = 2")
+        for sql in ("BEGIN", "UPDATE f SET pid = 3 WHERE id = 1"):
+            assert both.run(sql)
+        assert seen == []
+        assert not both.run("DELETE FROM p WHERE id = 2")
+    both.run("ROLLBACK")
+    both.check()
+    both.db.execute("BEGIN")
+    both.db.delete("f", {"id": [1]})
+    with pytest.raises(errors.ConstraintError, match="still referenced"):
+        both.db.delete("p", {"id": [2]})
+    both.db.execute("ROLLBACK")
+    both.check()
+    assert both.run("DELETE FROM f WHERE id = 1")
+    assert both.run("DELETE FROM p WHERE id = 2")
+    both.check()
+
+
+def test_calls_with_foreign_keys() -> None:
+    with ivm.connect() as db, watched() as seen:
+        db.execute(TABLES)
+        seen.clear()
+        db.insert("c", {"id": [7, 8], "pid": [3, None]})
+        with pytest.raises(errors.ConstraintError, match='"id: 9" does not exist'):
+            db.insert("c", {"id": [9], "pid": [9]})
+        with pytest.raises(errors.ConstraintError, match='"pid: 3" is still referenced'):
+            db.delete("p", {"id": [3]})
+        db.upsert("c", {"id": [7], "pid": [2]})
+        db.delete("p", {"id": [3]})
+        db.upsert("p", {"id": [2], "v": [5]})
+        assert seen == []
+        with pytest.raises(errors.ConstraintError, match="still referenced"):
+            db.upsert("p", {"id": [2], "u": [5]})
+        db.executemany("INSERT INTO c (id, pid) VALUES (?, ?)", [[i, 1] for i in range(20, 30)])
+        with pytest.raises(errors.ConstraintError, match="does not exist"):
+            db.executemany("INSERT INTO c (id, pid) VALUES (?, ?)", [[i, i] for i in range(30, 33)])
+        assert db.execute("SELECT count(*) FROM c").fetchall() == [(15,)]
+
+
+def test_a_table_that_refers_to_itself_is_left_to_duckdb() -> None:
+    both = Twin(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, up INTEGER REFERENCES t (id))",
+        "CREATE MATERIALIZED VIEW v AS SELECT up, count(*) AS n FROM t GROUP BY up",
+    )
+    for sql in (
+        "INSERT INTO t VALUES (1, NULL)",
+        "INSERT INTO t VALUES (2, 1), (3, 1)",
+        "INSERT INTO t VALUES (4, 4)",
+        "DELETE FROM t WHERE id = 1",
+        "DELETE FROM t WHERE id = 3",
+        "UPDATE t SET up = 2 WHERE id = 2",
+    ):
+        both.run(sql)
+        both.check()
+    told = both.db.execute("EXPLAIN DELETE FROM t WHERE id = 1").fetchall()[-1][1]
+    assert "since a foreign key of it refers to itself" in told
+
+
+CRASH = """
+import os, random, sys
+import ivm
+from tests.api.test_foreign_keys import TABLES, VIEWS
+path, seed = sys.argv[1], int(sys.argv[2])
+db = ivm.connect(path)
+if not db.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'p'").fetchall():
+    db.execute(TABLES)
+    db.execute(VIEWS)
+choose = random.Random(seed)
+for i in range(60):
+    a, b = choose.randint(1, 6), choose.randint(1, 6)
+    sql = choose.choice([
+        f"INSERT INTO p (id, u) VALUES ({a}, {a}0)", f"DELETE FROM p WHERE id = {a}",
+        f"DELETE FROM f WHERE id = {a}", f"INSERT INTO f VALUES ({a}, {b}, NULL)",
+        f"UPDATE f SET pid = {b} WHERE id = {a}", f"DELETE FROM c WHERE id = {a}",
+        f"UPDATE p SET v = {i} WHERE id = {a}", f"DELETE FROM d WHERE n = 1",
+        f"DELETE FROM e WHERE id = {a}", f"UPDATE p SET u = {i} WHERE id = {a}",
+    ])
+    try:
+        db.execute(sql)
+    except ivm.errors.ConstraintError:
+        continue
+    print(sql, flush=True)
+    if choose.random() < 0.05:
+        db.execute("SELECT * FROM f").fetchall()
+for sql in ("INSERT INTO p (id) VALUES (70)", "INSERT INTO f VALUES (70, 70, NULL)",
+            "DELETE FROM f WHERE id = 70", "DELETE FROM p WHERE id = 70"):
+    db.execute(sql)
+    print(sql, flush=True)
+    if sql.startswith("INSERT INTO f"):
+        db.execute("SELECT * FROM f").fetchall()
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("outdated", [False, True])
+def test_commits_are_replayed_in_an_order_that_duckdb_takes(
+    tmp_path: Path, outdated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = duckdb.connect()
+    plain.execute(TABLES)
+    path = tmp_path / "t.duckdb"
+    for seed in range(3):
+        command = [sys.executable, "-c", CRASH, str(path), str(seed)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == -9, done.stderr
+        statements = done.stdout.splitlines()
+        assert len(statements) > 20
+        for sql in statements:
+            plain.execute(sql)
+    if outdated:  # DuckDB's log is longer than we left it: the views are filled anew
+        size = tmp_path / "t.duckdb.ivm" / "wal.size"
+        size.write_bytes(bytes(8) + size.read_bytes()[8:])
+    seen: list[object] = []
+    whole = opening._replay_tables
+
+    def noted(engine: Engine) -> None:
+        seen.append(engine)
+        whole(engine)
+
+    monkeypatch.setattr(opening, "_replay_tables", noted)
+    with ivm.connect(path) as db:
+        assert bool(seen) == outdated
+        for name in NAMES:
+            query = f"SELECT * FROM {name} ORDER BY ALL"
+            assert db.execute(query).fetchall() == plain.execute(query).fetchall()
+        assert_verified(db)

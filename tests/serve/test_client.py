@@ -1,0 +1,231 @@
+"""The client: the same calls as of an open database, answered the same."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import ivm
+from ivm.access.roles import AccessError
+from ivm.client import RemoteDatabase
+from ivm.client import connect as connect_to
+from ivm.errors import (
+    ConstraintError,
+    EvaluationError,
+    InputError,
+    SqlError,
+    UnavailableError,
+    UnsupportedError,
+)
+from tests.serve.http_world import HttpWorld
+
+SCHEMA = """
+    CREATE TABLE orders (id INTEGER PRIMARY KEY, region VARCHAR, amount DECIMAL(9, 2));
+    CREATE MATERIALIZED VIEW revenue AS
+        SELECT region, count(*) AS n, sum(amount) AS total FROM orders GROUP BY region;
+    INSERT INTO orders VALUES (1, 'EU', 9.50), (2, 'US', 5);
+"""
+
+
+@pytest.fixture
+def world() -> Iterator[HttpWorld]:
+    database = ivm.connect()
+    database.execute(SCHEMA + "CREATE USER ann PASSWORD 'p@ss:w/rd' ROLE read")
+    found = HttpWorld(database)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def db(world: HttpWorld) -> Iterator[RemoteDatabase]:
+    with connect_to(world.url.replace("http", "ivm")) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM orders ORDER BY id",
+        "SELECT sum(id) AS s, 170141183460469231731687303715884105727 AS h FROM orders",
+        "SELECT NULL AS n, [1, 2] AS l, {'a': 1} AS s, MAP {'k': 1} AS m, '12:00'::TIME AS t",
+        "SELECT uuid '00000000-0000-0000-0000-000000000001' AS u, 'x'::BLOB AS b, '101'::BIT AS c",
+        "SELECT TIMESTAMPTZ '2024-01-01 00:00:00+00' AS z, INTERVAL 1 MONTH AS i, 1.5::DOUBLE AS f",
+        "SELECT 'a'::ENUM('a', 'b') AS e, 1 AS a WHERE false",
+        "UPDATE orders SET amount = 1 WHERE id = 1",
+        "UPDATE orders SET amount = 1 WHERE id = 1 RETURNING id, amount",
+        "CREATE TABLE z (a INTEGER)",
+        "SHOW MATERIALIZED VIEWS",
+    ],
+)
+def test_results_are_those_of_an_open_database(db: RemoteDatabase, query: str) -> None:
+    with ivm.connect() as here:
+        here.execute(SCHEMA)
+        expected, found = here.execute(query), db.execute(query)
+        assert (found.kind, found.columns, found.rowcount) == (
+            expected.kind,
+            expected.columns,
+            expected.rowcount,
+        )
+        assert found.types == expected.types
+        assert str(found.fetchall()) == str(expected.fetchall())
+        again = here.execute(query) if expected.kind == "rows" and "UPDATE" not in query else None
+        if again is not None:
+            assert db.execute(query).arrow().equals(again.arrow())
+
+
+def test_parameters(db: RemoteDatabase) -> None:
+    assert db.execute("SELECT ? + 1 AS a, ? AS b", [1, None]).fetchall() == [(2, None)]
+    found = db.execute("SELECT id FROM orders WHERE amount = $a", {"a": Decimal("9.50")})
+    assert found.fetchall() == [(1,)]
+    rows = [(10, "EU", Decimal("1.25")), (11, None, 2)]
+    assert db.executemany("INSERT INTO orders VALUES (?, ?, ?)", rows).rowcount == 2
+    assert db.executemany("DELETE FROM orders WHERE id = $id", {"id": [10, 11]}).rowcount == 2
+    relation = db.sql("FROM revenue")
+    assert relation is not None
+    assert len(relation) == 2
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"id": [20, 21], "amount": [Decimal("1.10"), None]},
+        [{"id": 20, "amount": 1.1}, {"id": 21, "amount": None}],
+        pd.DataFrame({"id": [20, 21], "region": ["a", "b"]}),
+        pa.table({"id": [20, 21]}),
+        pa.record_batch({"id": [20, 21]}),
+    ],
+)
+def test_rows_in(db: RemoteDatabase, rows: Any) -> None:
+    assert db.insert("orders", rows) == 2
+    assert db.upsert("orders", rows) == 2
+    assert db.delete("orders", {"id": [20, 21]}) == 2
+    with pytest.raises(ConstraintError):
+        db.delete("orders", {"id": [20]})
+
+
+def _delete_and_fail(db: RemoteDatabase) -> None:
+    db.execute("DELETE FROM orders WHERE id = 1")
+    db.insert("orders", {"id": [2]})
+
+
+def test_a_transaction_is_one_epoch(db: RemoteDatabase, world: HttpWorld) -> None:
+    before = db.epoch
+    with db.transaction():
+        assert db.in_transaction
+        db.insert("orders", {"id": [30]})
+        db.execute("UPDATE orders SET region = 'EU' WHERE id = 30")
+        assert db.execute("SELECT count(*) FROM orders").fetchone() == (3,)
+        assert world.database.execute("SELECT count(*) FROM orders").fetchone() == (2,)
+    assert db.epoch == before + 1
+    assert not db.in_transaction
+    with pytest.raises(ConstraintError), db.transaction():
+        _delete_and_fail(db)
+    assert db.execute("SELECT count(*) FROM orders").fetchone() == (3,)
+    db.begin().execute("SET TimeZone = 'Asia/Tokyo'")
+    assert db.execute("SELECT current_setting('TimeZone')").fetchone() == ("Asia/Tokyo",)
+    db.rollback()
+    assert world.pool.size == 0 or not db.in_transaction
+
+
+def test_what_a_session_keeps_needs_a_transaction(db: RemoteDatabase) -> None:
+    for sql in ("SET TimeZone = 'UTC'", "PREPARE p AS SELECT 1", "CREATE TEMP TABLE x (a INTEGER)"):
+        with pytest.raises(UnsupportedError, match="transaction"):
+            db.execute(sql)
+    with pytest.raises(UnsupportedError, match="create_function"):
+        db.create_function(None)
+
+
+def test_errors_are_those_of_an_open_database(db: RemoteDatabase) -> None:
+    with pytest.raises(SqlError) as caught:
+        db.execute("SELECT colour FROM orders")
+    assert caught.value.position == 7
+    with pytest.raises(ConstraintError):
+        db.insert("orders", {"id": [1]})
+    with pytest.raises(EvaluationError):
+        db.execute("SELECT CAST('x' AS INTEGER)")
+    with pytest.raises(SqlError):
+        db.subscribe("nowhere")
+    with pytest.raises(InputError):
+        db.execute(5)  # type: ignore[arg-type]
+
+
+def test_users(world: HttpWorld) -> None:
+    host = world.url.removeprefix("http://")
+    with connect_to(f"ivm://ann:p%40ss%3Aw%2Frd@{host}") as ann:
+        assert ann.execute("SELECT count(*) FROM revenue").fetchone() == (2,)
+        with pytest.raises(AccessError):
+            ann.insert("orders", {"id": [9]})
+    ((_, token),) = world.database.execute("CREATE TOKEN t FOR USER ann").fetchall()
+    with connect_to(f"ivm://{host}", token=token) as ann, pytest.raises(AccessError):
+        ann.execute("DELETE FROM orders")
+    with connect_to(f"ivm://ann:wrong@{host}") as wrong, pytest.raises(AccessError):
+        wrong.execute("SELECT 1")
+
+
+def test_a_url_that_is_none_shows_no_password() -> None:
+    with pytest.raises(InputError) as caught:
+        ivm.connect("ivm://ann:geheim@/nowhere")
+    assert "geheim" not in str(caught.value)
+
+
+def test_a_server_that_does_not_answer() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        url = f"ivm://127.0.0.1:{held.getsockname()[1]}"
+    with ivm.connect(url) as db, pytest.raises(UnavailableError, match="does not answer"):
+        db.execute("SELECT 1")
+
+
+def test_a_changefeed(db: RemoteDatabase, world: HttpWorld) -> None:
+    with db.subscribe("revenue") as feed, world.database.subscribe("revenue") as here:
+        assert feed.poll(timeout=0.05) is None
+        for i in range(20):
+            db.insert("orders", {"id": [100 + i], "region": ["EU"], "amount": [1]})
+        for _ in range(20):
+            epoch, delta = feed.poll(timeout=10) or (0, None)
+            expected = here.poll(timeout=10)
+            assert expected is not None
+            assert delta is not None
+            assert epoch == expected[0]
+            key = lambda row: str(row)  # noqa: E731
+            assert sorted(delta.to_pylist(), key=key) == sorted(expected[1].to_pylist(), key=key)
+    assert feed.ended
+
+
+def test_a_changefeed_with_a_snapshot_ends_with_its_view(
+    db: RemoteDatabase, world: HttpWorld
+) -> None:
+    with db.subscribe("revenue", snapshot=True) as feed:
+        _, rows = next(feed)
+        assert sorted(row["region"] for row in rows.to_pylist()) == ["EU", "US"]
+        world.database.execute("DROP MATERIALIZED VIEW revenue")
+        assert feed.poll(timeout=10) is None
+        assert feed.ended
+
+
+def test_many_threads_use_one_client(db: RemoteDatabase) -> None:
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for i in range(10):
+                db.insert("orders", {"id": [1000 + 100 * number + i]})
+                with db.transaction():
+                    db.execute("SELECT 1")
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert failures == []
+    assert db.execute("SELECT count(*) FROM orders").fetchone() == (52,)
