@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 MADE = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, region VARCHAR);
-INSERT INTO customers SELECT i, ['EU', 'US', 'APAC', 'LATAM', 'MENA'][1 + i % 5] FROM range(200) r(i);
+INSERT INTO customers
+    SELECT i, ['EU', 'US', 'APAC', 'LATAM', 'MENA'][1 + i % 5] FROM range(200) r(i);
 CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, amount DECIMAL(10, 2));
 INSERT INTO orders SELECT i, i % 200, i * 37 % 10000 / 100 FROM range(20000) r(i);
 CREATE MATERIALIZED VIEW revenue AS
     SELECT region, count(*) AS orders, sum(amount) AS total, max(amount) AS largest
     FROM orders JOIN customers ON customer = customers.id GROUP BY region;
-CREATE MATERIALIZED VIEW best_regions AS SELECT region, total FROM revenue ORDER BY total DESC LIMIT 3;
+CREATE MATERIALIZED VIEW best_regions AS
+    SELECT region, total FROM revenue ORDER BY total DESC LIMIT 3;
 CREATE MATERIALIZED VIEW large_orders AS SELECT * FROM orders WHERE amount > 95;
 CREATE MATERIALIZED VIEW regions AS SELECT string_agg(DISTINCT region) AS names FROM customers;
 """
@@ -48,7 +50,9 @@ def _charts(page: Page) -> None:
 
 def _sql(page: Page) -> None:
     page.locator(".cm-content").click()
-    page.keyboard.insert_text("SELECT region, total / orders AS mean\nFROM revenue\nORDER BY mean DESC")
+    page.keyboard.insert_text(
+        "SELECT region, total / orders AS mean\nFROM revenue\nORDER BY mean DESC"
+    )
     page.keyboard.press("Control+Enter")
     page.wait_for_timeout(1000)
 

@@ -408,6 +408,16 @@ def test_a_long_result_grows_as_it_is_scrolled(console: Console) -> None:
     expect(page.locator("#result tbody tr")).to_have_count(400)
 
 
+def test_of_a_result_that_is_too_large_the_first_rows_are_shown(console: Console) -> None:
+    page = console.open("#/sql").page
+    console.run_sql("SELECT i, repeat('x', 1000) AS text FROM range(200000) r(i)")
+    expect(page.locator("#ran")).to_contain_text("too large to be shown whole", timeout=30_000)
+    told = re.match(r"the first ([\d,]+) rows", page.locator("#ran").inner_text())
+    assert told is not None
+    assert 10_000 < int(told[1].replace(",", "")) < 20_000
+    expect(page.locator("#result tbody tr").first).to_have_text("0" + "x" * 1000)
+
+
 def test_a_statement_is_stopped(console: Console, served: Served) -> None:
     page = console.open("#/sql").page
     console.run_sql(
@@ -428,12 +438,13 @@ def test_a_statement_is_stopped(console: Console, served: Served) -> None:
 
 
 def test_sources_sinks_and_errors(console: Console, served: Served, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
     (tmp_path / "a.jsonl").write_text('{"op": "insert", "n": 1}\n{"op": "insert", "n": "x"}\n')
     served.sql(
         "CREATE TABLE events (n INTEGER);"
         "CREATE MATERIALIZED VIEW seen AS SELECT n FROM events;"
         f"CREATE SOURCE clicks INTO events FROM FILES (path '{tmp_path}/*.jsonl', format 'json');"
-        f"CREATE SINK out FROM seen INTO FILES (path '{tmp_path}/out.jsonl');"
+        f"CREATE SINK out FROM seen INTO FILES (path '{tmp_path}/out/seen.jsonl');"
     )
     page = console.open("#/state").page
     expect(page.locator("#sources")).to_contain_text("● running")

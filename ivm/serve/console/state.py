@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import duckdb
+
 from ivm.access.roles import ADMIN, AccessError, Grant
 from ivm.backfill.run_fills import progress_of, progress_text
 from ivm.cdc.run_sources import list_sources
@@ -51,9 +53,10 @@ class ConsoleState:
         """What a user is told, as JSON has it; columns are pairs of `name` and `type`."""
         database, is_admin = self._database, grant.role == ADMIN
         views, tables = database.views(), database.tables()
+        unfilled = database.unfilled_views()
         counts, troubles = self._counted(views, tables)
         relations = [
-            *(self._view(view, counts) for view in views),
+            *(self._view(view, counts, view.name in unfilled) for view in views),
             *(_table(table, counts) for table in tables),
             *_plain_views(session),
         ]
@@ -63,7 +66,7 @@ class ConsoleState:
             "relations": [each for each in relations if _may_read(grant, each["name"])],
             "sources": [vars(each) for each in list_sources(session)] if is_admin else None,
             "sinks": [vars(each) for each in list_sinks(session)] if is_admin else None,
-            "fills": [each for each in self._fills() if _may_read(grant, each["view"])],
+            "fills": [each for each in self._fills(unfilled) if _may_read(grant, each["view"])],
             "troubles": [*troubles, *self._engine.warehouse.troubles.told()] if is_admin else [],
         }
 
@@ -79,9 +82,8 @@ class ConsoleState:
         except IvmError as error:
             return self._counts.last, [str(error)]
 
-    def _view(self, view: ViewInfo, counts: dict[str, int]) -> dict[str, Any]:
+    def _view(self, view: ViewInfo, counts: dict[str, int], filling: bool) -> dict[str, Any]:
         progress = progress_of(self._engine, view.name)
-        filling = view.name in self._database.unfilled_views()
         stale = view.reason is not None and self._engine.recomputed.is_outdated([view.name])
         fresh = "filling" if filling else "broken" if view.broken else "stale" if stale else "live"
         return {
@@ -100,11 +102,12 @@ class ConsoleState:
 
     def _key(self, view: ViewInfo) -> list[str]:
         """The columns of which a view has each combination once, if such are known."""
-        stored = self._engine.catalog.views.get(view.name)
+        catalog = self._engine.catalog
+        stored = (catalog.committed or catalog.views).get(view.name)
         return [] if stored is None else [view.columns[i][0] for i in stored.key or ()]
 
-    def _fills(self) -> Iterator[dict[str, Any]]:
-        for name in self._database.unfilled_views():
+    def _fills(self, unfilled: Iterable[str]) -> Iterator[dict[str, Any]]:
+        for name in unfilled:
             progress, text = progress_of(self._engine, name), progress_text(self._engine, name)
             phase = "not running" if progress is None else progress.phase
             done = 0.0 if progress is None else progress.fraction
@@ -145,12 +148,18 @@ class RowCounts:
     def _count(self, names: list[str]) -> dict[str, int]:
         self._engine.tables.flush()
         qualified = self._engine.catalog.qualified
-        parts = [f"(SELECT count(*) FROM {qualified[name]})" for name in names]
+        known = [name for name in names if name in qualified]
+        parts = [f"(SELECT count(*) FROM {qualified[name]})" for name in known]
         if not parts:
             return {}
         with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
-            [found] = rows(cursor, f"SELECT {', '.join(parts)}")
-        return dict(zip(names, found, strict=True))
+            try:
+                [found] = rows(cursor, f"SELECT {', '.join(parts)}")
+            except (
+                duckdb.CatalogException
+            ):  # one was dropped meanwhile: the next look lists them anew
+                return {}
+        return dict(zip(known, found, strict=True))
 
 
 def _table(table: TableListing, counts: dict[str, int]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 // What the console asks of the server; the one place that knows its addresses and forms.
 //
+// Addresses are relative to the console's own, which may stand behind another path.
 // Whoever logs in is held in memory alone: a page that is loaded anew asks again.
 
 /** An answer that is an error: what is wrong, `hint` what to do, `position` the place in the SQL. */
@@ -34,7 +35,8 @@ export class Api {
       body: JSON.stringify({ sql: text, ...limits }),
       signal,
     });
-    return parseExact(await response.text());
+    const { text: told, isCut } = await firstPart(response);
+    return { ...parseExact(told), isCut };
   }
 
   /** The one text of the one row that a statement gives, such as EXPLAIN's. */
@@ -75,7 +77,7 @@ export class Api {
     const headers = { ...options.headers };
     if (this.authorization) headers.Authorization = this.authorization;
     // Without `omit` a browser would ask for a password by a window of its own.
-    const response = await fetch(path, { cache: "no-store", credentials: "omit", ...options, headers });
+    const response = await fetch(`..${path}`, { cache: "no-store", credentials: "omit", ...options, headers });
     if (!response.ok) throw new ServerError(response.status, await told(response));
     return response;
   }
@@ -88,6 +90,23 @@ async function told(response) {
   } catch {
     return { what: text.trim() || response.statusText };
   }
+}
+
+const MOST = 16e6; // characters of a result: more would keep the page busy for seconds
+
+/** The text of a result, or as many of its first rows as the page takes: each ends a line. */
+async function firstPart(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const pieces = [];
+  for (let size = 0; size < MOST; ) {
+    const { value, done } = await reader.read();
+    if (done) return { text: pieces.join(""), isCut: false };
+    pieces.push(value);
+    size += value.length;
+  }
+  await reader.cancel();
+  const text = pieces.join("");
+  return { text: `${text.slice(0, text.lastIndexOf(",\n"))}]}`, isCut: true };
 }
 
 const LONG = /[0-9][0-9.]{15}/;

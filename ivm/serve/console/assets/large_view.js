@@ -67,7 +67,17 @@ export class LargeView {
     return this._marks.get(key)?.mark === "came" ? "came" : "";
   }
 
-  async measure({ column, how, key, value }) {
+  /** See `Rows.measure`; asked for anew once the view has changed. */
+  measure(measure) {
+    const asked = JSON.stringify([this._change, measure]);
+    if (this._asked !== asked) {
+      this._asked = asked;
+      this._measured = this._measure(measure);
+    }
+    return this._measured;
+  }
+
+  async _measure({ column, how, key, value }) {
     const name = quotedColumn(this._columns[column].name);
     const rest = key === null ? "" : ` WHERE CAST(${quotedColumn(this._columns[key].name)} AS VARCHAR) = ${literal(value)}`;
     const { rows } = await this._api.sql(`SELECT CAST(${FUNCTIONS[how]}(${name}) AS DOUBLE) FROM ${this._name}${rest}`);

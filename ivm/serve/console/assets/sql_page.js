@@ -72,6 +72,7 @@ class SqlPage {
   _succeeded(found, seconds) {
     if (found.error) return this._failed(Object.assign(new Error(found.error.what), found.error), 0);
     const told = [found.columns.length ? counted(found.rows.length, "row") : found.message ?? "done", duration(seconds)];
+    if (found.isCut) told[0] = `the first ${told[0]}: the result is too large to be shown whole`;
     if (found.read_from) told.push(`read from ${found.read_from}`);
     write(this._said, told.join(" · "));
     if (found.columns.length) drawResult(this._result, found);
