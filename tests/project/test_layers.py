@@ -27,7 +27,8 @@ ROOMS = {
     ),
     "spark_backfill": ("",),
     "ivm": (
-        *("catalog", "ingest", "capture", "engine", "backfill", "reads", "session", "access", "client"),
+        *("catalog", "ingest", "capture", "engine", "backfill", "reads", "session"),
+        *("access", "client"),
         *(
             "cdc/formats",
             "cdc/sources",

@@ -29,6 +29,7 @@ from ivm.storage.errors import InputError, IvmError
 
 SESSION = "Ivm-Session"
 _TYPES = ("application/json", "application/sql", "text/plain", "")
+_CURL = "application/x-www-form-urlencoded"  # which curl -d says of any text
 
 
 async def sql(served: Served, request: Request, user: User) -> Response:
@@ -49,7 +50,7 @@ def asked(body: bytes, request: Request) -> tuple[str, Params, list[Any] | None]
         HttpError: the type of the body is another one.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in _TYPES:
+    if media_type not in (*_TYPES, _CURL):
         raise HttpError(
             415,
             "request",
