@@ -273,6 +273,60 @@ def test_a_view_is_followed_over_the_servers_end(chromium: Browser, tmp_path: Pa
         assert len(console.rows()) == 4
 
 
+def subscribers(served: Served) -> int:
+    found = re.search(r"^ivm_subscribers (\d+)$", httpx.get(f"{served.url}/metrics").text, re.M)
+    assert found is not None
+    return int(found[1])
+
+
+def test_a_tab_that_is_not_seen_needs_no_connection(
+    console: Console, served: Served, order: Callable[..., int]
+) -> None:
+    page = console.open("#/view/revenue").page
+    expect(page.locator("#rows")).to_contain_text("EU")
+    assert subscribers(served) == 1
+    hide = (
+        "on => { Object.defineProperty(document, 'hidden', { value: on, configurable: true });"
+        " document.dispatchEvent(new Event('visibilitychange')) }"
+    )
+    page.evaluate(hide, True)
+    for _ in range(100):
+        if not subscribers(served):
+            break
+        page.wait_for_timeout(100)
+    else:
+        pytest.fail("the connection is still there")
+    order("MEANWHILE", 1)
+    page.evaluate(hide, False)
+    expect(page.locator("#rows")).to_contain_text("MEANWHILE")
+
+
+def test_a_broken_view_is_shown_once_it_is_mended(
+    console: Console, served: Served, tmp_path: Path
+) -> None:
+    event = '{"op": "insert", "n": "x"}\n'
+    served.sql(
+        "CREATE TABLE texts (n VARCHAR);"
+        "CREATE MATERIALIZED VIEW numbers AS SELECT CAST(n AS INTEGER) AS n FROM texts;"
+        "INSERT INTO texts VALUES ('7')"
+    )
+    page = console.open("#/view/numbers").page
+    expect(page.locator("#rows")).to_contain_text("7")
+    (tmp_path / "a.jsonl").write_text(event)
+    served.sql(f"CREATE SOURCE x INTO texts FROM FILES (path '{tmp_path}/*.jsonl', format 'json');")
+    expect(page.locator("#said")).to_contain_text("Could not convert")
+    page.get_by_role("link", name="State").click()
+    expect(page.locator("#errors")).to_contain_text("View numbers")
+    page.get_by_role("link", name="Views").click()
+    page.get_by_role("link", name="numbers").click()
+    expect(page.locator("#said")).to_contain_text("Could not convert")
+    served.sql("DROP SOURCE x; DELETE FROM texts WHERE n = 'x'; REFRESH MATERIALIZED VIEW numbers")
+    expect(page.locator("#rows tbody")).to_have_text("7")
+    served.sql("DROP MATERIALIZED VIEW numbers; DROP TABLE texts")
+    expect(page.locator("#said")).to_contain_text("no materialized view")
+    console.faults.clear()  # the browser tells of the 404 and the 409
+
+
 def test_a_replaced_view_is_shown_as_it_is_now(console: Console, served: Served) -> None:
     served.sql("CREATE MATERIALIZED VIEW changing AS SELECT region FROM best")
     page = console.open("#/view/changing").page

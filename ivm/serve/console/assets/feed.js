@@ -15,17 +15,20 @@ const LONGEST_WAIT_MS = 10_000;
  * @param {{name: string, columns: Object[]}} view
  * @param {boolean} snapshot whether the rows that it has come first
  * @param {AbortSignal} signal
+ * @param {Seen} seen whether somebody looks: only then there is a connection
  * @param {{rows: Function, restart: Function, status: Function}} take `rows(delta, isSnapshot,
  *   epoch)` with [weight, cells] of each row; `restart()` before another snapshot; `status(state,
  *   reason)` with "live", "connecting" or "failed"
  */
-export async function follow(api, view, snapshot, signal, take) {
+export async function follow(api, view, snapshot, signal, seen, take) {
   let after = null;
   let wait = FIRST_WAIT_MS;
   while (!signal.aborted) {
+    await seen.wait();
+    const hidden = seen.signal;
     try {
       if (!snapshot) after ??= await api.epochOf(view.name);
-      const response = await api.changes(view.name, { after, signal });
+      const response = await api.changes(view.name, { after, signal: AbortSignal.any([signal, hidden]) });
       take.status("live", "");
       for await (const event of events(response)) {
         if (signal.aborted) return;
@@ -39,6 +42,7 @@ export async function follow(api, view, snapshot, signal, take) {
       take.status("connecting", "the connection has ended");
     } catch (error) {
       if (signal.aborted) return;
+      if (hidden.aborted) continue;
       if (isFinal(error)) return take.status("failed", error.message);
       take.status("connecting", error.message);
     }

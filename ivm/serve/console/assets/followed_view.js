@@ -2,6 +2,7 @@
 //
 // Contract: listeners get the newest frame, at most one for each frame of the screen.
 
+const HIDDEN_MS = 5000; // after which a page that is not looked at gives up its connection
 const START = { filter: "", sort: { column: 0, descending: false }, limit: 200 };
 
 export class FollowedView {
@@ -13,6 +14,8 @@ export class FollowedView {
     this._frame = null;
     this._worker = new Worker(new URL("view_worker.js", import.meta.url), { type: "module" });
     this._worker.onmessage = ({ data }) => this._take(data);
+    this._look = () => this._looked();
+    document.addEventListener("visibilitychange", this._look);
     this._worker.postMessage({ type: "show", shown: this.shown });
     this._worker.postMessage({
       type: "open",
@@ -49,7 +52,15 @@ export class FollowedView {
     return { close: () => this._samplers.delete(act) };
   }
 
+  _looked() {
+    clearTimeout(this._hiding);
+    if (!document.hidden) this._worker.postMessage({ type: "seen", on: true });
+    else this._hiding = setTimeout(() => this._worker.postMessage({ type: "seen", on: false }), HIDDEN_MS);
+  }
+
   close() {
+    document.removeEventListener("visibilitychange", this._look);
+    clearTimeout(this._hiding);
     this._worker.postMessage({ type: "close" });
     setTimeout(() => this._worker.terminate(), 200); // the feed's connection is closed by then
   }

@@ -99,8 +99,8 @@ export class LargeView {
       try {
         await this._readOnce();
         this._changed();
-      } catch {
-        this._stale = true; // the feed tells what is wrong
+      } catch (error) {
+        this._stale = !(error.status >= 400 && error.status < 500); // the feed tells what is wrong
       }
       await new Promise((done) => setTimeout(done, BETWEEN_MS - Math.min(Date.now() - began, BETWEEN_MS - 50)));
     }

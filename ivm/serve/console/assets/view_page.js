@@ -29,9 +29,7 @@ export function open(element, database, [name]) {
   fill(element, h("div", { class: "tools" }, h("h1", { text: name }), fresh), tabs.element);
   const state = database.follow(() => {
     const now = database.relation(name);
-    if (now && JSON.stringify(now.columns) !== JSON.stringify(view.columns)) {
-      return window.dispatchEvent(new Event("hashchange")); // replaced: the page begins anew
-    }
+    if (now && isAnother(view, now)) return window.dispatchEvent(new Event("hashchange")); // begins anew
     write(fresh, now ? `${freshness(now)}, ${now.strategy}` : "dropped");
     if (now?.reason) fresh.title = now.reason;
   });
@@ -42,6 +40,12 @@ export function open(element, database, [name]) {
       followed.close();
     },
   };
+}
+
+/** Whether a view was replaced, or can be read again. */
+function isAnother(before, now) {
+  const isMended = before.freshness === "broken" && now.freshness !== "broken";
+  return isMended || JSON.stringify(before.columns) !== JSON.stringify(now.columns);
 }
 
 function rowsPanel(place, followed, view) {

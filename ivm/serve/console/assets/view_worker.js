@@ -6,6 +6,7 @@
 import { Api } from "./api.js";
 import { follow } from "./feed.js";
 import { LargeView } from "./large_view.js";
+import { Seen } from "./seen.js";
 import { SmallView } from "./small_view.js";
 
 const FADE_MS = 500; // between two looks at marks that are old
@@ -22,12 +23,14 @@ let measure = null;
 let loaded = false; // whether there were rows, which charts wait for
 
 const stop = new AbortController();
+const seen = new Seen();
 
 self.onmessage = ({ data }) => {
   if (data.type === "open") open(data);
   else if (data.type === "show") show(data.shown);
   else if (data.type === "ready") answer(() => (ready = true));
   else if (data.type === "pause") answer(() => (paused = data.on));
+  else if (data.type === "seen") seen.set(data.on);
   else if (data.type === "measure") measure = data.measure;
   else if (data.type === "close") stop.abort();
 };
@@ -58,7 +61,7 @@ async function run(api, name, columns, next, held) {
   stop.signal.addEventListener("abort", () => ending.abort());
   view = next;
   view.show(shown);
-  await follow(api, { name, columns }, held, ending.signal, {
+  await follow(api, { name, columns }, held, ending.signal, seen, {
     rows: (delta, isSnapshot, epoch) => {
       loaded = true;
       view.apply(delta, isSnapshot ? null : Date.now(), epoch);
@@ -87,7 +90,7 @@ function draw(asked = false) {
 }
 
 async function sample() {
-  if (!loaded && view.total === 0) return;
+  if (!seen.on || (!loaded && view.total === 0)) return;
   const value = measure === null ? null : await view.measure(measure).catch(() => null);
   self.postMessage({ type: "sample", time: Date.now() / 1000, rows: view.total, value });
 }
