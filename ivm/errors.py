@@ -1,6 +1,7 @@
 """The error tree (drawn in `ivm.storage.errors`), under the name users import it by."""
 
 from ivm.storage.errors import (
+    AccessError,
     ConstraintError,
     CorruptionError,
     EvaluationError,
@@ -14,6 +15,7 @@ from ivm.storage.errors import (
 )
 
 __all__ = [
+    "AccessError",
     "ConstraintError",
     "CorruptionError",
     "EvaluationError",

@@ -9,6 +9,7 @@
     │                         or, of a broken view, on an earlier one
     ├── UnsupportedError      it has no meaning here: the message names the way out
     ├── UnavailableError      not now (a lock, a failed transaction, a disk): retry or reopen
+    │   └── AccessError           a served database: the user may not, or nobody has logged in
     ├── CorruptionError       stored data is damaged or foreign: restore it, or ivm.recover
     └── InternalError         a fault of ours: please report it
 
@@ -88,6 +89,10 @@ class UnavailableError(IvmError):
     or was interrupted, and with it all of it; work in the background has failed; or it is not known
     whether a commit is in the file, and only opening it again shows it.
     """
+
+
+class AccessError(UnavailableError):
+    """A login or a statement that a served database does not allow."""
 
 
 class CorruptionError(IvmError):

@@ -27,6 +27,11 @@ SEED = int(os.environ.get("IVM_SEED", "0"))
 
 WHOLE = frozenset(
     {
+        "test_client",
+        "test_feeds",
+        "test_http",
+        "test_http_bytes",
+        "test_http_killed",
         "test_attached",
         "test_benchmarks",
         "test_broken_cases",
@@ -126,6 +131,7 @@ WHOLE = frozenset(
 """Modules and tests of the full tier alone."""
 
 SAMPLED = {
+    "test_permissions::test_neither_role_reaches_outside": 6,
     "test_bind::test_rendered_plan_is_the_query": 8,
     "test_broken_views::test_reading_a_broken_view": 2,
     "test_broken_views::test_the_mark_survives": 2,
@@ -243,6 +249,11 @@ SAMPLED = {
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
 
 SMOKE = {
+    "test_client": 6,
+    "test_feeds": 6,
+    "test_http": 8,
+    "test_http_bytes": 2,
+    "test_http_killed": 0,
     "test_attached": 1,
     "test_benchmarks": 8,
     "test_broken_cases": 12,

@@ -10,12 +10,13 @@ import threading
 from typing import NamedTuple
 
 from ivm.access.content import Content, Definitions
-from ivm.access.roles import ADMIN, AccessError, Grant
+from ivm.access.roles import ADMIN, Grant
 from ivm.engine.engine import Engine
 from ivm.session.replacement_scans import explained
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens
+from ivm.storage.errors import AccessError
 from ivm.storage.identifiers import canonical_name
 
 _QUERIES = frozenset(

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ivm.access.functions import allowed
-from ivm.access.roles import AccessError, Grant
+from ivm.access.roles import Grant
 from ivm.session.session import Session
 from ivm.sql.parse.duckdb_tree import read_or_error
 from ivm.sql.parse.function_list import Macro, list_functions
 from ivm.sql.statements.stored_text import bare_lambdas, view_query
+from ivm.storage.errors import AccessError
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import Cursor, rows
 

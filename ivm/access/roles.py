@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ivm.sql.statements.users import ROLES
-from ivm.storage.errors import UnavailableError
+from ivm.storage.errors import AccessError
 from ivm.storage.identifiers import fold, path_of
 
 READ, WRITE, ADMIN = ROLES
-
-
-class AccessError(UnavailableError):
-    """A login or a statement that is not allowed."""
 
 
 @dataclass(frozen=True)

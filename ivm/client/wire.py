@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from ivm.access.roles import AccessError
 from ivm.storage.errors import (
+    AccessError,
     ConstraintError,
     CorruptionError,
     EvaluationError,

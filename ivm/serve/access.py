@@ -9,11 +9,12 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Protocol
 
-from ivm.access.roles import AccessError, Grant
+from ivm.access.roles import Grant
 from ivm.access.verifiers import Verifier
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.users import ROLES
+from ivm.storage.errors import AccessError
 
 __all__ = ["ROLES", "AccessError", "Gate", "NoUsers", "User", "Verifier", "is_loopback", "trusted"]
 

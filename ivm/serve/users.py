@@ -18,7 +18,6 @@ from hashlib import sha256
 from typing import Any
 
 from ivm.access.check import Checks
-from ivm.access.roles import AccessError
 from ivm.access.users import StoredToken, StoredUser, stored_tokens, stored_users
 from ivm.access.verifiers import Verifier, read, token_hash, verifier_of
 from ivm.engine.engine import Engine
@@ -27,7 +26,7 @@ from ivm.serve.access import User
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.users import ROLES
-from ivm.storage.errors import InputError
+from ivm.storage.errors import AccessError, InputError
 from ivm.storage.identifiers import fold
 
 _KEYS = frozenset(("verifier", "role", "schema"))

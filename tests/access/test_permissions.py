@@ -13,10 +13,10 @@ from hypothesis import strategies as h
 import ivm
 from ivm.access.check import Checks
 from ivm.access.functions import allowed
-from ivm.access.roles import AccessError, Grant
+from ivm.access.roles import Grant
 from ivm.dispatch import _RUN, execute
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import IvmError
+from ivm.storage.errors import AccessError, IvmError
 from ivm.storage.identifiers import fold
 from tests.tiers import examples
 

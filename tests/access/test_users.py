@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 import ivm
-from ivm.access.roles import AccessError
 from ivm.access.users import stored_tokens, stored_users
 from ivm.access.verifiers import read, verifier_of
-from ivm.errors import IvmError, SqlError
+from ivm.errors import AccessError, IvmError, SqlError
 from ivm.serve.users import Users
 from ivm.shell.prompt import _Kept
 from ivm.sql.statements.users import without_passwords

@@ -93,6 +93,12 @@ def test_lake_backfill(tmp_path: Path) -> None:
     assert lines[-1] == "verified: [('revenue', 4, 0, 0, True)]"
 
 
+def test_dashboard(tmp_path: Path) -> None:
+    lines = lines_of(tmp_path, "dashboard/dashboard.py", "--orders", "5")
+    assert lines[0].startswith("open http://127.0.0.1:")
+    assert lines[1:] == ["5 orders in the view"]
+
+
 def lines_of(folder: Path, script: str, *arguments: str) -> list[str]:
     """What a script prints, run in the folder; it leaves nothing behind."""
     done = subprocess.run(

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import ivm
-from ivm.access.roles import AccessError
 from ivm.client import RemoteDatabase
 from ivm.client import connect as connect_to
 from ivm.errors import (
+    AccessError,
     ConstraintError,
     EvaluationError,
     InputError,
@@ -167,6 +167,18 @@ def test_users(world: HttpWorld) -> None:
         ann.execute("DELETE FROM orders")
     with connect_to(f"ivm://ann:wrong@{host}") as wrong, pytest.raises(AccessError):
         wrong.execute("SELECT 1")
+
+
+def test_tls_with_a_certificate_of_the_servers_own() -> None:
+    world = HttpWorld(ivm.connect(), tls="self-made")
+    url = f"ivms://localhost:{world.listener.port}"
+    with connect_to(url, verify=str(world.folder / "server.crt")) as db:
+        assert db.execute("SELECT 1 AS a").fetchall() == [(1,)]
+    with connect_to(url) as db, pytest.raises(UnavailableError, match="certificate"):
+        db.execute("SELECT 1")
+    with connect_to(url.replace("ivms", "ivm")) as db, pytest.raises(UnavailableError):
+        db.execute("SELECT 1")
+    world.close()
 
 
 def test_a_url_that_is_none_shows_no_password() -> None:

@@ -351,7 +351,7 @@ def test_more_subscribers_than_allowed_are_told(world: HttpWorld) -> None:
 def test_a_user_who_is_dropped_is_cut_off(
     world: HttpWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ivm.serve.http.changes._BEAT", 0.2)
+    monkeypatch.setattr(feeds, "BEAT", 0.2)
     with (
         world.client(auth=("ann", "secret")) as client,
         client.stream("GET", PATH) as response,

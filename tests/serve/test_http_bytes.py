@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 import ivm
-from ivm.serve.http import changes, listener
+from ivm.serve.http import feeds, listener
 from tests.serve.http_world import HttpWorld
 from tests.tiers import SEED, examples
 
@@ -70,7 +70,7 @@ def send(port: int, data: bytes) -> None:
 
 
 def test_malformed_requests_hurt_nobody(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_BEAT", 0.5)  # by which it is noticed that clients have left
+    monkeypatch.setattr(feeds, "BEAT", 0.5)  # by which it is noticed that clients have left
     chance = random.Random(SEED)
     with world.client() as client:
         for i in range(examples(2000)):

@@ -28,7 +28,6 @@ from ivm.serve.http.views import view_of
 from ivm.storage.errors import InputError, IvmError, UnavailableError
 
 _log = logging.getLogger("ivm.serve")
-_BEAT = 15.0  # seconds between signs of life
 _TELL = 2.0  # seconds for the last word to a client that is too slow
 _EVENTS = "text/event-stream"
 _RETRY = b"retry: 1000\n\n"
@@ -94,7 +93,8 @@ class Follower:
                 raise self.feed.error
             if self.feed.ended:
                 return None
-            if not await self.feed.wait(_BEAT):
+            await self.feed.wait()
+            if self.feed.has_nothing(self._subscriber):
                 self._demand_user()
                 return []
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from ivm.access.roles import AccessError
 from ivm.serve.pg.errors import code_of
 from ivm.serve.served_session import CancelledError
 from ivm.storage.errors import (
+    AccessError,
     ConstraintError,
     CorruptionError,
     EvaluationError,

@@ -9,6 +9,7 @@ Invariant: a feed's epochs are touched by the event loop alone; a thread of the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections import deque
@@ -26,7 +27,9 @@ KEPT_ROWS = 500_000
 """What a feed keeps for those who come back, or are slow."""
 SNAPSHOT_EPOCHS = 1024
 """A snapshot serves others until so many epochs came after it."""
-_WAKE = 0.01  # seconds between two wakings of all subscribers
+BEAT = 15.0
+"""Seconds between signs of life to subscribers, by which it is noticed that they have left."""
+_WAKE, _WAKE_EACH = 0.01, 0.0001  # seconds between two wakings of all, and more for each of them
 _UNUSED = 300.0  # seconds after which a feed without subscribers is closed
 _TAKE = 0.5  # seconds between two looks whether the feed is to end
 
@@ -83,7 +86,7 @@ class ViewFeed:
         self.ended = self.stopped = False  # by its view, or by the server
         self.forms: dict[str, int] = {}  # how many subscribers want each
         self.subscribers: set[Subscriber] = set()
-        self.used = time.monotonic()
+        self.used = self._beaten = time.monotonic()
         self._first = 0  # the number of the first epoch that is kept
         self._kept: deque[Encoded] = deque()
         self._rows = 0
@@ -130,7 +133,7 @@ class ViewFeed:
     # -- the event loop ---------------------------------------------------------------------------
 
     def _schedule(self) -> None:
-        self._loop.call_later(_WAKE, self._arrive)
+        self._loop.call_later(_WAKE + _WAKE_EACH * len(self.subscribers), self._arrive)
 
     def _arrive(self) -> None:
         self._scheduled = False  # before: what comes from here on schedules anew
@@ -142,6 +145,9 @@ class ViewFeed:
                 self._kept.append(item)
                 self._rows += len(item.message.rows)
         self._forget()
+        self._wake()
+
+    def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -179,14 +185,18 @@ class ViewFeed:
         begin = at - self._first
         return [kept[i] for i in range(begin, min(len(kept), begin + most))]
 
-    async def wait(self, seconds: float) -> bool:
-        """Waits until epochs have come; False if none comes in time."""
-        changed = self._changed
-        try:
-            await asyncio.wait_for(changed.wait(), seconds)
-        except TimeoutError:
-            return False
-        return True
+    def has_nothing(self, subscriber: Subscriber) -> bool:
+        """Whether a subscriber has all that has come, and the feed goes on."""
+        return not self.ended and subscriber.at >= self._first + len(self._kept)
+
+    async def wait(self) -> None:
+        """Waits until epochs have come, or for the next sign of life."""
+        await self._changed.wait()
+
+    async def wait_at_most(self, seconds: float) -> None:
+        """The same, for some time."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.wait(), seconds)
 
     async def snapshot(self, threads: Threads) -> list[Encoded]:
         """The view's rows at some epoch after which all are kept."""
@@ -213,9 +223,12 @@ class ViewFeed:
         return [Encoded(message, self.encoder) for message in found]
 
     def look(self, now: float) -> None:
-        """Closes the feed if nobody uses it."""
+        """Gives a sign of life, or closes the feed if nobody uses it; called every second."""
         if self.subscribers:
             self.used = now
+            if now - self._beaten >= BEAT:
+                self._beaten = now
+                self._wake()
         elif now - self.used > _UNUSED:
             self.close()
 
@@ -223,7 +236,7 @@ class ViewFeed:
         """Ends the feed."""
         self.ended = True
         self._feed.close()
-        self._changed.set()
+        self._wake()
 
 
 class Subscriber:
@@ -301,13 +314,11 @@ class Hub:
     Args:
         database: served.
         threads: of the server.
-        most: subscribers of all feeds.
     """
 
-    def __init__(self, database: Database, threads: Threads, most: int) -> None:
+    def __init__(self, database: Database, threads: Threads) -> None:
         self.database = database
         self.threads = threads
-        self.most = most
         self._feeds: dict[str, ViewFeed] = {}
         self._opening = asyncio.Lock()
 

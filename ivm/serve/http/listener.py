@@ -96,7 +96,7 @@ class HttpListener:
     def __init__(self, pool: SessionPool, users: Users, folder: Path) -> None:
         self._pool = pool
         self._context: ssl.SSLContext | None = server_context(pool.settings, folder)
-        hub = Hub(pool.database, pool.threads, pool.settings.subscribers)
+        hub = Hub(pool.database, pool.threads)
         held = HeldSessions(pool)
         self._served = Served(pool.database, pool, users, Runner(pool), held, hub, Measures())
         self.port = 0
@@ -171,8 +171,7 @@ class HttpListener:
             await self._serving
 
     def apply(self, settings: ServerSettings) -> None:
-        """Takes other settings; the address stays."""
-        self._served.hub.most = settings.subscribers
+        """Takes other settings: the limits are asked for in the pool; address and TLS stay."""
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -131,7 +131,7 @@ async def _changed(served: Served, feed: ViewFeed, view: View, request: Request)
             break
         if await request.is_disconnected():
             break
-        await feed.wait(min(left, 1.0))
+        await feed.wait_at_most(min(left, 1.0))
     engine = served.database._engine
     if engine.recomputed.is_outdated([view.name]):
         await served.pool.threads.call(lambda: _refresh(served, view.name))

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from ivm.serve.pg.catalog_words import asks_catalog
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens
-from ivm.storage.errors import IvmError, UnsupportedError
+from ivm.storage.errors import IvmError, SqlError, UnsupportedError
 
 _LONG = 1 << 14
 _SHORT = 1 << 10
@@ -273,8 +273,18 @@ def _of(text: str, offset: int) -> Iterator[Action]:
     elif verb in ("SELECT", "WITH", "VALUES", "TABLE") and asks_catalog(text):
         yield CatalogQuery(text, offset)
     else:
-        for statement in st.parse(text):
+        for statement in _parsed(text, offset):
             yield Sql(text, offset, statement)
+
+
+def _parsed(text: str, offset: int) -> tuple[st.Statement, ...]:
+    """Statements of the database; the place of an error is one in the client's text."""
+    try:
+        return st.parse(text)
+    except SqlError as error:
+        if error.position is not None:
+            error.position += offset
+        raise
 
 
 def _begin(text: str, offset: int) -> Action | None:

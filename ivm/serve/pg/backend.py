@@ -125,7 +125,7 @@ class Backend:
         self._copy: CopyIn | None = None
         self._copy_by_query = False
         self._statements = Statements(served, gate, catalog, settings, self._notice, self._report)
-        self._sql = ""
+        self._sql, self._offset = "", 0  # the text that is being run, and where in it
         self._late: Portal | None = None  # is described as it is executed
 
     # -- the connection -------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Backend:
             try:
                 self._answer(frame, frames, i)
             except ProtocolError as error:
-                self._error(PgError(PROTOCOL, str(error)))
+                self._out += codec.fields(b"E", error_fields(PgError(PROTOCOL, str(error))))
                 self._flush()
                 raise
             except (ConnectionError, SystemExit):
@@ -209,7 +209,7 @@ class Backend:
 
     def _query(self, text: str) -> None:
         self._portals.pop("", None)
-        self._sql = text
+        self._sql, self._offset = text, 0
         actions = actions_of(text)
         if not actions:
             self._out += codec.EMPTY_QUERY
@@ -220,6 +220,7 @@ class Backend:
             if isinstance(action, CopyRows) and action.comes:
                 self._copy_in(action, by_query=True)
                 return  # ReadyForQuery comes after its rows
+            self._offset = action.offset
             self._run_simply(action)
         self._statements.end_implicit(commits=True)
         self._ready()
@@ -238,7 +239,7 @@ class Backend:
 
     def _parse(self, reader: Reader) -> None:
         name, text, oids = reader.text(), reader.text(), reader.ints()
-        self._sql = text
+        self._sql, self._offset = text, 0
         if name and name in self._prepared:
             raise PgError(
                 "42P05", f"there is a prepared statement {name!r} already: close it first"
@@ -467,10 +468,7 @@ class Backend:
         except IvmError as second:  # the transaction cannot be ended: that is worse
             error = second
         self._log.failed(self._served, self._sql, error)
-        self._error(error)
-
-    def _error(self, error: BaseException) -> None:
-        self._out += codec.fields(b"E", error_fields(error))
+        self._out += codec.fields(b"E", error_fields(error, self._offset))
 
     def _notice(self, code: str, text: str) -> None:
         self._out += codec.fields(b"N", notice_fields(code, text, "WARNING"))

@@ -79,12 +79,9 @@ class Catalog:
         try:
             for name, value in self._variables(teller).items():
                 cursor.execute(f"SET VARIABLE ivm_{name} = {value}")
-            if params:
-                cursor.execute(sql, list(params))
-            else:
-                cursor.execute(sql)
-            found = [str(c[1]).replace("UINTEGER", "OID") for c in cursor.description or ()]
-            return Result.of_table(cursor.to_arrow_table(), found)
+            relation = cursor.sql(sql, params=list(params) if params else None)
+            found = [str(type).replace("UINTEGER", "OID") for type in relation.types]
+            return Result.of_table(relation.to_arrow_table(), found)
         except duckdb.Error as error:
             raise translated(error) from error
         finally:

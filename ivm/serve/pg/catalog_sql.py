@@ -11,8 +11,8 @@ RELATIONS = {
         SELECT oid, name AS nspname, 10 AS nspowner, NULL::VARCHAR[] AS nspacl
         FROM main.schemas""",
     "pg_class": """
-        SELECT oid, name AS relname, schema AS relnamespace, 0 AS reltype, 0 AS reloftype,
-            10 AS relowner, CASE WHEN kind IN ('r', 'm') THEN 2 ELSE 0 END AS relam,
+        SELECT oid, 1259 AS tableoid, name AS relname, schema AS relnamespace, 0 AS reltype,
+            0 AS reloftype, 10 AS relowner, CASE WHEN kind IN ('r', 'm') THEN 2 ELSE 0 END AS relam,
             oid AS relfilenode, 0 AS reltablespace, 0 AS relpages, rows AS reltuples,
             0 AS relallvisible, 0 AS reltoastrelid, has_index AS relhasindex, false AS relisshared,
             'p' AS relpersistence, kind AS relkind, columns AS relnatts, checks AS relchecks,
@@ -24,7 +24,7 @@ RELATIONS = {
             0 AS relminmxid, NULL::VARCHAR[] AS relacl, NULL::VARCHAR[] AS reloptions,
             NULL::VARCHAR AS relpartbound FROM main.relations
         UNION ALL
-        SELECT oid, name, schema, 0, 0, 10, 403, oid, 0, 0, 0, 0, 0, false, false, 'p', 'i',
+        SELECT oid, 1259, name, schema, 0, 0, 10, 403, oid, 0, 0, 0, 0, 0, false, false, 'p', 'i',
             len(numbers), 0, false, false, false, false, false, true, 'n', false, 0, 0, 0, NULL,
             NULL, NULL FROM main.indexes""",
     "pg_attribute": """
@@ -71,7 +71,7 @@ RELATIONS = {
             list_transform(numbers, lambda n: 0) AS indoption, NULL::VARCHAR AS indexprs,
             NULL::VARCHAR AS indpred FROM main.indexes""",
     "pg_constraint": """
-        SELECT oid, name AS conname, schema AS connamespace, kind AS contype,
+        SELECT oid, 2606 AS tableoid, name AS conname, schema AS connamespace, kind AS contype,
             false AS condeferrable, false AS condeferred, true AS convalidated,
             relation AS conrelid, 0 AS contypid, CASE WHEN kind IN ('p', 'u') THEN oid ELSE 0 END
             AS conindid, 0 AS conparentid, other AS confrelid, 'a' AS confupdtype,
@@ -189,8 +189,8 @@ EMPTY = {
     "pg_stat_user_tables": "relid schemaname relname seq_scan n_live_tup n_dead_tup",
     "pg_subscription": "oid subdbid subname subowner subenabled",
     "pg_trigger": "oid tgrelid tgparentid tgname tgfoid tgtype tgenabled tgisinternal "
-    "tgconstrrelid tgconstrindid tgconstraint tgdeferrable tginitdeferred tgnargs tgattr tgargs tgqual "
-    "tgoldtable tgnewtable",
+    "tgconstrrelid tgconstrindid tgconstraint tgdeferrable tginitdeferred tgnargs tgattr tgargs "
+    "tgqual tgoldtable tgnewtable",
     "pg_cast": "oid castsource casttarget castfunc castcontext castmethod",
     "pg_conversion": "oid conname connamespace conowner conforencoding contoencoding "
     "conproc condefault",
@@ -243,7 +243,7 @@ _TEXTS = ("name", "kind", "label", "type", "cmd", "qual", "src", "acl", "descrip
 
 def empty(columns: str) -> str:
     """A query without rows that has these columns."""
-    told = [f"NULL::{_type(name)} AS {name}" for name in columns.split()]
+    told = [f"NULL::{_type(name)} AS {name}" for name in f"tableoid {columns}".split()]
     return f"SELECT {', '.join(told)} WHERE false"
 
 
@@ -408,6 +408,9 @@ CREATE MACRO current_user_name() AS getvariable('ivm_user');
 CREATE MACRO current_setting(n) AS getvariable('ivm_settings')[lower(n)],
     (n, m) AS getvariable('ivm_settings')[lower(n)];
 CREATE MACRO pg_partition_ancestors(o) AS NULL::UINTEGER;
+CREATE MACRO pg_partition_ancestors(o) AS TABLE
+    SELECT NULL::UINTEGER AS relid, 0 AS depth WHERE false;
+CREATE MACRO pg_partition_tree(o) AS TABLE SELECT NULL::UINTEGER AS relid WHERE false;
 CREATE MACRO oid_of_relation(t) AS coalesce(TRY_CAST(t AS UINTEGER),
     MAP {'pg_class': 1259, 'pg_namespace': 2615, 'pg_type': 1247, 'pg_constraint': 2606,
     'pg_proc': 1255,

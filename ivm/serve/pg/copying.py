@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _BATCH = 20_000
 _NAMED = re.compile(r"(?P<table>[^()]+?)\s*(?:\((?P<columns>.*)\))?", re.DOTALL)
 _MARK = re.compile(rb"\n\\\.\r?\n?\Z")
+_ENDS = [pa.scalar(each, pa.large_binary()) for each in (b"\n", b"")]
 _KNOWN = frozenset(("FORMAT", "DELIMITER", "NULL", "HEADER", "QUOTE", "ESCAPE", "ENCODING"))
 
 
@@ -162,7 +163,7 @@ def _lines(columns: list[pa.Array], options: Options) -> bytes:
     cells = [_cells(column.cast(pa.large_string()), options) for column in columns]
     delimiter = pa.scalar(options.delimiter, pa.large_string())
     lines = pc.binary_join_element_wise(*cells, delimiter).cast(pa.large_binary())
-    return one_buffer(framed(b"d", pc.binary_join_element_wise(lines, b"\n", b"")))
+    return one_buffer(framed(b"d", pc.binary_join_element_wise(lines, *_ENDS)))
 
 
 def _cells(column: pa.Array, options: Options) -> pa.Array:
@@ -170,7 +171,8 @@ def _cells(column: pa.Array, options: Options) -> pa.Array:
         quote, special = options.quote, f"[{re.escape(options.delimiter + options.quote)}\r\n]"
         needs = pc.or_(pc.match_substring_regex(column, special), pc.equal(column, options.null))
         doubled = pc.replace_substring(column, quote, options.escape + quote)
-        quoted = pc.binary_join_element_wise(quote, doubled, quote, "")
+        mark, nothing = (pa.scalar(each, pa.large_string()) for each in (quote, ""))
+        quoted = pc.binary_join_element_wise(mark, doubled, mark, nothing)
         told = pc.if_else(needs, quoted, column)
     else:
         told = pc.replace_substring(column, "\\", "\\\\")

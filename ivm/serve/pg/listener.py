@@ -12,7 +12,6 @@ from ivm.serve.access import Gate, is_loopback
 from ivm.serve.pg.catalog import Catalog
 from ivm.serve.pg.connection import PgConnection
 from ivm.serve.pg.errors import STOPPED, PgError
-from ivm.serve.pg.login import demand_scram
 from ivm.serve.pool import SessionPool
 from ivm.serve.settings import ServerSettings, address
 from ivm.serve.statement_log import StatementLog
@@ -42,8 +41,6 @@ class PgListener:
     """
 
     def __init__(self, pool: SessionPool, log: StatementLog, folder: Path) -> None:
-        if pool.settings.trust != "loopback":
-            demand_scram()
         self.pool = pool
         self.gate: Gate = pool.gate
         self.log = log

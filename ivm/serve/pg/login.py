@@ -8,25 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from importlib.util import find_spec
-from typing import Any
 
 from ivm.serve.access import Gate, User, Verifier
 from ivm.serve.pg import codec
 from ivm.serve.pg.codec import Frame, ProtocolError, Reader
 from ivm.serve.pg.errors import BAD_LOGIN, PgError
-from ivm.storage.errors import UnavailableError
+from ivm.serve.pg.scram import MECHANISM, Scram, ScramError
 
-MECHANISM = "SCRAM-SHA-256"
 _SASL, _CONTINUE, _FINAL = 10, 11, 12
 _ITERATIONS = 4096
 _SALT_KEY = secrets.token_bytes(32)
-
-
-def demand_scram() -> None:
-    """Raises UnavailableError if the package is missing that checks passwords."""
-    if find_spec("scramp") is None:
-        raise UnavailableError("passwords cannot be checked: pip install ivmdb[server]")
 
 
 class Login:
@@ -40,7 +31,7 @@ class Login:
     def __init__(self, gate: Gate, name: str) -> None:
         self._gate = gate
         self._name = name
-        self._server: Any = None
+        self._exchange: Scram | None = None
 
     def begin(self) -> bytes:
         """The message that asks for a login."""
@@ -55,39 +46,26 @@ class Login:
         """
         if frame.tag != "p":
             raise ProtocolError(f"a message of kind {frame.tag!r} before the login")
-        from scramp import ScramException
-
         try:
-            if self._server is None:
+            if self._exchange is None:
                 return self._first(Reader(frame.body)), None
-            return self._last(frame.body)
-        except (ScramException, UnicodeError, ValueError) as error:
+            final = self._exchange.server_final(frame.body.decode())
+        except (ScramError, UnicodeError) as error:
             raise PgError(
                 BAD_LOGIN, f"the user {self._name!r} is unknown, or the password is wrong"
             ) from error
-
-    def _first(self, reader: Reader) -> bytes:
-        from scramp import ScramMechanism
-
-        mechanism = reader.text()
-        if mechanism != MECHANISM:
-            raise ProtocolError(f"logins are by {MECHANISM}, not {mechanism}")
-        data = reader.take(reader.long())
-        verifier = self._gate.verifier(self._name) or _unknown(self._name)
-        stored = verifier.salt, verifier.stored_key, verifier.server_key, verifier.iterations
-        server = ScramMechanism(MECHANISM).make_server(lambda name: stored)
-        server.set_client_first(data.decode())
-        self._server = server
-        return codec.authentication(_CONTINUE, server.get_server_first().encode())
-
-    def _last(self, body: bytes) -> tuple[bytes, User | None]:
-        server = self._server
-        server.set_client_final(body.decode())
-        final = codec.authentication(_FINAL, server.get_server_final().encode())
         user = self._gate.user(self._name)
         if user is None:
             raise PgError(BAD_LOGIN, f"the user {self._name!r} is unknown")
-        return final + codec.authentication(0), user
+        return codec.authentication(_FINAL, final.encode()) + codec.authentication(0), user
+
+    def _first(self, reader: Reader) -> bytes:
+        mechanism = reader.text()
+        if mechanism != MECHANISM:
+            raise ProtocolError(f"logins are by {MECHANISM}, not {mechanism}")
+        data = reader.take(reader.long()).decode()
+        self._exchange = Scram(self._gate.verifier(self._name) or _unknown(self._name), data)
+        return codec.authentication(_CONTINUE, self._exchange.server_first.encode())
 
 
 def _unknown(name: str) -> Verifier:

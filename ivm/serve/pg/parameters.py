@@ -160,15 +160,15 @@ def _interval(value: bytes) -> Any:
 
 def _numeric(value: bytes) -> Decimal:
     count, weight, sign, scale = struct.unpack_from("!hhHh", value)
-    if sign not in (0, 0x4000):
+    if sign not in (0, 0x4000) or not 0 <= scale <= 0x3FFF or abs(weight) > 0x3FFF:
         raise ValueError("a number that is none, or without an end")
     digits = struct.unpack_from(f"!{count}h", value, 8)
     whole = 0
     for digit in digits:
         whole = whole * 10_000 + digit
-    found = Decimal(whole).scaleb(4 * (weight + 1 - count))
-    found = round(found, scale) if scale >= 0 else found
-    return -found if sign else found
+    shift = 4 * (weight + 1 - count) + scale  # from the last digit to the last one that is meant
+    whole = whole * 10**shift if shift >= 0 else whole // 10**-shift
+    return Decimal((int(sign != 0), tuple(map(int, str(whole))), -scale))
 
 
 def _varbit(value: bytes) -> Any:

@@ -22,10 +22,11 @@ _EXACT = (1 << 53, -(1 << 53))
 def encoder(duckdb: str, *, binary: bool) -> Encoder | None:
     """The function that encodes a value of a type other than NULL; None if there is none."""
     found = (_BINARY if binary else _TEXT).get(duckdb)
-    if found is None and duckdb.startswith("DECIMAL("):
-        return numeric if binary else _decimal
-    if found is None and duckdb.startswith("ENUM("):
-        return _string
+    if found is None and duckdb.endswith(")"):  # else it is a list of them
+        if duckdb.startswith("DECIMAL("):
+            return numeric if binary else _decimal
+        if duckdb.startswith("ENUM("):
+            return _string
     return found
 
 

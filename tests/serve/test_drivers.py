@@ -1,0 +1,454 @@
+"""The drivers of Python against `ivm serve`: psycopg 3, psycopg2, asyncpg and SQLAlchemy."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import asyncpg
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from tests.serve.serving import Served
+
+UTC = datetime.UTC
+VALUES: dict[str, Any] = {
+    "true": True,
+    "1::TINYINT": 1,
+    "-2::SMALLINT": -2,
+    "3": 3,
+    "4::UINTEGER": 4,
+    "-5::BIGINT": -5,
+    "18446744073709551615::UBIGINT": Decimal(18446744073709551615),
+    "-170141183460469231731687303715884105::HUGEINT": Decimal(
+        "-170141183460469231731687303715884105"
+    ),
+    "0.5::FLOAT": 0.5,
+    "1e300::DOUBLE": 1e300,
+    "'infinity'::DOUBLE": float("inf"),
+    "1.50::DECIMAL(5, 2)": Decimal("1.50"),
+    "-0.05::DECIMAL(18, 2)": Decimal("-0.05"),
+    "123456789012345678901234567890.5::DECIMAL(38, 2)": Decimal(
+        "123456789012345678901234567890.50"
+    ),
+    "'hé'": "hé",
+    "''": "",
+    "'\\x00\\xff'::BLOB": b"\x00\xff",
+    "DATE '2024-02-29'": datetime.date(2024, 2, 29),
+    "TIME '01:02:03.5'": datetime.time(1, 2, 3, 500000),
+    "TIMESTAMP '2024-01-02 03:04:05.678'": datetime.datetime(2024, 1, 2, 3, 4, 5, 678000),
+    "TIMESTAMP '1969-12-31 23:59:59'": datetime.datetime(1969, 12, 31, 23, 59, 59),
+    "TIMESTAMP_S '2024-01-02 03:04:05'": datetime.datetime(2024, 1, 2, 3, 4, 5),
+    "TIMESTAMPTZ '2024-01-02 03:04:05+01'": datetime.datetime(2024, 1, 2, 2, 4, 5, tzinfo=UTC),
+    "INTERVAL '3 days 04:05:06'": datetime.timedelta(3, hours=4, minutes=5, seconds=6),
+    "'8ceadae7-9c71-4d89-b5e1-00bd5b811d01'::UUID": uuid.UUID(
+        "8ceadae7-9c71-4d89-b5e1-00bd5b811d01"
+    ),
+    "[1, NULL, 3]": [1, None, 3],
+    "[]::INTEGER[]": [],
+    "['a\"b', NULL, 'c\\d', '']": ['a"b', None, "c\\d", ""],
+    "[1.5::DECIMAL(4, 1)]": [Decimal("1.5")],
+    "[DATE '2024-01-01']": [datetime.date(2024, 1, 1)],
+    "'a'::ENUM('a', 'b')": "a",
+}
+
+
+@pytest.fixture
+def connection(shop: Served) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(shop.dsn()) as connection:
+        yield connection
+        connection.rollback()
+
+
+# -- values -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("many", [False, True])
+def test_values_of_all_types(
+    connection: psycopg.Connection[Any], *, binary: bool, many: bool
+) -> None:
+    """Few rows and many rows are encoded on different ways, with the same values."""
+    columns = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(VALUES))
+    nulls = ", ".join("NULL" for _ in VALUES)
+    sql = f"SELECT * FROM (SELECT {columns} UNION ALL SELECT {nulls}) v, range({200 * many + 1})"
+    rows = connection.cursor(binary=binary).execute(sql).fetchall()
+    assert len(rows) == 2 * (200 * many + 1)
+    for row in rows:
+        found = row[:-1]
+        if any(value is not None for value in found):
+            assert list(found) == list(VALUES.values())
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_each_value_by_itself(connection: psycopg.Connection[Any], *, binary: bool) -> None:
+    cursor = connection.cursor(binary=binary)
+    for sql, value in VALUES.items():
+        assert cursor.execute(f"SELECT {sql}, NULL, {sql}").fetchone() == (value, None, value), sql
+
+
+def test_nested_values_are_json(connection: psycopg.Connection[Any]) -> None:
+    sql = "SELECT {'a': 1, 'b': [1, 2]}, MAP {'k': 5}, [[1], [2, 3]], '{\"x\": 1}'::JSON"
+    row = connection.execute(sql).fetchone()
+    assert row == ({"a": 1, "b": [1, 2]}, {"k": 5}, [[1], [2, 3]], {"x": 1})
+
+
+def test_parameters_keep_their_types(connection: psycopg.Connection[Any]) -> None:
+    given = [value for value in VALUES.values() if value not in ([], None)]
+    for form in ("%s", "%b", "%t"):
+        for value in given:
+            if isinstance(value, list) and isinstance(value[0], str):
+                continue  # texts have no type with psycopg, and lists of them neither
+            sql = f"SELECT {form} AS found"
+            row = connection.execute(sql.encode(), [value]).fetchone()
+            assert row is not None
+            assert row[0] == value, (form, value)
+
+
+def test_infinite_dates_and_years_before_our_era_as_text(
+    connection: psycopg.Connection[Any],
+) -> None:
+    sql = (
+        "SELECT CAST('infinity' AS DATE)::VARCHAR, CAST('-infinity' AS TIMESTAMP) < TIMESTAMP "
+        "'2000-01-01', %s::DATE > DATE '9999-01-01'"
+    )
+    assert connection.execute(sql, ["infinity"]).fetchone() == ("infinity", True, True)
+
+
+# -- transactions -------------------------------------------------------------------------------
+
+
+def test_a_transaction_is_undone_or_done_as_a_whole(shop: Served) -> None:
+    with psycopg.connect(shop.dsn()) as connection:
+        connection.execute("INSERT INTO customers VALUES (500, 'EU', 'tx')")
+        connection.rollback()
+        assert connection.execute("SELECT 1 FROM customers WHERE id = 500").fetchall() == []
+        connection.execute("INSERT INTO customers VALUES (500, 'EU', 'tx')")
+        connection.commit()
+        found = connection.execute("DELETE FROM customers WHERE id = 500 RETURNING note").fetchall()
+        assert found == [("tx",)]
+
+
+def test_a_failed_transaction_refuses_all_but_its_end(connection: psycopg.Connection[Any]) -> None:
+    connection.execute("INSERT INTO customers VALUES (501, 'EU', 'f')")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        connection.execute("INSERT INTO customers VALUES (1, 'EU', 'f2')")
+    with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+        connection.execute("SELECT 1")
+    connection.commit()  # as in PostgreSQL, a COMMIT then rolls back
+    assert connection.execute("SELECT 1 FROM customers WHERE id = 501").fetchall() == []
+
+
+def test_an_idle_transaction_that_has_only_read_holds_up_nobody(shop: Served) -> None:
+    with psycopg.connect(shop.dsn()) as reader, psycopg.connect(shop.dsn()) as writer:
+        reader.execute("SELECT count(*) FROM orders").fetchall()
+        writer.execute("INSERT INTO customers VALUES (502, 'EU', 'idle')")
+        writer.execute("DELETE FROM customers WHERE id = 502")
+        writer.commit()
+
+
+def test_read_only_transactions_refuse_changes(shop: Served) -> None:
+    with psycopg.connect(shop.dsn()) as connection:
+        connection.read_only = True
+        assert connection.execute("SELECT count(*) FROM customers").fetchone() == (100,)
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            connection.execute("DELETE FROM orders")
+
+
+def test_savepoints_of_a_transaction_that_has_changed_nothing(
+    connection: psycopg.Connection[Any],
+) -> None:
+    with pytest.raises(psycopg.errors.UndefinedTable), connection.transaction():
+        connection.execute("SELECT 1 FROM nowhere")
+    connection.execute("BEGIN")
+    connection.execute("SAVEPOINT a")
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        connection.execute("SELECT 1 FROM nowhere")
+    connection.execute("ROLLBACK TO SAVEPOINT a")
+    connection.execute("INSERT INTO customers VALUES (503, 'EU', 's')")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="as a whole"):
+        connection.execute("ROLLBACK TO a")
+
+
+def test_pipelined_changes_are_one_transaction(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as connection:
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            _pipelined(connection, ["INSERT INTO customers VALUES (504, 'EU', 'p')"] * 2)
+        assert connection.execute("SELECT 1 FROM customers WHERE id = 504").fetchall() == []
+        with connection.pipeline():
+            first = connection.execute("INSERT INTO customers VALUES (504, 'EU', 'p')")
+            second = connection.execute("SELECT note FROM customers WHERE id = 504")
+        assert (first.rowcount, second.fetchall()) == (1, [("p",)])
+        assert connection.execute("DELETE FROM customers WHERE id = 504").rowcount == 1
+
+
+def _pipelined(connection: psycopg.Connection[Any], statements: list[str]) -> None:
+    with connection.pipeline():
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+ERRORS = {
+    "SELECT nope FROM orders": "42703",
+    "SELECT * FROM nowhere": "42P01",
+    "SELEC 1": "42601",
+    "SELECT nofunction(1)": "42883",
+    "INSERT INTO customers VALUES (1, 'EU', 'e')": "23505",
+    "INSERT INTO customers VALUES (505, NULL, 'e')": "23502",
+    "INSERT INTO orders VALUES (5000, 1, -1, NULL)": "23514",
+    "INSERT INTO orders VALUES (5000, 12345, 1, NULL)": "23503",
+    "SELECT CAST('x' AS INTEGER)": "22P02",
+    "SELECT 9223372036854775807 + 1::BIGINT": "22003",
+    "CREATE TABLE orders (a INTEGER)": "42P07",
+    "LISTEN something": "0A000",
+    "SET client_encoding = 'LATIN1'": "0A000",
+    "USE main": "0A000",
+}
+
+
+@pytest.mark.parametrize("sql", ERRORS)
+def test_errors_have_their_codes(connection: psycopg.Connection[Any], sql: str) -> None:
+    with pytest.raises(psycopg.Error) as raised:
+        connection.execute(sql)
+    assert raised.value.sqlstate == ERRORS[sql]
+
+
+def test_places_of_errors_count_from_one(connection: psycopg.Connection[Any]) -> None:
+    with pytest.raises(psycopg.errors.UndefinedColumn) as raised:
+        connection.execute("SELECT 1; SELECT nope FROM orders", prepare=False)
+    assert raised.value.diag.statement_position == "18"
+
+
+# -- statements ---------------------------------------------------------------------------------
+
+
+def test_prepared_statements_and_portals_with_limits(shop: Served) -> None:
+    with psycopg.connect(shop.dsn()) as connection:
+        for i in range(8):
+            sql = "SELECT note FROM customers WHERE id = %s"
+            assert connection.execute(sql, [i], prepare=True).fetchone() == (f"n{i}",)
+        rows = connection.cursor().stream("SELECT id FROM orders ORDER BY id", size=7)
+        assert [id for (id,) in rows] == list(range(1000))
+
+
+def test_settings_are_told(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), application_name="tests") as connection:
+        assert connection.info.parameter_status("application_name") == "tests"
+        connection.execute("SET TIME ZONE 'Europe/Berlin'")
+        assert connection.info.parameter_status("TimeZone") == "Europe/Berlin"
+        sql = "SELECT CAST(TIMESTAMPTZ '2024-07-01 00:00:00+00' AS VARCHAR)"
+        assert connection.execute(sql).fetchone() == ("2024-07-01 02:00:00+02",)
+        assert connection.execute("SHOW timezone").fetchone() == ("Europe/Berlin",)
+        connection.commit()
+        with pytest.raises(psycopg.Error):
+            connection.execute("SET TIME ZONE 'No/Where'")
+        connection.rollback()
+        assert connection.execute("SHOW timezone").fetchone() == ("Europe/Berlin",)
+
+
+def test_copy_in_and_out(connection: psycopg.Connection[Any]) -> None:
+    rows = [(600 + i, "a\tb\\c\nd", None) for i in range(5)] + [(605, "\\N", "")]
+    cursor = connection.cursor()
+    with cursor.copy("COPY customers (id, region, note) FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row(row)
+    assert cursor.rowcount == 6
+    found = cursor.execute("SELECT * FROM customers WHERE id >= 600 ORDER BY id").fetchall()
+    assert found == rows
+    with cursor.copy("COPY (SELECT * FROM customers WHERE id >= 600 ORDER BY 1) TO STDOUT") as copy:
+        copy.set_types(["int4", "text", "text"])
+        assert list(copy.rows()) == rows
+
+
+def test_a_copy_that_fails_changes_nothing(connection: psycopg.Connection[Any]) -> None:
+    connection.commit()
+    cursor = connection.cursor()
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        _copy(cursor, [(700, "x", "copied"), (1, "x", "copied again")])
+    connection.rollback()
+    with pytest.raises(TypeError):
+        _copy(cursor, [(701, "x", "copied"), 5])
+    connection.rollback()
+    assert cursor.execute("SELECT count(*) FROM customers WHERE id >= 700").fetchone() == (0,)
+
+
+def _copy(cursor: psycopg.Cursor[Any], rows: list[Any]) -> None:
+    with cursor.copy("COPY customers FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+def test_many_rows_and_large_values(connection: psycopg.Connection[Any]) -> None:
+    rows = connection.execute("SELECT i, 'x' || i FROM range(300_000) t(i)").fetchall()
+    assert rows[::50_000] == [(i, f"x{i}") for i in range(0, 300_000, 50_000)]
+    text = "é" * 1_500_000
+    assert connection.execute("SELECT %s::VARCHAR", [text]).fetchone() == (text,)
+
+
+# -- asyncpg ------------------------------------------------------------------------------------
+
+
+def run(shop: Served, work: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def connected() -> Any:
+        connection = await asyncpg.connect(
+            host="127.0.0.1", port=shop.port, user="ann", database="shop"
+        )
+        try:
+            return await work(connection)
+        finally:
+            await connection.close()
+
+    return asyncio.run(connected())
+
+
+def test_asyncpg_values(shop: Served) -> None:
+    async def work(connection: Any) -> None:
+        for sql, value in VALUES.items():
+            assert await connection.fetchval(f"SELECT {sql}") == value, sql
+
+    run(shop, work)
+
+
+def test_asyncpg_infers_the_types_of_parameters(shop: Served) -> None:
+    async def work(connection: Any) -> list[Any]:
+        await connection.execute("INSERT INTO customers VALUES ($1, $2, $3)", 800, "EU", "asy")
+        sql = "UPDATE customers SET region = $1 WHERE id = $2 RETURNING id, region"
+        changed = await connection.fetchrow(sql, "US", 800)
+        by_region = await connection.fetch("SELECT id FROM customers WHERE region = $1", "US")
+        first = await connection.fetch("SELECT id FROM customers ORDER BY id LIMIT $1", 2)
+        sum_ = await connection.fetchval(
+            "SELECT $1::BIGINT + id FROM customers WHERE id = $2", 5, 7
+        )
+        gone = await connection.execute("DELETE FROM customers WHERE id = $1", 800)
+        return [*map(tuple, (changed, *by_region, *first)), sum_, gone]
+
+    assert run(shop, work) == [(800, "US"), (800,), (0,), (1,), 12, "DELETE 1"]
+
+
+def test_asyncpg_executes_many_as_one_transaction(shop: Served) -> None:
+    when = datetime.datetime(2024, 1, 1)
+
+    async def work(connection: Any) -> list[Any]:
+        sql = "INSERT INTO orders VALUES ($1, $2, $3, $4)"
+        rows = [(6000 + i, i, Decimal("2.5"), when) for i in range(100)]
+        await connection.executemany(sql, rows)
+        count = await connection.fetchval("SELECT count(*) FROM orders WHERE id >= $1", 6000)
+        with pytest.raises(asyncpg.UniqueViolationError):
+            await connection.executemany(sql, [(6200, 1, Decimal(1), when), rows[0]])
+        none = await connection.fetchval("SELECT count(*) FROM orders WHERE id >= $1", 6200)
+        gone = await connection.execute("DELETE FROM orders WHERE id >= 6000")
+        return [count, none, gone]
+
+    assert run(shop, work) == [100, 0, "DELETE 100"]
+
+
+def test_asyncpg_cursors_and_reset(shop: Served) -> None:
+    async def work(connection: Any) -> list[Any]:
+        async with connection.transaction():
+            sql = "SELECT id FROM customers ORDER BY id"
+            found = [row[0] async for row in connection.cursor(sql, prefetch=7)]
+        await connection.reset()
+        return found
+
+    assert run(shop, work) == list(range(100))
+
+
+# -- SQLAlchemy ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["psycopg", "psycopg2"])
+def engine(shop: Served, request: pytest.FixtureRequest) -> Iterator[sa.Engine]:
+    engine = sa.create_engine(
+        f"postgresql+{request.param}://ann@127.0.0.1:{shop.port}/shop", poolclass=sa.pool.NullPool
+    )
+    yield engine
+    engine.dispose()
+
+
+def test_sqlalchemy_reflects_what_there_is(engine: sa.Engine) -> None:
+    found = sa.inspect(engine)
+    assert found.get_schema_names() == ["information_schema", "main", "s"]
+    assert sorted(found.get_table_names()) == ["customers", "orders"]
+    assert found.get_table_names("s") == ["t"]
+    assert found.get_view_names() == ["big"]
+    assert found.get_materialized_view_names() == ["revenue"]
+    columns = {c["name"]: (str(c["type"]), c["nullable"]) for c in found.get_columns("orders")}
+    assert columns == {
+        "id": ("INTEGER", False),
+        "customer": ("INTEGER", True),
+        "amount": ("NUMERIC(8, 2)", True),
+        "placed": ("TIMESTAMP", True),
+    }
+    assert [str(c["type"]) for c in found.get_columns("t", "s")] == ["INTEGER", "ARRAY", "JSON"]
+    assert found.get_pk_constraint("orders")["constrained_columns"] == ["id"]
+    (key,) = found.get_foreign_keys("orders")
+    assert (key["referred_table"], key["referred_columns"]) == ("customers", ["id"])
+    assert [i["column_names"] for i in found.get_indexes("orders")] == [["customer"]]
+    assert [u["column_names"] for u in found.get_unique_constraints("customers")] == [["note"]]
+    assert [c["sqltext"] for c in found.get_check_constraints("orders")] == ["amount >= 0"]
+    assert found.get_table_comment("orders") == {"text": "What was ordered"}
+    assert "sum(amount) AS total" in str(found.get_view_definition("revenue"))
+
+
+def test_sqlalchemy_writes_and_reads(engine: sa.Engine) -> None:
+    metadata = sa.MetaData()
+    made = sa.Table(
+        "made_by_sqlalchemy",
+        metadata,
+        sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("name", sa.String(10)),
+    )
+    metadata.create_all(engine)
+    try:
+        with engine.begin() as connection:
+            connection.execute(made.insert(), [{"id": i, "name": f"m{i}"} for i in range(20)])
+        with engine.connect() as connection:
+            sql = sa.select(made.c.name).where(made.c.id.in_([3, 5])).order_by(made.c.id)
+            assert connection.execute(sql).scalars().all() == ["m3", "m5"]
+    finally:
+        metadata.drop_all(engine)
+
+
+def test_information_schema(connection: psycopg.Connection[Any]) -> None:
+    sql = (
+        "SELECT table_schema, table_name, table_type FROM information_schema.tables "
+        "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, 2"
+    )
+    assert connection.execute(sql).fetchall() == [
+        ("main", "big", "VIEW"),
+        ("main", "customers", "BASE TABLE"),
+        ("main", "orders", "BASE TABLE"),
+        ("main", "revenue", "VIEW"),
+        ("s", "t", "BASE TABLE"),
+    ]
+    sql = (
+        "SELECT column_name, data_type, is_nullable, numeric_precision FROM "
+        "information_schema.columns WHERE table_name = %s ORDER BY ordinal_position"
+    )
+    assert connection.execute(sql, ["orders"]).fetchall()[2] == ("amount", "numeric", "YES", 8)
+
+
+def test_what_dashboards_ask(connection: psycopg.Connection[Any]) -> None:
+    """As Grafana's query builder and its health check ask."""
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+    row = connection.execute(
+        "SELECT current_setting('server_version_num')::int/100 AS version"
+    ).fetchone()
+    assert row == (1500,)
+    sql = (
+        "SELECT quote_ident(table_name) AS t FROM information_schema.tables "
+        "WHERE quote_ident(table_schema) NOT IN ('information_schema', 'pg_catalog') "
+        "ORDER BY CASE WHEN table_schema = 'main' THEN 0 ELSE 1 END, 1"
+    )
+    assert connection.execute(sql).fetchall()[0] == ("big",)
+    sql = (
+        "SELECT date_trunc('month', placed) AS time, sum(amount) AS value FROM orders "
+        "WHERE placed BETWEEN '2024-01-01T00:00:00Z' AND '2024-03-01T00:00:00Z' "
+        "GROUP BY 1 ORDER BY 1"
+    )
+    assert len(connection.execute(sql).fetchall()) == 3

@@ -1,0 +1,129 @@
+"""Logins by SCRAM-SHA-256: right and wrong passwords, unknown users, and what comes before."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import psycopg
+import pytest
+from scramp import ScramMechanism
+
+import ivm
+from ivm.serve.access import AccessError, User, Verifier
+from ivm.serve.settings import ServerSettings
+from ivm.session.session import Session
+from ivm.sql.statements import parse as st
+from tests.serve.in_process import Listening, listening, startup
+
+
+class OneUser:
+    """A gate with the user ann, whose password is `geheim`, and who may only read."""
+
+    def __init__(self) -> None:
+        info = ScramMechanism("SCRAM-SHA-256").make_auth_info("geheim", iteration_count=4096)
+        salt, stored, server, iterations = info
+        self._verifier = Verifier(salt, iterations, stored, server)
+
+    def verifier(self, name: str) -> Verifier | None:
+        return self._verifier if name == "ann" else None
+
+    def user(self, name: str) -> User | None:
+        return User("ann", "read") if name == "ann" else None
+
+    def demand(self, user: User, statement: st.Statement, session: Session) -> None:
+        if user.role == "read" and not isinstance(statement, st.Query):
+            raise AccessError(f"{user.name} may only read")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listening]:
+    folder = tmp_path_factory.mktemp("login")
+    settings = ServerSettings(pg="127.0.0.1:0", tls="self-made")
+    with ivm.connect() as database:
+        database.execute("CREATE TABLE t (a INTEGER)")
+        with listening(database, Path(folder), settings, OneUser()) as found:
+            yield found
+
+
+def test_the_right_password(server: Listening) -> None:
+    for mode in ("disable", "require"):
+        with psycopg.connect(f"{server.dsn()} password=geheim sslmode={mode}") as connection:
+            assert connection.execute("SELECT current_user").fetchone() == ("ann",)
+
+    async def work() -> object:
+        connection = await asyncpg.connect(
+            host="127.0.0.1", port=server.port, user="ann", password="geheim", database="x"
+        )
+        try:
+            return await connection.fetchval("SELECT 1")
+        finally:
+            await connection.close()
+
+    assert asyncio.run(work()) == 1
+
+
+@pytest.mark.parametrize(("user", "password"), [("ann", "falsch"), ("bob", "geheim"), ("ann", "")])
+def test_wrong_passwords_and_unknown_users_look_alike(
+    server: Listening, user: str, password: str
+) -> None:
+    with pytest.raises(psycopg.OperationalError) as raised:
+        psycopg.connect(f"{server.dsn(user)} password='{password}'")
+    told = str(raised.value)
+    assert f"the user '{user}' is unknown, or the password is wrong" in told or "no pass" in told
+
+
+def test_a_role_is_asked_for_each_statement(server: Listening) -> None:
+    with psycopg.connect(f"{server.dsn()} password=geheim", autocommit=True) as connection:
+        for sql in ("INSERT INTO t VALUES (1)", "COPY t FROM STDIN", "DROP TABLE t"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(sql) if "COPY" not in sql else _copy(connection)
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def _copy(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    with connection.cursor().copy("COPY t FROM STDIN") as copy:
+        copy.write_row((1,))
+
+
+def test_statements_before_the_login_are_not_run(server: Listening) -> None:
+    with server.raw() as client:
+        sql = b"SELECT 1\0"
+        client.sendall(b"Q" + struct.pack("!i", len(sql) + 4) + sql)
+        received = _all(client)
+    assert b"before the login" in received
+    assert b"T\0" not in received.split(b"E\0")[0]
+
+
+def test_what_is_no_startup_message(server: Listening) -> None:
+    for data in (
+        b"\0\0\0\0",
+        b"\x7f\xff\xff\xff",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 100,
+        struct.pack("!ii", 8, 2 << 16),
+        startup()[:-3] + b"\xff\xfe\0",
+    ):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+            client.sendall(data)
+            client.shutdown(socket.SHUT_WR)
+            _all(client)  # it ends
+    with psycopg.connect(f"{server.dsn()} password=geheim") as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_bytes_behind_the_wish_for_encryption_are_refused(server: Listening) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+        client.sendall(struct.pack("!ii", 8, 80877103) + startup())
+        assert b"before the encryption" in _all(client)
+
+
+def _all(client: socket.socket) -> bytes:
+    received = b""
+    while data := client.recv(65536):
+        received += data
+    return received
