@@ -14,7 +14,7 @@ from typing import Any
 
 import duckdb
 
-from ivm.access.roles import ADMIN, AccessError, Grant
+from ivm.access.roles import ADMIN, Grant
 from ivm.backfill.run_fills import progress_of, progress_text
 from ivm.cdc.run_sources import list_sources
 from ivm.cdc.sinks.run_sinks import list_sinks
@@ -22,7 +22,7 @@ from ivm.database import Database
 from ivm.engine.engine import Engine
 from ivm.listings import TableListing, ViewInfo
 from ivm.session.session import Session
-from ivm.storage.errors import IvmError
+from ivm.storage.errors import AccessError, IvmError
 from ivm.storage.identifiers import canonical_name
 from ivm.storage.warehouse.duck import rows
 
