@@ -337,6 +337,30 @@ def test_a_replaced_view_is_shown_as_it_is_now(console: Console, served: Served)
     served.sql("DROP MATERIALIZED VIEW changing")
 
 
+def test_names_of_any_kind(console: Console, served: Served) -> None:
+    served.sql(
+        'CREATE SCHEMA "Odd";'
+        'CREATE TABLE "Odd"."t.<b>é" ("a ""b" INTEGER, "select" VARCHAR);'
+        'CREATE MATERIALIZED VIEW "Odd"."v ""1"".&" AS SELECT * FROM "Odd"."t.<b>é";'
+        """INSERT INTO "Odd"."t.<b>é" VALUES (1, '<img src=x>'), (2, 'y')"""
+    )
+    page = console.open().page
+    page.get_by_role("link", name='"v ""1"".&"').click()
+    expect(page.locator("#rows thead")).to_contain_text('a "b')
+    expect(page.locator("#rows tbody")).to_contain_text("<img src=x>")
+    page.get_by_role("tab", name="Charts").click()
+    expect(page.locator("figcaption").last).to_have_text('sum of a "b: 3')
+    page.get_by_role("tab", name="Dataflow").click()
+    expect(page.locator("#operators")).to_contain_text("t.<b>é")
+    page.get_by_role("link", name="Views").click()
+    page.get_by_role("link", name='"t.<b>é"').click()
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator("#result tbody tr")).to_have_count(2)
+    page.get_by_label("Tables and views").get_by_role("button", name='"v ""1"".&"').click()
+    expect(page.locator(".cm-content")).to_contain_text('Odd."v ""1"".&"')
+    served.sql('DROP SCHEMA "Odd" CASCADE')
+
+
 def test_charts_follow_a_view(console: Console, order: Callable[..., int]) -> None:
     page = console.open("#/view/revenue").page
     page.get_by_role("tab", name="Charts").click()

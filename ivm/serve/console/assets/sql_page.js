@@ -16,7 +16,7 @@ export function open(element, database, [name]) {
 class SqlPage {
   constructor(element, database, name) {
     this._database = database;
-    this._run = h("button", { class: "main", type: "button", text: "Run", title: "Ctrl+Enter; what is selected, or all", onclick: () => this._act() });
+    this._run = h("button", { class: "main", type: "button", text: "Run", disabled: true, title: "Ctrl+Enter; what is selected, or all", onclick: () => this._act() });
     this._stop = h("button", { type: "button", text: "Stop", disabled: true, onclick: () => this._running?.abort() });
     this._said = h("span", { role: "status", id: "ran" });
     this._result = h("div");
@@ -40,10 +40,11 @@ class SqlPage {
     fill(this._place, this._editor.element);
     this._editor.text = name ? `SELECT * FROM ${quoted(name)} LIMIT 100` : sessionStorage.getItem(DRAFT) ?? "";
     this._editor.focus();
+    this._run.disabled = false;
   }
 
   async _act() {
-    if (this._running || !this._editor) return;
+    if (this._running) return;
     const { text, from } = this._editor.chosen;
     if (!text.trim()) return;
     keep(text);
