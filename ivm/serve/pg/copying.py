@@ -57,6 +57,8 @@ class CopyIn:
         if names is None:
             raise InputError(f"COPY takes a table, not {action.relation!r}")
         listed = names["columns"] or "*"
+        statements.demand(f"INSERT INTO {names['table']} VALUES (NULL)")
+        statements.demand(f"SELECT {listed} FROM {names['table']}")
         self.columns = statements.with_session(
             lambda session: len(
                 rows(session.cursor, f"DESCRIBE SELECT {listed} FROM {names['table']}")

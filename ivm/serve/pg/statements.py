@@ -171,6 +171,24 @@ class Statements:
         self._demand_sound()
         return self._served.run(work)
 
+    def demand(self, text: str) -> None:
+        """Refuses what the user may not run.
+
+        Raises:
+            AccessError: it is one of these statements.
+        """
+        for statement in st.parse(text):
+            self._allowed(statement, lambda session: None)
+
+    def _allowed(self, statement: st.Statement, work: Callable[[Session], T]) -> T:
+        """Describes a statement that the user may run: to bind it reads the files that it names."""
+
+        def checked(session: Session) -> T:
+            self._gate.demand(self._served.user, statement, session)
+            return work(session)
+
+        return self.with_session(checked)
+
     def parameters(self, action: Action | None, given: Sequence[int]) -> tuple[int, ...]:
         """The OIDs of a statement's parameters; see `describe`."""
         if isinstance(action, CatalogQuery):
@@ -178,7 +196,7 @@ class Statements:
         if not isinstance(action, Sql):
             return ()
         statement = action.statement
-        return self.with_session(lambda session: parameter_types(session, statement, given))
+        return self._allowed(statement, lambda session: parameter_types(session, statement, given))
 
     def columns(self, action: Action | None, oids: Sequence[int]) -> Columns | None:
         """The columns of a statement's result, None if it has none."""
@@ -193,7 +211,9 @@ class Statements:
         if isinstance(statement, st.Dml | st.Query):
             kind = getattr(statement, "kind", "")
             if isinstance(statement, st.Dml) or kind in READS:
-                return self.with_session(lambda session: result_columns(session, statement, oids))
+                return self._allowed(
+                    statement, lambda session: result_columns(session, statement, oids)
+                )
         if isinstance(statement, st.Query | st.ShowViews | st.ShowSources | st.ShowSinks):
             result = self.run(action).result  # it tells, and changes nothing
             return list(zip(result.columns, result.types, strict=True))
