@@ -142,6 +142,7 @@ def test_rows_are_counted_anew_after_commits(database: ivm.Database) -> None:
 def test_stale_and_broken_views(database: ivm.Database) -> None:
     database.execute(
         "CREATE MATERIALIZED VIEW picked AS SELECT string_agg(region) AS r FROM orders;"
+        "CREATE MATERIALIZED VIEW above AS SELECT length(r) AS n FROM picked;"
         "CREATE MATERIALIZED VIEW checked AS SELECT CAST(region AS INTEGER) AS n FROM orders "
         "WHERE amount > 100;"
     )
@@ -150,6 +151,9 @@ def test_stale_and_broken_views(database: ivm.Database) -> None:
     stale = relations(told(database))["picked"]
     assert (stale["freshness"], stale["rows"]) == ("stale", None)
     assert stale["reason"]
+    assert relations(told(database))["above"]["freshness"] == "stale"
+    database.execute("SELECT * FROM above")
+    assert relations(told(database))["above"]["rows"] == 1
     event = {"op": "insert", "id": 5, "region": "EU", "amount": 101}
     database.ingest("orders", [event], format="json")
     broken = relations(told(database))["checked"]

@@ -84,7 +84,7 @@ class ConsoleState:
 
     def _view(self, view: ViewInfo, counts: dict[str, int], filling: bool) -> dict[str, Any]:
         progress = progress_of(self._engine, view.name)
-        stale = view.reason is not None and self._engine.recomputed.is_outdated([view.name])
+        stale = self._engine.recomputed.is_outdated([view.name])
         fresh = "filling" if filling else "broken" if view.broken else "stale" if stale else "live"
         return {
             "name": view.name,
