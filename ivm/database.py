@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import TypeVar, cast
-
-import duckdb
 
 from ivm.backfill.job import KIND
 from ivm.backfill.progress import FillProgress
@@ -301,22 +299,6 @@ class Database(RowWrites, Streams):
             UnavailableError: this thread has an open transaction, or another one does not end.
         """
         self._with_session(tick_now)
-
-    def meaning(self) -> Hashable:
-        """Equal as long as names mean the same; None while a transaction changes the catalog."""
-        self._lifetime.demand_open()
-        return self._engine.meaning()
-
-    @contextlib.contextmanager
-    def facts_cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor for the block that reads DuckDB's catalog as of the last commit."""
-        self._lifetime.demand_open()
-        with Translating():
-            cursor = self._engine.warehouse.cursor()
-            try:
-                yield cursor
-            finally:
-                cursor.close()
 
     # -- closing --------------------------------------------------------------------------------
 

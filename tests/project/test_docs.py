@@ -33,7 +33,14 @@ from tests.support import ROOT
 from tests.support.spark import session
 from tests.support.view_oracle import assert_verified
 
-PAGES = ("README.md", "docs/sql.md", "docs/python.md", "docs/sources.md", "docs/sinks.md")
+PAGES = (
+    "README.md",
+    "docs/sql.md",
+    "docs/python.md",
+    "docs/sources.md",
+    "docs/sinks.md",
+    "docs/serving.md",
+)
 SPARK_PAGES = ("docs/scaling.md",)
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONSTRUCT = re.compile(r"^\| ([^|]+) \| `([^`]+)` \| ([a-z ]+) \|$", re.MULTILINE)

@@ -236,6 +236,18 @@ def test_prepared_statements_and_portals_with_limits(shop: Served) -> None:
         assert [id for (id,) in rows] == list(range(1000))
 
 
+def test_statements_that_a_client_gives_up_are_forgotten(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as connection:
+        connection.prepare_threshold, connection.prepared_max = 0, 5
+        for i in range(30):
+            assert connection.execute(f"SELECT %s + {i}", [1]).fetchone() == (1 + i,)
+        left = connection.pgconn.describe_prepared(b"_pg3_0")
+        assert left.status == psycopg.pq.ExecStatus.FATAL_ERROR
+        connection.execute("DISCARD ALL")
+        name = connection.pgconn.prepare(b"_pg3_29", b"SELECT 1")
+        assert name.status == psycopg.pq.ExecStatus.COMMAND_OK
+
+
 def test_settings_are_told(shop: Served) -> None:
     with psycopg.connect(shop.dsn(), application_name="tests") as connection:
         assert connection.info.parameter_status("application_name") == "tests"
@@ -328,6 +340,25 @@ def test_asyncpg_infers_the_types_of_parameters(shop: Served) -> None:
         return [*map(tuple, (changed, *by_region, *first)), sum_, gone]
 
     assert run(shop, work) == [(800, "US"), (800,), (0,), (1,), 12, "DELETE 1"]
+
+
+def test_asyncpg_gets_the_types_that_it_was_told(shop: Served) -> None:
+    """DuckDB types a small value as INTEGER, whatever the parameter was declared as."""
+
+    async def work(connection: Any) -> list[Any]:
+        await connection.execute("CREATE TABLE told (a BIGINT)")
+        try:
+            sql = "SELECT a + $1, $1 FROM told"
+            await connection.execute("INSERT INTO told VALUES (5)")
+            first = await connection.fetchrow(sql, 7)
+            await connection.execute("ALTER TABLE told ALTER a TYPE VARCHAR")
+            with pytest.raises(asyncpg.PostgresError):
+                await connection.fetchrow(sql, 7)
+            return list(first)
+        finally:
+            await connection.execute("DROP TABLE told")
+
+    assert run(shop, work) == [12, 7]
 
 
 def test_asyncpg_executes_many_as_one_transaction(shop: Served) -> None:

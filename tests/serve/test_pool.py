@@ -15,6 +15,8 @@ from ivm.serve.access import NoUsers, trusted
 from ivm.serve.pool import SessionPool
 from ivm.serve.served_session import CancelledError, ServedSession
 from ivm.serve.settings import ServerSettings
+from ivm.serve.statement_log import told
+from ivm.serve.threads import Threads
 from ivm.session.session import Session
 from ivm.storage.errors import UnavailableError
 
@@ -159,3 +161,77 @@ def test_a_session_that_ends_undoes_its_transaction(pool: SessionPool) -> None:
     run(session, "BEGIN; INSERT INTO t VALUES (1)")
     pool.release(session.number)
     assert run(opened(pool), "INSERT INTO t VALUES (2); FROM t") == [(2,)]
+
+
+def test_work_that_others_wait_for_gets_a_thread() -> None:
+    """As a COMMIT that frees the writer lock for which other statements wait in their threads."""
+    threads = Threads(50)
+    opened_, done = threading.Event(), threading.Semaphore(0)
+
+    def wait() -> None:
+        assert opened_.wait(30)
+        done.release()
+
+    for _ in range(30):
+        threads.submit(wait)
+    threads.submit(opened_.set)
+    for _ in range(30):
+        assert done.acquire(timeout=30)
+    threads.end()
+
+
+def test_short_work_is_done_by_few_threads() -> None:
+    threads = Threads(50)
+    seen: set[int] = set()
+    done = threading.Semaphore(0)
+
+    def work() -> None:
+        seen.add(threading.get_ident())
+        done.release()
+
+    for _ in range(5_000):
+        threads.submit(work)
+    for _ in range(5_000):
+        assert done.acquire(timeout=30)
+    threads.end()
+    assert len(seen) < 25
+
+
+def test_a_fault_ends_no_thread(caplog: pytest.LogCaptureFixture) -> None:
+    threads = Threads(1)
+    done = threading.Event()
+    threads.submit(lambda: 1 // 0)  # type: ignore[arg-type]
+    threads.submit(done.set)
+    assert done.wait(30)
+    assert "a fault of the server" in caplog.text
+    threads.end()
+
+
+def test_no_line_of_the_log_has_a_password() -> None:
+    for text in (
+        "CREATE USER ann PASSWORD 'ge''heim' ROLE read",
+        "alter user ann password = 'geheim'",
+        "CREATE SECRET s (TYPE s3, KEY_ID 'x', SECRET 'geheim')",
+        "CREATE SOURCE s FROM POSTGRES (url 'postgres://ann:geheim@host/db')",
+        "SELECT $1, 'a' AS \"password\", PASSWORD $$geheim$$",
+    ):
+        assert "heim" not in told(text), told(text)
+    assert told("SELECT  1\n -- x") == "SELECT 1 -- x"
+    assert len(told("SELECT '" + "x" * 10_000 + "'")) < 500
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"pg": "nowhere"}, "no address"),
+        ({"pg": "a:70000"}, "no address"),
+        ({"connections": 0}, "at least 1"),
+        ({"connections": True}, "an integer"),
+        ({"statement_seconds": -1}, "at least 0"),
+        ({"trust": "all"}, '"loopback"'),
+        ({"tls": 5}, "a text"),
+    ],
+)
+def test_settings_that_make_no_sense(settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ivm.errors.InputError, match=reason):
+        ServerSettings(**settings)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ivm.serve.access import Gate
 from ivm.serve.pg import codec
-from ivm.serve.pg.actions import Action, Begin, CopyRows, Sql, actions_of
+from ivm.serve.pg.actions import Action, Begin, CopyRows, Nothing, Sql, actions_of
 from ivm.serve.pg.catalog import Catalog
 from ivm.serve.pg.codec import Column, Frame, ProtocolError, Reader
 from ivm.serve.pg.copying import CopyIn, copy_out
@@ -29,7 +29,7 @@ from ivm.serve.pg.errors import (
     notice_fields,
 )
 from ivm.serve.pg.parameters import values_of
-from ivm.serve.pg.rows import Rows, formats_of
+from ivm.serve.pg.rows import Rows, as_told, formats_of
 from ivm.serve.pg.session_settings import REPORTED, SessionSettings
 from ivm.serve.pg.statements import Outcome, Statements
 from ivm.serve.pg.types import pg_type
@@ -64,12 +64,14 @@ class Prepared:
         action: what it asks for; None for an empty text.
         oids: the types of parameters that the client gave; 0 leaves them open.
         parameters: the types of all its parameters, once they were asked for.
+        told: the columns that the client was told, if it was before a run.
     """
 
     text: str
     action: Action | None
     oids: tuple[int, ...]
     parameters: tuple[int, ...] | None = None
+    told: list[tuple[str, str]] | None = None
 
 
 @dataclass
@@ -161,20 +163,30 @@ class Backend:
                 raise
             except Exception as error:
                 self._fail(error)
-                if frame.tag == "Q":
+                simple = frame.tag == "Q" or (frame.tag == "d" and self._copy_by_query)
+                self._drop_copy()
+                self._skipping = not simple
+                if simple:
                     self._ready()
-                else:
-                    self._skipping = frame.tag not in "dcf"
         self._flush()
         return True
 
     def close(self) -> None:
         """Forgets what the connection held, when the client has left."""
-        if self._copy is not None:
-            self._copy.drop()
+        self._drop_copy()
+
+    def _drop_copy(self) -> None:
+        copy, self._copy = self._copy, None
+        if copy is not None:
+            copy.drop()
 
     def _answer(self, frame: Frame, frames: Sequence[Frame], at: int) -> None:
         reader = Reader(frame.body)
+        if self._copy is not None and frame.tag not in "dcf":
+            if frame.tag in "SH":
+                return  # as in PostgreSQL, they have no meaning before the rows' end
+            self._drop_copy()
+            raise PgError("57014", "COPY was ended by another message before the rows' end")
         match frame.tag:
             case "Q":
                 self._skipping = False
@@ -289,6 +301,7 @@ class Backend:
 
     def _tell_columns(self, prepared: Prepared, formats: Sequence[int]) -> None:
         columns = self._statements.columns(prepared.action, self._parameters(prepared))
+        prepared.told = columns
         if columns is None:
             self._out += codec.NO_DATA
             return
@@ -357,12 +370,23 @@ class Backend:
 
     def _run(self, portal: Portal) -> None:
         portal.began = time.perf_counter()
-        assert portal.prepared.action is not None
-        portal.outcome = self._statements.run(portal.prepared.action, portal.params)
+        action = portal.prepared.action
+        assert action is not None
+        portal.outcome = self._statements.run(action, portal.params)
+        self._forget(action)
         result = portal.outcome.result
+        if portal.prepared.told is not None and result.kind == "rows":
+            result = portal.outcome.result = as_told(result, portal.prepared.told)
         if result.kind == "rows":
             zone = self._statements.settings.get("timezone")
             portal.rows = Rows(result, portal.formats, zone)
+
+    def _forget(self, action: Action) -> None:
+        """DEALLOCATE and DISCARD are about the protocol's prepared statements, too."""
+        if isinstance(action, Sql) and isinstance(action.statement, st.Deallocate):
+            self._prepared.pop(action.statement.name, None)
+        elif isinstance(action, Nothing) and action.tag in ("DEALLOCATE ALL", "DISCARD ALL"):
+            self._prepared.clear()
 
     def _describe_rows(self, portal: Portal) -> None:
         assert portal.outcome is not None

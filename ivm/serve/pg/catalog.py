@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from ivm.database import Database
 from ivm.serve.pg import types
 from ivm.serve.pg.catalog_facts import facts_of
 from ivm.serve.pg.catalog_rewrite import rewritten
 from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS, empty
 from ivm.serve.pg.session_settings import VERSION, SessionSettings
 from ivm.session.result import Result
+from ivm.session.session import Session
 from ivm.sql.statements.placeholders import placeholders
 from ivm.storage.identifiers import literal
 from ivm.storage.warehouse.duck import Cursor
@@ -39,27 +39,28 @@ class Teller(NamedTuple):
 
     Attributes:
         set: sets a setting.
+        run: calls a function with the session.
     """
 
     number: int
     user: str
     settings: SessionSettings
     set: Callable[[str, str], None]
+    run: Callable[[Callable[[Session], Cursor]], Cursor]
 
 
 class Catalog:
     """The catalog of one database.
 
     Args:
-        database: open.
+        path: of the database.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, path: str) -> None:
         self._lock = threading.Lock()
         self._meaning: Hashable = None
         self._connection: Cursor | None = None
-        self._name = Path(database.path).stem.strip(":") or "memory"
+        self._name = Path(path).stem.strip(":") or "memory"
 
     def answer(self, text: str, params: Sequence[Any] | None, teller: Teller) -> Result:
         """The rows of a query.
@@ -75,7 +76,7 @@ class Catalog:
         sql, settings = rewritten(text)
         for name, value in settings:
             teller.set(name, value)
-        cursor = self._cursor()
+        cursor = teller.run(self._cursor)
         try:
             for name, value in self._variables(teller).items():
                 cursor.execute(f"SET VARIABLE ivm_{name} = {value}")
@@ -99,12 +100,12 @@ class Catalog:
             "settings": f"MAP {{{settings}}}",
         }
 
-    def _cursor(self) -> Cursor:
+    def _cursor(self, session: Session) -> Cursor:
         """A cursor of the catalog as it is now."""
         with self._lock:
-            meaning = self._database.meaning()
+            meaning = session.engine.meaning()
             if self._connection is None or meaning is None or meaning != self._meaning:
-                made = _made(self._database)
+                made = _made(session)
                 before, self._connection, self._meaning = self._connection, made, meaning
                 if before is not None:
                     before.close()
@@ -126,11 +127,10 @@ def catalog_parameters(text: str, given: Sequence[int]) -> tuple[int, ...]:
     )
 
 
-def _made(database: Database) -> Cursor:
+def _made(session: Session) -> Cursor:
     """The database of the catalog."""
     connection = duckdb.connect()
-    with database.facts_cursor() as cursor:
-        facts = facts_of(database, cursor)
+    facts = facts_of(session)
     connection.execute("CREATE SCHEMA pgc; CREATE SCHEMA pgi")
     for name, table in facts.items():
         connection.register("given", table)

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivm.database import Database
 from ivm.serve.pg import types
 from ivm.serve.pg.types import pg_type
+from ivm.session.session import Session
 from ivm.storage.warehouse.duck import Cursor, rows
 
 OWNER = 10
@@ -77,14 +77,16 @@ _SCHEMAS = {"oid": pa.uint32(), "name": pa.string()}
 _KINDS = {"PRIMARY KEY": "p", "UNIQUE": "u", "FOREIGN KEY": "f", "CHECK": "c"}
 
 
-def facts_of(database: Database, cursor: Cursor) -> Facts:
-    """What there is in a database.
+def facts_of(session: Session) -> Facts:
+    """What there is in the database of a session, as of the last commit."""
+    cursor = session.engine.warehouse.cursor()
+    try:
+        return _facts(cursor, {view.name: view.query for view in session.views})
+    finally:
+        cursor.close()
 
-    Args:
-        database: tells its materialized views.
-        cursor: reads the catalog.
-    """
-    views = {view.name: view.sql for view in database.views()}
+
+def _facts(cursor: Cursor, views: dict[str, str]) -> Facts:
     relations = list(_relations(cursor, views))
     columns = list(_columns(cursor))
     constraints = list(_constraints(cursor, relations, columns))

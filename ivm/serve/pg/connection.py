@@ -31,7 +31,9 @@ from ivm.serve.pg.errors import (
 from ivm.serve.pg.login import Login
 from ivm.serve.pg.session_settings import SessionSettings
 from ivm.serve.pool import STOPPING
+from ivm.serve.statement_log import LOG
 from ivm.storage.errors import IvmError
+from ivm.storage.warehouse.duckdb_errors import ours
 
 if TYPE_CHECKING:
     from ivm.serve.pg.listener import PgListener
@@ -283,6 +285,9 @@ class PgConnection(asyncio.BufferedProtocol):
                 self._in_loop(partial(self.refuse, PgError(PROTOCOL, str(error))))
         except (PgError, IvmError) as error:
             self._in_loop(partial(self.refuse, error))
+        except Exception as error:  # the client is told, and others are served
+            LOG.exception("a fault of the server: please report it")
+            self._in_loop(partial(self.refuse, ours(error)))
         return False
 
     def _worked(self, goes_on: bool) -> None:
@@ -371,7 +376,7 @@ class PgConnection(asyncio.BufferedProtocol):
     def _write_queued(self, data: bytes) -> None:
         self._write(data)
         transport = self._transport
-        if transport is None or not transport.get_write_buffer_size():
+        if self._socket < 0 or transport is None or not transport.get_write_buffer_size():
             with self._lock:
                 self._queued = max(self._queued - 1, 0)
         else:

@@ -44,7 +44,7 @@ class PgListener:
         self.pool = pool
         self.gate: Gate = pool.gate
         self.log = log
-        self.catalog = Catalog(pool.database)
+        self.catalog = Catalog(pool.database.path)
         self.connections: set[PgConnection] = set()
         self.refusing = False
         self.received = memoryview(bytearray(_RECEIVED))

@@ -7,16 +7,47 @@ whole, unless its session needs the cursor for another statement.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
+import duckdb
 import pyarrow as pa
 
 from ivm.serve.pg.codec import data_row
 from ivm.serve.pg.columns import Wanted, data_rows, one_buffer
+from ivm.serve.pg.errors import NOT_SUPPORTED, PgError
 from ivm.serve.pg.values import Encoder, encoder
-from ivm.session.result import Result
+from ivm.session.result import Result, lossless
+from ivm.storage.identifiers import quote
 
 _FEW = 50
+_CHANGED = "cached plan must not change result type"  # by these words clients know it
 _BATCH = 20_000
+
+
+def as_told(result: Result, columns: Sequence[tuple[str, str]]) -> Result:
+    """The result in the types that the client was told before.
+
+    DuckDB gives some columns the types of the parameters' values, which nobody knew then.
+
+    Raises:
+        PgError: the columns are others by now.
+    """
+    types = [type for _, type in columns]
+    if types == result.types:
+        return result
+    table = result.held()
+    if table is None or len(types) != len(result.types):
+        raise PgError(NOT_SUPPORTED, _CHANGED)
+    with closing(lossless()) as connection:
+        connection.register("given", table.rename_columns([f"c{i}" for i in range(len(types))]))
+        cells = ", ".join(
+            f"CAST(c{i} AS {type}) AS {quote(name)}" for i, (name, type) in enumerate(columns)
+        )
+        try:
+            relation = connection.sql(f"SELECT {cells} FROM given")
+            return Result.of_table(relation.to_arrow_table(), types)
+        except duckdb.Error as error:
+            raise PgError(NOT_SUPPORTED, _CHANGED) from error
 
 
 class Rows:

@@ -334,7 +334,7 @@ class Statements:
 
     def _teller(self) -> Teller:
         served = self._served
-        return Teller(served.number, served.user.name, self.settings, self.set)
+        return Teller(served.number, served.user.name, self.settings, self.set, served.run)
 
 
 def _done(tag: str) -> Outcome:

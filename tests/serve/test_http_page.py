@@ -1,4 +1,4 @@
-"""docs/serving.md: its SQL, its requests by curl and its Python run against a real server."""
+"""docs/http.md: its SQL, its requests by curl and its Python run against a real server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import ivm
 from tests.project.test_docs import FENCE, Page, matches, text_of
 from tests.serve.http_world import HttpWorld
 
-PAGE = "docs/serving.md"
+PAGE = "docs/http.md"
 ADDRESS = "127.0.0.1:8080"
 
 
