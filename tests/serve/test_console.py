@@ -17,6 +17,8 @@ from tests.support.browser import browser, demand_browser, missing
 
 if missing() is None:
     from playwright.sync_api import expect
+
+    expect.set_options(timeout=15_000)
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 

@@ -7,7 +7,7 @@ import { parseExact, ServerError } from "./api.js";
 import { events } from "./sse.js";
 
 const FIRST_WAIT_MS = 300;
-const LONGEST_WAIT_MS = 10_000;
+const LONGEST_WAIT_MS = 3000;
 
 /**
  * Follows a view until the signal ends it.
@@ -46,7 +46,7 @@ export async function follow(api, view, snapshot, signal, seen, take) {
       if (isFinal(error)) return take.status("failed", error.message);
       take.status("connecting", error.message);
     }
-    await new Promise((done) => setTimeout(done, wait));
+    await new Promise((done) => setTimeout(done, wait * (0.5 + Math.random())));
     wait = Math.min(wait * 2, LONGEST_WAIT_MS);
   }
 }
