@@ -17,7 +17,7 @@ from ivm.cdc.sinks import statements as sink_statements
 from ivm.ingest.batches import Many
 from ivm.session import (
     ddl,
-    dml,
+    evaluated,
     explain_change,
     explain_read,
     history,
@@ -120,7 +120,7 @@ def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Res
 _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.Insert: inserts.insert,
     st.KeyedChange: keyed_dml.change_by_key,
-    st.Dml: dml.change,
+    st.Dml: evaluated.change,
     st.Query: _query,
     st.Ddl: _ddl,
     st.Other: ddl.other,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ivm.sql.statements.tokens import Reader, Token, text_of, tokens
+from ivm.storage.errors import InputError
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
@@ -20,12 +21,21 @@ class Clauses:
     Args:
         text: the statement.
         params: as the user gave them.
+
+    Raises:
+        InputError: a value has no parameter; DuckDB, which gets pieces, would not notice.
     """
 
     def __init__(self, text: str, params: Params) -> None:
         self.text = _named(text)
         self.tokens = tokens(self.text)
         self._values = _by_name(params)
+        self._names = {t.text for t, mark in _pairs(self.tokens) if mark == "$"}
+        surplus = [name for name in self._values if name not in self._names]
+        if surplus:
+            raise InputError(
+                f"there are no parameters for the values {', '.join(surplus)}: give each one value"
+            )
 
     def reader(self, at: int = 0) -> Reader:
         """A reader whose next token is number `at`."""
@@ -47,6 +57,15 @@ class Clauses:
         """The number of the first token from `begin`, outside parentheses, where `words` follow one
         another; the count of tokens if they nowhere do."""
         return self.reader(begin).index(*words)
+
+    def values(self) -> list[Any]:
+        """The values of all parameters."""
+        return list(self._values.values())
+
+    @property
+    def fit(self) -> bool:
+        """Returns whether each parameter has a value."""
+        return self._names == self._values.keys()
 
     def params(self, sql: str) -> Any:
         """The values of the parameters that `sql` names; None if it names none."""

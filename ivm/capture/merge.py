@@ -90,7 +90,7 @@ def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Merge | None:
         clauses.find(using, "WHEN", "MATCHED"), clauses.find(using, "WHEN", "NOT", "MATCHED")
     )
     condition = min(clauses.find(using + 1, "ON"), clauses.find(using + 1, "USING"))
-    alias = _alias(clauses, using + 1, condition)
+    alias = alias_of(clauses, using + 1, condition)
     if alias is None or condition > branches:
         return None
     prefix = clauses.piece(0, verb)
@@ -106,7 +106,7 @@ def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Merge | None:
     )
 
 
-def _alias(clauses: Clauses, begin: int, end: int) -> str | None:
+def alias_of(clauses: Clauses, begin: int, end: int) -> str | None:
     """The name of the source in the statement; None if it is no plain relation with an alias."""
     reader = clauses.reader(begin)
     try:

@@ -122,7 +122,7 @@ class Engine:
             EvaluationError: a view's expression fails on the change; nothing was applied.
             UnavailableError: the log cannot be written; nothing was applied.
         """
-        if self.pending.hinder(changes):
+        if any(len(change.removed) for change in changes) and self.pending.hinder(changes):
             self.tables.flush()
         deltas = self._step(changes)
         try:

@@ -24,7 +24,7 @@ from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.interrupts import dispensable
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.consolidate import cancel
-from ivm.storage.values.zset import ZSet, add
+from ivm.storage.values.zset import ZSet, add, ones
 from ivm.storage.warehouse.duckdb_errors import of_our_sql
 
 _Sources = dict[str, list[tuple[str, tuple[int, ...]]]]
@@ -155,14 +155,22 @@ class Maintenance:
         for change in changes:
             by_table.setdefault(change.table, []).append(change)
         for table, parts in by_table.items():
-            for source, columns in sources.get(table, ()):
-                delta = self._delta(parts, columns, table)
-                if delta is not None and len(delta):
+            read = sources.get(table, ())
+            union = tuple(sorted({i for _, columns in read for i in columns}))
+            whole, cancels = self._joined(parts, union)
+            types = [self._catalog.tables[table].schema[i][1] for i in union]
+            for source, columns in read if len(whole) else ():
+                positions = [union.index(i) for i in columns]
+                delta = whole.project(positions)
+                if cancels:
+                    delta = cancel(delta, [types[i] for i in positions])
+                if len(delta):
                     yield source, delta
 
-    def _delta(
-        self, changes: Sequence[TableChange], columns: tuple[int, ...], table: str
-    ) -> ZSet | None:
+    def _joined(
+        self, changes: Sequence[TableChange], columns: tuple[int, ...]
+    ) -> tuple[ZSet, bool]:
+        """Rows removed and added, in columns that some views read, and whether some may cancel."""
         parts = []
         for change in changes:
             if len(change.removed):
@@ -173,10 +181,9 @@ class Maintenance:
                 parts.append(change.removed.project(positions).dictionary_encoded().negate())
             if len(change.added):
                 parts.append(change.added.project(columns).dictionary_encoded())
-        if len(parts) < 2:
-            return parts[0] if parts else None
-        schema = self._catalog.tables[table].schema
-        return cancel(add(parts), [schema[i][1] for i in columns])
+        if not parts:
+            return ZSet((), ones(0)), False
+        return add(parts), len(parts) > 1
 
     def hydrate(
         self,

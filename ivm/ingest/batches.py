@@ -36,6 +36,10 @@ class Batch:
         self.count = count
         self._listed: dict[int | str, Sequence[Any]] = {}
 
+    def first(self, count: int) -> Batch:
+        """The first rows."""
+        return Batch({name: column[:count] for name, column in self.columns.items()}, count)
+
     def values(self, parameter: int | str, rows: Indexes | None = None) -> Sequence[Any]:
         """The values of a parameter as Python objects, of some rows or all."""
         if parameter not in self._listed:

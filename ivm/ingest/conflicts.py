@@ -88,10 +88,13 @@ def resolve(
         found = _stored(path, rows, index, rule)
     except NeedsDuckDBError:
         return None
-    added = rows.filter(~found.known)
+    every = bool(found.known.all())
+    added = rows.slice(0, 0) if every else rows.filter(~found.known)
     updated, removed, fixed = None, None, None
     if rule.updates:  # also of no rows: DuckDB may refuse the expressions
-        excluded = [column.take(found.probe) for column in rows.columns]
+        excluded: Sequence[Column] = rows.columns
+        if not (every and len(rows) == 1):
+            excluded = [column.take(found.probe) for column in rows.columns]
         at = found.probe if len(first) == count else first[found.probe]
         changed = _updated(path, found.rows, excluded, rule, expressions.at(at))
         if changed is None:
@@ -100,7 +103,9 @@ def resolve(
         assert index is not None
         written = path.set_columns(rule.updates.keys(), returning=returning)
         fixed = Removed(removed, index.columns, written)
-    result = added if updated is None else add([updated, added])
+    result = added if updated is None else updated
+    if updated is not None and len(added):
+        result = add([updated, added])
     if next(path.violations(result), None) is not None:
         return _refused(path, result, draws)
     if not _fits(path, added, result, index, fixed):

@@ -14,10 +14,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from ivm.ingest.python_values import python_column
 from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.resolve.clock import TELLERS, WORDS
 from ivm.storage.identifiers import fold, literal, path_of, quote, split_name
-from ivm.storage.values.column import Column, column_from_arrow
+from ivm.storage.values.column import Column, FixedColumn, column_from_arrow
 from ivm.storage.values.types import ColumnType
 from ivm.storage.warehouse.duck import Cursor, rows, table
 from ivm.storage.warehouse.table_info import TableInfo
@@ -39,6 +42,14 @@ _TYPES = frozenset(
         *("smallint", "tinyint", "double", "float", "uuid", "decimal", "numeric"),
     ]
 )  # fmt: skip
+_MICROSECONDS = "system.main.epoch_us({})"
+_READ = {
+    **dict.fromkeys(["TINYINT", "SMALLINT", "INTEGER", "BIGINT"], "{}"),
+    **dict.fromkeys(["DOUBLE", "VARCHAR", "UUID", "DATE"], "{}"),
+    **dict.fromkeys(["TIMESTAMP", "TIMESTAMP WITH TIME ZONE"], _MICROSECONDS),
+}
+"""How few values are read as Python's, in half the time of Arrow's."""
+_FEW = 64
 _ROUGHLY_A_TELLER = re.compile(rf"\b({'|'.join(map(re.escape, [*TELLERS, *WORDS]))})\b", re.I)
 
 
@@ -108,11 +119,23 @@ def values_of(defaults: Sequence[EvaluatedDefault], count: int, cursor: Cursor) 
     Raises:
         duckdb.Error: as DuckDB's INSERT raises it.
     """
-    listed = ", ".join([f"{default.sql} AS d{i}" for i, default in enumerate(defaults)])
     source = "" if count == 1 else f" FROM system.main.range({count})"
+    if count <= _FEW and all(default.type.sql in _READ for default in defaults):
+        terms = [_READ[default.type.sql].format(default.sql) for default in defaults]
+        read = zip(*rows(cursor, f"SELECT {', '.join(terms)}{source}"), strict=True)
+        return [_column(values, one.type) for values, one in zip(read, defaults, strict=True)]
+    listed = ", ".join([f"{default.sql} AS d{i}" for i, default in enumerate(defaults)])
     found = table(cursor, f"SELECT {listed}{source}")
     pairs = zip(found.columns, defaults, strict=True)
     return [column_from_arrow(values, default.type) for values, default in pairs]
+
+
+def _column(values: Sequence[Any], type: ColumnType) -> Column:
+    if type.is_date_or_timestamp and type.sql != "DATE":
+        return FixedColumn(np.array(values, np.int64))
+    column = python_column(values, type)
+    assert column is not None
+    return column
 
 
 def _with_calls(expression: Any, cursor: Cursor) -> Any:

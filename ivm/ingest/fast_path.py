@@ -251,6 +251,20 @@ class FastPath:
             raise NeedsDuckDBError
         return index
 
+    def fits_key(self, added: ZSet, removed: ZSet, index: KeyIndex) -> bool:
+        """Returns whether rows that replace others, perhaps under other keys, take no stored key.
+
+        Args:
+            added: with all columns, none of the key NULL.
+            removed: the stored rows, with the columns of the index.
+        """
+        keys, types = [added.columns[i] for i in self.key], self._key_types()
+        if len(added) > 1 and not all_distinct(keys, types):
+            return False
+        known = present(index.find(keys), len(added))
+        gone = [removed.columns[index.columns.index(i)] for i in self.key]
+        return not (known & ~among(keys, gone, types)).any()
+
     def set_columns(self, sets: Collection[int], *, returning: bool) -> Collection[int]:
         """The columns that DuckDB writes where an update sets some: all, to return a row."""
         return range(len(self.schema)) if returning else sets

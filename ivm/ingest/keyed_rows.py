@@ -82,6 +82,8 @@ def found_rows(
 ) -> ZSet | None:
     """The stored rows, with the columns of the index; None if DuckDB must evaluate a condition."""
     rows = index.find(keys).rows
+    if not search.conditions:
+        return rows
     mask = condition_mask(search, rows, expressions)
     return None if mask is None else rows.filter(mask)
 
@@ -115,11 +117,11 @@ class Assignments(NamedTuple):
 
 
 def assignments_of(statement: KeyedChange, info: TableInfo) -> Assignments | None:
-    """The columns set; None if one is unknown, set twice, or in the primary key."""
+    """The columns set; None if one is unknown or set twice."""
     names = itertools.chain(statement.columns, [name for name, _ in statement.computed])
     found = [info.position(name) for name in names]
     known = [position for position in found if position is not None]
-    if len({*known, *info.primary_key}) < len(found) + len(info.primary_key):
+    if len({*known}) < len(found):
         return None
     count = len(statement.columns)
     expressions = [expression for _, expression in statement.computed]

@@ -40,6 +40,7 @@ from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor
 
 _ZONED = re.compile(r"TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
+_NO_KEY = "it does not ask for a key of the table {!r}"
 _MOST_KEYED = 2_000_000
 """Rows of a view that is arranged by its key for a query that asks for keys."""
 
@@ -140,12 +141,18 @@ class ReadCompiler:
         engine = self._engine
         parameters = _parameters(text, given, literals)
         written = text if parameters is None else parameters.marked()
+        relations = engine.definitions.relations
+        found = relations.read_by(written)
+        if relations.names_relations_alone(written):
+            self._demand_held(found, written)  # before DuckDB is asked for more
         with contextlib.closing(engine.warehouse.cursor()) as cursor:
             functions, definitions = self._seen_by(cursor, meaning)
             within = [text for _, text in definitions_named(written, definitions)]
             if any("order" in words_of(text) for text in within):  # DuckDB may order by it
                 raise NotFromStateError("an ORDER BY inside a view or macro that it reads")
-            named = self._relations(written, cursor if within else None)
+            if within:
+                found = relations_read(engine.catalog, cursor, written, "")
+            named = self._demand_held(found, written)
             _demand_deterministic(written, cursor, functions)
             plan = rewrite(bind(written, self._names, cursor, functions, ordered=True))
             shape = _shape(plan, cursor)
@@ -191,7 +198,7 @@ class ReadCompiler:
             if ascends and key[0] in query.ranges:
                 return key, most, True
         if info is not None:
-            raise NotFromStateError(f"it does not ask for a key of the table {name!r}")
+            raise NotFromStateError(_NO_KEY.format(name))
         return (), 0, False
 
     def _indexed(self, view: str) -> list[tuple[int, ...]]:
@@ -201,21 +208,13 @@ class ReadCompiler:
         found = [index for index in catalog.view_indexes.values() if index.view == view]
         return [tuple([names.index(column) for column in index.columns]) for index in found]
 
-    def _relations(self, text: str, cursor: Cursor | None) -> frozenset[str]:
-        """The views that a query reads, also through plain views, or the base table.
-
-        Args:
-            text: the query.
-            cursor: asked for the relations if the query names plain views or macros.
+    def _demand_held(self, found: frozenset[str] | None, text: str) -> frozenset[str]:
+        """The views that a query reads, or the base table.
 
         Raises:
             NotFromStateError: it reads others too, or one whose rows cannot be held.
         """
         catalog = self._engine.catalog
-        if cursor is None:
-            found = self._engine.definitions.relations.read_by(text)
-        else:
-            found = relations_read(catalog, cursor, text, "")
         if not found:
             raise NotFromStateError("it reads no table and no materialized view")
         broken = broken_views(catalog.views)
@@ -227,7 +226,16 @@ class ReadCompiler:
                 raise NotFromStateError(f"the view {name!r} reads one that is recomputed")
             if view is None and (len(found) > 1 or not self._is_indexed(name)):
                 raise NotFromStateError(f"{name!r} is no materialized view")
+            if view is None and not self._names_a_key(name, text):
+                raise NotFromStateError(_NO_KEY.format(name))
         return found
+
+    def _names_a_key(self, table: str, text: str) -> bool:
+        """Returns whether a query of a base table has the names of a key's columns."""
+        info, words = self._engine.catalog.tables[table], words_of(text)
+        every = (info.primary_key, *info.indexed)
+        keys = [[info.schema[i][0] for i in key] for key in every]
+        return any(all(words.issuperset(words_of(name)) for name in key) for key in keys)
 
     def _is_indexed(self, table: str) -> bool:
         """Returns whether a base table has a key index that holds its columns."""

@@ -3,7 +3,7 @@
 Law: the text means its shape with the literals as the values of its parameters. A literal is lifted
 only where it is compared with something in a WHERE; the plan must show that this is a column whose
 comparison with the literal does not depend on the type that DuckDB gives the literal: a column of
-integers or DOUBLEs for an integer, of strings for a string (see `Parameters`).
+integers or DOUBLEs for an integer, of strings, dates or timestamps for a string (see `Parameters`).
 """
 
 from __future__ import annotations

@@ -4,12 +4,13 @@ Law: the plan of the text with parameters = the plan with a constant for each, w
 is replaced. The constants are marks, values that are found again in the plan and stand nowhere in
 the text. DuckDB gives a parameter the type of its Python value (the tests compare the two). A
 literal that was lifted (see `literals`) is marked by a bare literal, which must be compared with a
-plain column.
+plain column; a string has the column's type.
 """
 
 from __future__ import annotations
 
 import datetime
+import re
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -43,6 +44,7 @@ _MARKS: dict[str, Callable[[int], str]] = {
 }
 _NUMBERS = frozenset(("INTEGER", "BIGINT", "DOUBLE"))
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?)?")
 _EXACT = 1 << 53
 """Integers below it are DOUBLEs, too."""
 _PLAIN: dict[type, str] = {
@@ -77,18 +79,32 @@ def duckdb_type(value: Any) -> str | None:
 
 
 def _column(value: Any, type: ColumnType) -> Column:
+    if isinstance(value, str) and type.is_date_or_timestamp:
+        value = datetime.datetime.fromisoformat(value)
+        value = value.date() if type.sql == "DATE" else value
     if type.sql in _NUMBERS:
         return FixedColumn(np.array([value], type.dtype))
     return column_from_arrow(pa.array([value], type.arrow), type)
 
 
 class LiftedError(Exception):
-    """A literal stands where the type that DuckDB gives it matters."""
+    """A lifted literal stands where it must not be one; the message says why."""
+
+    def __init__(self, reason: str = "a literal whose type matters") -> None:
+        super().__init__(reason)
 
 
 def literal_type(value: int | str) -> str:
-    """The type in which a lifted literal is computed with."""
-    return "BIGINT" if isinstance(value, int) else "VARCHAR"
+    """The type of a lifted literal; a string that is a date or time can be a VARCHAR, too."""
+    if isinstance(value, int):
+        return "BIGINT"
+    if not _MOMENT.fullmatch(value):
+        return "VARCHAR"
+    try:
+        datetime.datetime.fromisoformat(value)
+    except ValueError:
+        return "VARCHAR"
+    return "DATE" if len(value) == len("2024-01-01") else "TIMESTAMP"
 
 
 class Parameters:
@@ -117,6 +133,11 @@ class Parameters:
         if name in self._literals and type == "BIGINT":
             type = "INTEGER"  # as DuckDB takes most literals
         return _MARKS[type](number)
+
+    @property
+    def lifted(self) -> bool:
+        """Whether some are literals."""
+        return bool(self._literals)
 
     @property
     def fit(self) -> bool:
@@ -161,6 +182,9 @@ class Parameters:
         """
         written = render(plan)
         self._found = dict.fromkeys(self._marks.values(), 0)
+        for node in nodes(plan):
+            if isinstance(node, Filter):
+                self._learn_types(node.predicate, [type for _, type in node.input.schema])
         wide = self._widened(plan)
         if any(count == 0 or written.count(mark) != count for mark, count in self._found.items()):
             raise LookupError("a parameter outside of WHERE and the select list")
@@ -188,7 +212,6 @@ class Parameters:
         (below,) = inputs(plan)
         first, wide = len(below.schema), self._wide(below)
         if isinstance(plan, Filter):
-            self._demand_compared(plan.predicate, [type for _, type in below.schema])
             return Filter(wide, self._replaced(plan.predicate, first))
         assert isinstance(plan, Project)
         if any(node.name in self._literal_marks for e in plan.exprs for node in _literals(e)):
@@ -201,25 +224,28 @@ class Parameters:
         exprs = (plan.predicate,) if isinstance(plan, Filter) else plan.exprs
         return any(node.name in self._found for e in exprs for node in _literals(e))
 
-    def _demand_compared(self, predicate: exp.Expr, types: Sequence[ColumnType]) -> None:
-        """Checks that each lifted literal is compared with a column that fits it.
+    def _learn_types(self, predicate: exp.Expr, types: Sequence[ColumnType]) -> None:
+        """Gives each lifted literal the type in which it is compared with a column that fits it.
 
         Raises:
-            LiftedError: one is not.
+            LiftedError: one is not compared so.
         """
         numbers = {self._marks[name]: i for i, name in enumerate(self._types)}
         for node in _literals(predicate):
             if node.name not in self._literal_marks:
                 continue
-            above = node.parent
-            found = [position(side) for side in _compared(above)]
+            found = [position(side) for side in _compared(node.parent)]
             compared = {types[i] for i in found if i is not None}
             number = numbers[node.name]
-            wanted = self.schema[number][1]
-            if len(compared) != 1 or not _fits(wanted, *compared):
+            name, own = self.schema[number]
+            if len(compared) != 1 or not _fits(self._types[name], *compared):
                 raise LiftedError
-            if any(type.is_float for type in compared):
+            (type,) = compared
+            if type.is_float:
                 self._small.add(number)
+            elif not type.is_integer:
+                own = type
+            self.schema = (*self.schema[:number], (name, own), *self.schema[number + 1 :])
 
     @property
     def _literal_marks(self) -> frozenset[str]:
@@ -250,7 +276,9 @@ def _compared(node: object) -> Sequence[exp.Expr]:
     return (node.this,) if isinstance(node, exp.Between) else (node.this, node.expression)
 
 
-def _fits(literal: ColumnType, column: ColumnType) -> bool:
-    if literal.sql == "VARCHAR":
-        return column.sql == "VARCHAR"
-    return column.sql == "DOUBLE" or (column.is_integer and column.is_word)
+def _fits(literal: str, column: ColumnType) -> bool:
+    """Returns whether a literal is compared with a column as a value of the column's type is."""
+    if literal == "BIGINT":
+        return column.sql == "DOUBLE" or (column.is_integer and column.is_word)
+    moments = {"DATE": ("DATE", "TIMESTAMP"), "TIMESTAMP": ("TIMESTAMP",)}
+    return column.sql == "VARCHAR" or column.sql in moments.get(literal, ())

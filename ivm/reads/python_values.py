@@ -28,7 +28,7 @@ Converter = Callable[[FixedColumn, ColumnType], Values | None]
 
 _PLAIN = frozenset(
     [
-        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()),
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
         *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.string(), pa.large_string()),
     ]
 )
@@ -52,7 +52,7 @@ def _converter(type: ColumnType) -> Converter | None:
 
 
 def _is_plain_nested(type: ColumnType) -> bool:
-    """Returns whether values are lists and structs of numbers and strings alone."""
+    """Returns whether values are lists and structs of numbers and strings."""
     nested = pa.types.is_list(type.arrow) or pa.types.is_struct(type.arrow)
     return nested and not _NAMED.search(type.sql) and _is_plain(type.arrow)
 

@@ -55,6 +55,7 @@ class _Query:
         compiled: None if it is not, or is left to DuckDB.
         reason: why it is left to DuckDB.
         keyed: its view has too many rows to be held whole.
+        unlike: texts of this shape are to be compiled each, as their literals matter.
     """
 
     text: str
@@ -64,6 +65,7 @@ class _Query:
     compiled: Compiled | None = None
     reason: str | None = None
     keyed: bool = False
+    unlike: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,9 @@ class StateReads:
                 self._compile_or_say_why(query, meaning)
             if query.compiled is not None and _fits(query, known.literals):
                 return query
+            if query.reason is not None and not query.unlike:
+                known.query.reason = query.reason  # it is that of all texts of the shape
+                return None
         return None
 
     def _entry(self, label: Label, text: str, types: Types) -> _Text:
@@ -158,7 +163,8 @@ class StateReads:
             self._shapes = {}
         shape = shape_of(text)
         left = 1 if shape.simple else _WORTHWHILE
-        entry = _Text(_Query(text, types, left))
+        literal = bool(shape.literals)  # then most texts of its shape come once
+        entry = _Text(_Query(text, types, _WORTHWHILE if literal else left))
         if shape.literals and None not in types.values():
             literals = {name: literal_type(value) for name, value in shape.literals.items()}
             every = {**types, **literals}
@@ -320,21 +326,21 @@ class StateReads:
 
     def _compile_or_say_why(self, query: _Query, meaning: Hashable) -> None:
         """Compiles a text; what was compiled while names changed their meaning is dropped."""
-        compiled, reason = None, None
+        compiled, reason, unlike = None, None, False
         try:
             compiled = self._compiler.compile(query.text, query.types, meaning, query.literals)
         except (NotFromStateError, UnsupportedError, SqlError, EvaluationError) as verdict:
             reason = str(verdict)
-        except LiftedError:
-            reason = "its literals are part of what it means"
-        except duckdb.Error as error:
-            reason = str(error)
+        except LiftedError as verdict:
+            reason, unlike = str(verdict), True
+        except duckdb.Error as error:  # perhaps of a mark in the place of a literal
+            reason, unlike = str(error), bool(query.literals)
         except NotIncremental as verdict:
             reason = verdict.reason
         except RecursionError:
             reason = "an expression nested too deeply to be planned"
         if meaning == self._engine.meaning():
-            query.compiled, query.reason = compiled, reason
+            query.compiled, query.reason, query.unlike = compiled, reason, unlike
 
 
 def _fits(query: _Query, literals: Values) -> bool:

@@ -26,7 +26,7 @@ from ivm.delta_ops.linear.map import Map
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.operator import CursorFactory, Source
 from ivm.reads.lookup import Lookup, Range, range_of
-from ivm.reads.parameters import Parameters
+from ivm.reads.parameters import LiftedError, Parameters
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan import nodes
 from ivm.sql.plan.expressions import conjunction, conjuncts, position
@@ -96,6 +96,7 @@ class StateQuery:
 
     Raises:
         NotFromStateError: something in it is left to DuckDB.
+        LiftedError: a literal is a parameter where there can be none.
     """
 
     def __init__(
@@ -106,7 +107,8 @@ class StateQuery:
             try:
                 tail = replace(tail, input=parameters.widened(tail.input))
             except LookupError as reason:
-                raise NotFromStateError(str(reason)) from reason
+                kind = LiftedError if parameters.lifted else NotFromStateError
+                raise kind(str(reason)) from reason
         self._compile(tail, cursors)
 
     def _compile(self, tail: Tail, cursors: CursorFactory) -> None:

@@ -1,4 +1,4 @@
-"""Changes by SQL that DuckDB runs and that are captured; `inserts` and `keyed_dml` have the others.
+"""Changes by SQL that DuckDB runs and that are captured; see `evaluated` for the other ways.
 
 Contract: the views get exactly the rows that changed in the tables. Tables of other databases and
 temporary ones are changed by DuckDB alone; materialized views cannot be changed directly. Names are
@@ -25,15 +25,6 @@ from ivm.storage.identifiers import fold
 from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.table_info import TableInfo
-
-
-def change(session: Session, statement: st.Dml, params: Params) -> Result:
-    """Runs any other change in DuckDB, and captures its rows."""
-    with session.writing() as transaction:
-        info = table_of(session, statement)
-        if statement.table is None:
-            refuse_hidden(session, statement.text)
-        return run_in_duckdb(session, transaction, statement, info, params)
 
 
 def run_in_duckdb(

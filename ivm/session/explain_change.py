@@ -6,7 +6,8 @@ value that no rule converts, a result of which a kernel is not certain).
 
 from __future__ import annotations
 
-from ivm.session import dml, inserts, keyed_dml
+from ivm.capture.clauses import Clauses
+from ivm.session import dml, evaluated, inserts, joined, keyed_dml
 from ivm.session.explain_read import CHANGED_BY, with_way
 from ivm.session.query import query
 from ivm.session.result import Result
@@ -36,19 +37,31 @@ def way_of(session: Session, statement: st.Dml) -> str:
         return _of_insert(session, info, statement)
     if isinstance(statement, st.KeyedChange):
         return _of_keyed(session, info, statement)
-    return f"DuckDB, captured: {_unread(statement)}"
+    return _of_rows(session, info, statement)
+
+
+def _of_rows(session: Session, info: TableInfo, statement: st.Dml) -> str:
+    if statement.kind in joined.KINDS:
+        return _of_joined(session, info, statement)
+    source = evaluated.source_of(session, info, statement)
+    if isinstance(source, str):
+        return f"DuckDB, captured: {source}"
+    told = _looked_up(session, info)
+    return f"{_FAST}: DuckDB computes its rows, constraints are checked in memory{told}"
 
 
 def _of_insert(session: Session, info: TableInfo, statement: st.Insert) -> str:
     plan = inserts.plan_of(session, info, statement)
     if isinstance(plan, str):
         return f"DuckDB, captured: {plan}"
+    told = _looked_up(session, info) + _evaluated(session, info, statement)
+    return f"{_FAST}: literals and parameters, constraints checked in memory{told}"
+
+
+def _looked_up(session: Session, info: TableInfo) -> str:
     key = _names(info, info.primary_key)
     by = f"; keys are looked up in the key index ({key})" if key else ""
-    by += _further(session, info)
-    return f"{_FAST}: literals and parameters, constraints checked in memory{by}" + _evaluated(
-        session, info, statement
-    )
+    return by + _further(session, info)
 
 
 def _further(session: Session, info: TableInfo) -> str:
@@ -86,9 +99,16 @@ def _names(info: TableInfo, positions: tuple[int, ...]) -> str:
     return ", ".join([info.schema[i][0] for i in positions])
 
 
-def _unread(statement: st.Dml) -> str:
-    if statement.kind == "insert":
-        return "its rows are not VALUES of literals and parameters alone"
-    if statement.kind in ("update", "delete"):
-        return "its WHERE clause does not compare columns with values, connected by AND"
-    return f"{statement.kind.upper()} has no other way"
+def _of_joined(session: Session, info: TableInfo, statement: st.Dml) -> str:
+    if not statement.sources:
+        return (
+            "DuckDB, captured: its WHERE clause does not compare columns with values, connected "
+            "by AND"
+        )
+    change = joined.plan_of(session, info, statement, Clauses(statement.text, None))
+    if isinstance(change, str):
+        return f"DuckDB, captured: {change}"
+    return (
+        f"{_FAST}: DuckDB computes the rows of {change.alias}, and those of {info.name} are found "
+        f"in the key index ({_names(info, info.primary_key)})"
+    )

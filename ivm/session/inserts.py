@@ -40,9 +40,14 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
     columns = session.ahead(functools.partial(_columns, session, statement, params))
     with session.writing() as transaction:
         info, given = columns()
-        path = None if info is None or given is None else transaction.fast_path(info.name)
+        path = (
+            None
+            if info is None or given is None
+            else transaction.fast_path(info.name, checks_further=True)
+        )
         if info is not None and path is not None and given is not None:
-            result = _insert(session, transaction, path, info, statement, given, params)
+            work = session, transaction, path, info
+            result = insert_rows(*work, statement, given, statement.rows.count, params)
             if result is not None:
                 return result
         return dml.run_in_duckdb(session, transaction, statement, info, params)
@@ -71,7 +76,7 @@ def _columns(
         return info, None
     cursor: Cursor | None = session.cursor
     if transaction is not None:
-        if transaction.fast_path(info.name) is None:
+        if transaction.fast_path(info.name, checks_further=True) is None:
             return info, None
         cursor = transaction.idle_cursor
     if not are_given(statement.parameters, params or ()):
@@ -91,20 +96,27 @@ def positions_of(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
     return known if len(set(known)) == len(names) else []
 
 
-def _insert(
+def insert_rows(
     session: Session,
     transaction: Transaction,
     path: FastPath,
     info: TableInfo,
     statement: st.Insert,
     given: dict[int, Column],
+    count: int,
     params: Params,
 ) -> Result | None:
-    """Inserts by the fast path; None if DuckDB must run the statement."""
+    """Inserts by the fast path; None if DuckDB must run the statement.
+
+    Args:
+        given: the rows' columns by position, instead of the statement's own cells.
+        count: of rows.
+        params: for the expressions of ON CONFLICT.
+    """
     plan = plan_of(session, info, statement)
     if isinstance(plan, str):
         return None
-    count, rule, returning = statement.rows.count, plan.rule, plan.returning
+    rule, returning = plan.rule, plan.returning
     if rule is None:
         index = transaction.index(path.table) if path.key else None
         try:

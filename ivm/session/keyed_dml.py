@@ -52,7 +52,7 @@ def _change(
     params: Params,
 ) -> Result | None:
     """The change by the fast path; None if DuckDB must run the statement."""
-    path = transaction.fast_path(info.name)
+    path = transaction.fast_path(info.name, checks_further=True)
     plan = "" if path is None else plan_of(session, info, statement)
     if path is None or isinstance(plan, str):
         return None
@@ -81,6 +81,8 @@ def _change(
     new = new_rows(sets, info.schema, stored, index, expressions, given)
     if new is None or next(path.violations(new), None) is not None:
         return None
+    if not sets.all.isdisjoint(path.key) and not path.fits_key(new, stored, index):
+        return None
     written = path.set_columns(sets.all, returning=statement.returning)
     if not path.fits_further(new, Removed(stored, index.columns, written)):
         return None
@@ -103,7 +105,7 @@ def plan_of(session: Session, info: TableInfo, statement: st.KeyedChange) -> Cha
     if found is None:
         return "its WHERE clause compares neither the whole primary key nor an index with values"
     if sets is None:
-        return "it sets a column of the primary key, an unknown one, or one twice"
+        return "it sets an unknown column, or one twice"
     if statement.returning and returning is None:
         return NO_RETURNING
     return ChangePlan(sets, *found, returning)
@@ -134,7 +136,7 @@ def needs_all(
     info: TableInfo, statement: st.KeyedChange, search: Search, sets: Assignments
 ) -> bool:
     """Returns whether the index must hold all columns of the table."""
-    if search.conditions or sets.computed:
+    if search.conditions or sets.computed or not sets.all.isdisjoint(info.primary_key):
         return True
     if statement.kind == "delete":
         return statement.returning

@@ -7,8 +7,10 @@ different keys do not concern each other.
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -20,25 +22,23 @@ from ivm.ingest.conflicts import resolve
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import NeedsDuckDBError, Removed
 from ivm.ingest.key_index import KeyIndex
-from ivm.ingest.keyed_rows import (
-    assignments_of,
-    condition_mask,
-    new_rows,
-    search_of,
-)
+from ivm.ingest.keyed_rows import condition_mask, new_rows
 from ivm.ingest.literal_columns import columns_of
 from ivm.ingest.row_columns import RowColumns
 from ivm.ingest.row_expressions import RowExpressions, repeated
+from ivm.reads.returning import Returning
 from ivm.session import dml, inserts, keyed_dml
 from ivm.session.result import Result
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.values_list import LiteralRows, only
 from ivm.storage.errors import ConstraintError, InputError
+from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes
 from ivm.storage.values.consolidate import all_distinct, group
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 
 
@@ -50,11 +50,12 @@ def executemany(session: Session, sql: str, given: Many, run_statement: RunState
     (statement,), rows = statements, rows_of(given)
     if isinstance(statement, st.TransactionControl):
         raise InputError("executemany is one transaction: BEGIN and end it by execute")
+    converted = session.ahead(functools.partial(_converted, session, statement, rows))
     if session.transaction is not None:
-        return _run(session, statement, rows, run_statement)
+        return _run(session, statement, rows, converted, run_statement)
     session.begin(tells_time=False)
     try:
-        result = _run(session, statement, rows, run_statement)
+        result = _run(session, statement, rows, converted, run_statement)
         session.release()
     except BaseException:
         if session.transaction is not None:
@@ -65,15 +66,21 @@ def executemany(session: Session, sql: str, given: Many, run_statement: RunState
 
 
 def _run(
-    session: Session, statement: st.Statement, rows: Rows, run_statement: RunStatement
+    session: Session,
+    statement: st.Statement,
+    rows: Rows,
+    converted: Callable[[], _Converted | None],
+    run_statement: RunStatement,
 ) -> Result:
     fast, named, total = isinstance(statement, st.Insert | st.KeyedChange), False, 0
     left: Sequence[int] | None = None
     if isinstance(statement, st.Insert | st.KeyedChange):
         named = any(isinstance(parameter, str) for parameter in statement.parameters)
-        batch = None if statement.returning else batch_of(rows, statement.parameters)
-        if batch is not None and batch.count:
-            total, left = _in_batch(session, statement, batch)
+        found = converted()
+        if found is not None:
+            total, left = _in_batch(session, statement, found)
+            if left is not None and statement.returning:
+                left = [*left, found.batch.count]  # the last row's result is the result
     listed = [] if left == [] else each_row(rows, named=named)
     result = Result.count(0)
     for row in listed if left is None else [listed[i] for i in left]:
@@ -82,33 +89,87 @@ def _run(
     return Result.count(total) if fast and result.kind == "count" else result
 
 
+@dataclass(frozen=True)
+class _Converted:
+    """Rows of parameters as columns of a table's types.
+
+    Attributes:
+        info: the table.
+        batch: the parameters.
+        columns: by position: the rows of an INSERT, or what an UPDATE sets.
+        plan: of an UPDATE or DELETE; its key's columns are `keys`.
+    """
+
+    info: TableInfo
+    batch: Batch
+    columns: dict[int, Column]
+    plan: keyed_dml.ChangePlan | None = None
+    keys: tuple[Column, ...] = ()
+
+
+def _converted(session: Session, statement: st.Statement, rows: Rows) -> _Converted | None:
+    """The rows of a statement that may take the fast path; None if they go one by one."""
+    if not isinstance(statement, st.Insert | st.KeyedChange):
+        return None
+    info, batch = dml.table_of(session, statement), batch_of(rows, statement.parameters)
+    if info is None or batch is None or session.engine.definitions.lacks_fast_path(info.name):
+        return None
+    if statement.returning:
+        batch = batch.first(batch.count - 1)
+    transaction = session.transaction
+    cursor = session.cursor if transaction is None else transaction.idle_cursor
+    if not batch.count or cursor is None:
+        return None
+    try:
+        if isinstance(statement, st.Insert):
+            return _inserted(info, batch, statement, cursor)
+        return _searched(session, info, batch, statement, cursor)
+    except (ConstraintError, _NoBatchError):
+        return None  # errors are found, and worded, row by row
+
+
 class _Call(NamedTuple):
     """A statement of the fast path with many rows of parameters, and where it is run."""
 
     session: Session
     transaction: Transaction
     path: FastPath
-    info: TableInfo
-    batch: Batch
+    given: _Converted
+    returning: Returning | None
+
+    @property
+    def info(self) -> TableInfo:
+        return self.given.info
+
+    @property
+    def batch(self) -> Batch:
+        return self.given.batch
+
+    def add(self, change: TableChange, rows: ZSet) -> bool:
+        """Adds a change; False, with nothing added, if what is returned needs DuckDB."""
+        if self.returning is not None and self.returning.of(rows) is None:
+            return False
+        self.transaction.add(change)
+        return True
 
 
 def _in_batch(
-    session: Session, statement: st.Insert | st.KeyedChange, batch: Batch
+    session: Session, statement: st.Insert | st.KeyedChange, given: _Converted
 ) -> tuple[int, list[int] | None]:
     """The number of rows changed, and those to execute row by row; None for all of them."""
     with session.writing() as transaction:
-        info = dml.table_of(session, statement)
-        path = None if info is None else transaction.fast_path(info.name)
-        if info is None or path is None:
+        path = transaction.fast_path(given.info.name, checks_further=True)
+        returning = inserts.returned(session, given.info, statement)
+        if path is None or (statement.returning and returning is None):
             return 0, None
-        call = _Call(session, transaction, path, info, batch)
+        call = _Call(session, transaction, path, given, returning)
         try:
             if isinstance(statement, st.KeyedChange):
                 rounds: _Rounds = _Changes(call, statement)
             elif statement.conflict is not None:
                 rounds = _Upserts(call, statement)
             else:
-                return _insert(call, statement)
+                return _insert(call)
         except (ConstraintError, NeedsDuckDBError, _NoBatchError):
             return 0, None  # nothing is changed yet: errors are found, and worded, row by row
         return _in_rounds(rounds)
@@ -159,35 +220,62 @@ def _ranks(keys: Sequence[Column], types: Sequence[ColumnType]) -> Indexes:
     return ranks
 
 
-def _converted(call: _Call, positions: Sequence[int], cells: LiteralRows) -> dict[int, Column]:
+def _cells(
+    info: TableInfo, batch: Batch, positions: Sequence[int], cells: LiteralRows, cursor: Cursor
+) -> dict[int, Column]:
     """One row of literals and parameters as columns: of the batch's length, or of one literal."""
-    info, cursor = call.info, call.transaction.idle_cursor
     pairs = list(zip(positions, cells.column_parameters, strict=True))
     literal = [i for i, (_, sources) in enumerate(pairs) if sources is None]
     types = [info.schema[positions[i]][1] for i in literal]
     found = columns_of(only(cells, literal), types, (), cursor)
-    if found is None or cursor is None:
+    if found is None:
         raise _NoBatchError
     columns = dict(zip([positions[i] for i in literal], found, strict=True))
-    given = {i: call.batch.columns[sources[0]] for i, sources in pairs if sources is not None}
+    given = {i: batch.columns[sources[0]] for i, sources in pairs if sources is not None}
     return columns | RowColumns(info.schema, info.name, cursor).convert(given)
 
 
-def _insert(call: _Call, statement: st.Insert) -> tuple[int, list[int]]:
-    given, path, count = _rows_of(call, statement), call.path, call.batch.count
-    index = call.transaction.index(path.table) if path.key else None
-    call.transaction.add(path.insert(given, count, index))
-    return count, []
-
-
-def _rows_of(call: _Call, statement: st.Insert) -> dict[int, Column]:
+def _inserted(info: TableInfo, batch: Batch, statement: st.Insert, cursor: Cursor) -> _Converted:
     """The columns of an INSERT of one row in VALUES, for each row of the batch."""
-    positions = inserts.positions_of(call.info, statement.columns)
+    positions = inserts.positions_of(info, statement.columns)
     if statement.rows.count != 1 or len(positions) != len(statement.rows.cells):
         raise _NoBatchError
-    found = _converted(call, positions, statement.rows)
-    columns = {i: repeated(column, call.batch.count) for i, column in found.items()}
-    return dict(call.path.evaluated_too(columns, call.batch.count))
+    found = _cells(info, batch, positions, statement.rows, cursor)
+    return _Converted(info, batch, {i: repeated(c, batch.count) for i, c in found.items()})
+
+
+def _searched(
+    session: Session, info: TableInfo, batch: Batch, statement: st.KeyedChange, cursor: Cursor
+) -> _Converted:
+    """The keys by which an UPDATE or DELETE finds rows, and what it sets."""
+    plan = keyed_dml.plan_of(session, info, statement)
+    if isinstance(plan, str) or not plan.sets.all.isdisjoint({*plan.key, *info.primary_key}):
+        raise _NoBatchError  # rows that change their key might be found by a later one
+    types = [info.schema[i][1] for i in plan.key]
+    keys = [_key(batch, one.values, type) for one, type in zip(plan.search.by, types, strict=True)]
+    columns = _cells(info, batch, plan.sets.literal, statement.rows, cursor)
+    whole = {i: repeated(column, batch.count) for i, column in columns.items()}
+    return _Converted(info, batch, whole, plan, tuple(keys))
+
+
+def _key(batch: Batch, values: LiteralRows, type: ColumnType) -> Column:
+    sources = values.column_parameters[0]
+    if sources is None:
+        column = compared_values(values, type, ())
+    elif len(sources) == 1:
+        column = compared_parameters(batch.values(sources[0]), type)
+    else:
+        column = None
+    if column is None or (sources is None and len(column) != 1):
+        raise _NoBatchError
+    return repeated(column, batch.count)
+
+
+def _insert(call: _Call) -> tuple[int, list[int] | None]:
+    path, count = call.path, call.batch.count
+    index = call.transaction.index(path.table) if path.key else None
+    change = path.insert(call.given.columns, count, index)
+    return (count, []) if call.add(change, change.added) else (0, None)
 
 
 class _Upserts:
@@ -195,7 +283,7 @@ class _Upserts:
 
     def __init__(self, call: _Call, statement: st.Insert) -> None:
         self._call, self._statement = call, statement
-        self._given = _rows_of(call, statement)
+        self._given = dict(call.path.evaluated_too(call.given.columns, call.batch.count))
         path, rule = call.path, inserts.rule_of(call.info, statement)
         key = None if rule is None else rule.target or path.keys[0]
         if rule is None or key is None or not set(key) <= self._given.keys():
@@ -215,72 +303,67 @@ class _Upserts:
         )
         given = {i: column.take(rows) for i, column in self._given.items()}
         shared = self._index, self._rule, expressions.at(rows)
-        found = resolve(call.path, given, len(rows), *shared)
-        if found is None:
+        returns = call.returning is not None
+        found = resolve(call.path, given, len(rows), *shared, returning=returns)
+        if found is None or not call.add(found.change, found.rows):
             return None
-        call.transaction.add(found.change)
         return len(found.rows)
 
 
 class _Changes:
-    """UPDATE and DELETE by key; see `_Rounds`."""
+    """UPDATE and DELETE by a key; see `_Rounds`."""
 
     def __init__(self, call: _Call, statement: st.KeyedChange) -> None:
         self._call, self._statement = call, statement
-        info, key = call.info, call.path.key
-        sets, search = assignments_of(statement, info), search_of(statement, info, key)
-        if sets is None or search is None:
-            raise _NoBatchError
-        self._sets, self._search = sets, search
-        self.types = [info.schema[i][1] for i in key]
-        self.keys = [
-            self._key(one.values, type) for one, type in zip(search.by, self.types, strict=True)
-        ]
-        self._literal = _converted(call, sets.literal, statement.rows)
-        needed = keyed_dml.needs_all(info, statement, search, sets)
+        info, plan = call.info, call.given.plan
+        assert plan is not None
+        self._sets, self._search = plan.sets, plan.search
+        self.types = [info.schema[i][1] for i in plan.key]
+        self.keys = list(call.given.keys)
+        self._by = None
+        if plan.key != info.primary_key:
+            self._by = _demand(call.transaction.index_by(info.name, plan.key))
+        needed = keyed_dml.needs_all(info, statement, plan.search, plan.sets)
         self._index = _demand(call.transaction.index_of_committed(info.name, needed))
 
-    def _key(self, values: LiteralRows, type: ColumnType) -> Column:
-        batch, sources = self._call.batch, values.column_parameters[0]
-        if sources is None:
-            column = compared_values(values, type, ())
-        elif len(sources) == 1:
-            column = compared_parameters(batch.values(sources[0]), type)
-        else:
-            column = None
-        if column is None or (sources is None and len(column) != 1):
-            raise _NoBatchError
-        return repeated(column, batch.count)
+    def _stored(self, rows: Indexes) -> tuple[ZSet, Indexes]:
+        """The stored rows that some rows of the batch find, and which of these each is found by."""
+        keys = [key.take(rows) for key in self.keys]
+        if self._by is not None:
+            found = self._by.find(keys)
+            rows = rows[found.probe]
+            key = self._call.info.primary_key
+            keys = [found.rows.columns[self._by.columns.index(i)] for i in key]
+        matches = self._index.find(keys)
+        return matches.rows, rows[matches.probe]
 
     def apply(self, rows: Indexes) -> int | None:
         """See `_Rounds`."""
         call = self._call
-        matches = self._index.find([key.take(rows) for key in self.keys])
-        stored, probed = matches.rows, rows[matches.probe]
+        stored, probed = self._stored(rows)
         met = condition_mask(self._search, stored, self._expressions(probed))
         if met is None:
             return None
         stored, probed = stored.filter(met), probed[met]
         new = None
         if self._statement.kind == "update":
-            whole = {i: repeated(c, call.batch.count) for i, c in self._literal.items()}
-            given = {i: column.take(probed) for i, column in whole.items()}
+            given = {i: column.take(probed) for i, column in call.given.columns.items()}
             found = stored, self._index, self._expressions(probed), given
             new = new_rows(self._sets, call.info.schema, *found)
             if new is None or next(call.path.violations(new), None) is not None:
                 return None
         if not self._fits(stored, new):
             return None
-        call.transaction.add(call.path.change(new, stored, self._index))
-        return len(stored)
+        change = call.path.change(new, stored, self._index)
+        return len(stored) if call.add(change, stored if new is None else new) else None
 
     def _fits(self, stored: ZSet, new: ZSet | None) -> bool:
         """Returns whether each row fits by itself: one after the other none takes another's key."""
         path, columns = self._call.path, self._index.columns
         if new is None:
             return path.fits_further(stored.slice(0, 0), Removed(stored, columns, None))
-        sets = self._sets.all
-        if not any(sets.intersection(key) for key in path.keys):
+        sets = path.set_columns(self._sets.all, returning=self._statement.returning)
+        if not any(self._sets.all.intersection(key) for key in path.keys):
             return path.fits_further(new, Removed(stored, columns, sets))
         nothing = Removed(stored.slice(0, 0), columns, sets)
         return path.fits_further(new, nothing) and path.fits_further(

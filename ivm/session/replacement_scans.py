@@ -33,6 +33,8 @@ _WORD = re.compile(r'"((?:[^"]|"")+)"|(\w+)')
 _MISSING = re.compile(r"Table with name (.+) does not exist!", re.DOTALL)
 _LIBRARIES = frozenset(("numpy", "pandas", "polars", "pyarrow"))
 _SETTINGS = {"python_enable_replacements": "enabled", "python_scan_all_frames": "all_frames"}
+_LASTING = frozenset(("DataFrame", "Table", "RecordBatch", "ndarray", "dict"))
+"""The names of the types of objects that can be read again and again; a stream cannot."""
 _DEFINITIONS = ("view", "macro")
 _QUERIES = frozenset(("select", "from", "table", "pivot", "unpivot", "describe", "summarize"))
 _PROBE = "_ivm_probe"
@@ -66,6 +68,7 @@ class ReplacementScans:
     def __init__(self, session: Owner) -> None:
         self._session = session
         self._shown: list[str] = []
+        self._once: set[str] = set()
         self.registered: set[str] = set()
 
     def register(self, name: str, scanned: object) -> None:
@@ -85,6 +88,7 @@ class ReplacementScans:
         _demand_name(name)
         self._begin()
         self._session.cursor.unregister(name)
+        self._once.discard(fold(name))
         self._learn(name)
         self.registered.discard(fold(name))
 
@@ -117,6 +121,14 @@ class ReplacementScans:
             self._register(missing, found[missing])
             self._shown.append(missing)
 
+    def read_once(self, text: str) -> bool:
+        """Returns whether a query may name an object that has no more rows once it has been read.
+
+        Args:
+            text: of a query whose objects are shown.
+        """
+        return bool(self._once) and not self._once.isdisjoint(map(fold, _words(text)))
+
     def hide(self) -> None:
         """Forgets the objects of the last statement, whose result has been read."""
         if not self._shown:
@@ -125,7 +137,7 @@ class ReplacementScans:
             self._session.cursor.complete()
             while self._shown:
                 self._session.cursor.unregister(self._shown[-1])
-                self._shown.pop()
+                self._once.discard(fold(self._shown.pop()))
 
     def _may_read(self, statement: st.Statement) -> bool:
         """Returns whether a statement may name an object."""
@@ -178,6 +190,8 @@ class ReplacementScans:
 
     def _register(self, name: str, scanned: object) -> None:
         given = scanned.held() if isinstance(scanned, Result) else scanned
+        if type(given).__name__ not in _LASTING:
+            self._once.add(fold(name))
         if given is None:
             raise _unreadable(name, scanned, "it has no columns")
         try:

@@ -61,7 +61,7 @@ def _of_values(
     if read.or_action:
         conflict = Conflict(replaces=read.or_action == "replace")
     elif read.on_conflict:
-        conflict = _conflict(source, tail, rows)
+        conflict = conflict_of(source, tail, _marks(rows))
         if conflict is None:
             return None
     if read.returning:
@@ -82,9 +82,8 @@ def returned_list(source: SourceText, reader: Reader) -> str:
     return text_of(source.script, reader.tokens[reader.at :])
 
 
-def _conflict(source: SourceText, reader: Reader, rows: values_list.LiteralRows) -> Conflict | None:
+def conflict_of(source: SourceText, reader: Reader, marks: Marks) -> Conflict | None:
     """Reads ON CONFLICT; None if it has a form that is left to DuckDB."""
-    marks = _marks(rows)
     try:
         reader.expect("ON", "CONFLICT")
         target = reader.columns() if reader.peek() == "(" else None

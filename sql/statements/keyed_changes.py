@@ -73,10 +73,11 @@ def _conditions(
     source: SourceText, tokens: Sequence[Token], table: str, marks: Marks
 ) -> list[Comparison | Expression] | None:
     """The conditions that AND connects; None if another word may connect them."""
-    if not tokens or any(tokens[i].word in _NO_CONJUNCTION for i in top_level(tokens)):
+    parts = conjuncts(tokens)
+    if parts is None:
         return None
     found: list[Comparison | Expression] = []
-    for part in _conjuncts(tokens):
+    for part in parts:
         expression = marks.expression(source.script, part)
         if expression is None:
             return None
@@ -84,8 +85,10 @@ def _conditions(
     return found
 
 
-def _conjuncts(tokens: Sequence[Token]) -> list[Sequence[Token]]:
-    """Splits at each AND but those of BETWEEN."""
+def conjuncts(tokens: Sequence[Token]) -> list[Sequence[Token]] | None:
+    """Splits a condition at each AND but those of BETWEEN; None if other words may connect it."""
+    if not tokens or any(tokens[i].word in _NO_CONJUNCTION for i in top_level(tokens)):
+        return None
     cuts, between = [-1], 0
     for i in top_level(tokens):
         if tokens[i].word == "BETWEEN":

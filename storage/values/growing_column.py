@@ -20,18 +20,29 @@ from ivm.storage.values.column import (
     Mask,
     concat,
     empty_column,
+    join_arrays,
     not_null,
 )
 from ivm.storage.values.types import ColumnType
+
+_MAPPED = 1 << 25
+"""Bytes of an array that has pages of its own, so that it grows without being copied."""
+_STEP = 1 << 20
+"""Bytes by which it grows at a time: numpy fills them with zeros under the interpreter lock, which
+it gives up as it copies the values."""
 
 
 def grown(array: npt.NDArray[Any] | None, piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """An array with a piece appended: the array itself, of which nobody else may have a part."""
     if array is None:
         return piece.copy()
-    count = len(array)
-    array.resize(count + len(piece), refcheck=False)
-    array[count:] = piece
+    if array.nbytes < _MAPPED:
+        return join_arrays([array, piece])
+    step = _STEP // array.itemsize
+    for start in range(0, len(piece), step):
+        part, count = piece[start : start + step], len(array)
+        array.resize(count + len(part), refcheck=False)
+        array[count:] = part
     return array
 
 

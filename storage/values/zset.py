@@ -63,6 +63,8 @@ class ZSet:
 
     def filter(self, mask: Mask) -> ZSet:
         """The rows where `mask` is true."""
+        if mask.all():
+            return self
         return self.take(mask.nonzero()[0])
 
     def slice(self, start: int, stop: int) -> ZSet:

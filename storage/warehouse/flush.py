@@ -8,7 +8,7 @@ rows and for very many, and the only way where foreign keys point at the row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from ivm.storage.values.zset import ZSet, add
 from ivm.storage.warehouse.appender import Appenders, python_rows
 from ivm.storage.warehouse.duck import Cursor, evaluate, registered, run
 from ivm.storage.warehouse.duck import rows as read
+from ivm.storage.warehouse.reference_levels import levels
 from ivm.storage.warehouse.row_ids import same_row
 
 _DELTA = "_ivm_delta"
@@ -68,6 +69,8 @@ class Target:
             in place could violate for a moment.
         parents: canonical names of tables its foreign keys point at.
         referenced: foreign keys point at it.
+        own_reference: the foreign key of the table to itself: the columns that refer, and those
+            that they refer to.
         moved_by: columns whose update would be a removal to DuckDB, which it then refuses.
         touched: of a table with a key that is not stored, the table of the keys that were changed
             since its history; see `ivm.storage.warehouse.history`.
@@ -80,6 +83,7 @@ class Target:
     unique_beside_key: bool = False
     parents: tuple[str, ...] = ()
     referenced: bool = False
+    own_reference: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     moved_by: frozenset[int] = frozenset()
     touched: str | None = None
     epoch: int = 0
@@ -133,7 +137,8 @@ def apply_changes(
             _update(cursor, target, update, appenders)
     for target, _, _, insert in [parts[name] for name in order]:
         if len(insert):
-            _insert(cursor, target, insert, appenders)
+            for part in _in_order(target, insert):
+                _insert(cursor, target, part, appenders)
 
 
 def _touch(cursor: Cursor, touched: str, target: Target, change: NetChange) -> None:
@@ -215,6 +220,18 @@ def _parents_first(targets: Mapping[str, Target]) -> list[str]:
         if name not in ordered:
             visit(name, {name})
     return list(ordered)
+
+
+def _in_order(target: Target, batch: ZSet) -> Iterator[ZSet]:
+    """The rows in parts, each of which refers to rows of those before it alone."""
+    if target.own_reference is None or len(batch) < 2:
+        yield batch
+        return
+    referring, key = target.own_reference
+    columns = [[batch.columns[i] for i in positions] for positions in (referring, key)]
+    for rows in levels(columns[0], columns[1], [target.schema[i][1] for i in key]):
+        if len(rows):
+            yield batch.take(rows)
 
 
 def _insert(cursor: Cursor, target: Target, batch: ZSet, appenders: Appenders) -> None:

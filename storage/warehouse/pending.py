@@ -114,8 +114,6 @@ class PendingDeltas:
 
         See `hinders`.
         """
-        if not any(len(change.removed) for change in changes):
-            return False
         with self._lock:
             out = {} if self._out is None else self._out[0]
             return any(hinders(tables, changes, self._relations) for tables in (self._tables, out))

@@ -98,8 +98,8 @@ class TableInfo:
             return "it has a unique index over an expression"
         if self.collated:
             return "it has columns with a collation"
-        if self.name in self.referenced_by:
-            return "a foreign key of it refers to itself"
+        if sum([key.table == self.name for key in self.foreign_keys]) > 1:
+            return "several foreign keys of it refer to itself"
         if self.referenced_by and self.expression_indexes:
             return "foreign keys refer to it, and it has an index over an expression"
         return None
@@ -139,8 +139,18 @@ class TableInfo:
             unique_beside_key=bool(self.uniques or self.indexes),
             parents=tuple([key.table for key in self.foreign_keys]),
             referenced=bool(self.referenced_by),
+            own_reference=self._own_reference,
             moved_by=self.moved_by if self.referenced_by else frozenset(),
         )
+
+    @property
+    def _own_reference(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """The columns of the foreign key to the table itself, and those that they refer to."""
+        for key in self.foreign_keys:
+            if key.table == self.name:
+                referred = [self.position(name) for name in key.referenced]
+                return key.columns, tuple([i for i in referred if i is not None])
+        return None
 
     def _target_of_changes(self, history: History) -> Target:
         """The tables that take the changes of a table that is not stored."""

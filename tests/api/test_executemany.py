@@ -43,6 +43,15 @@ BATCHES: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
     "UPDATE t SET n = n + 1 WHERE id = ? AND n > ?": st.tuples(integers, integers),
     "DELETE FROM t WHERE id = ?": st.tuples(integers),
     "DELETE FROM t WHERE n = ?": st.tuples(integers),
+    "UPDATE t SET m = m + ? WHERE n = ?": st.tuples(integers, integers),
+    "UPDATE t SET n = n + 1 WHERE n = ?": st.tuples(integers),
+    "DELETE FROM t WHERE id = ? RETURNING id, s": st.tuples(integers),
+    "UPDATE t SET n = n * 10 + ? WHERE id = ? RETURNING n": st.tuples(integers, integers),
+    "INSERT OR REPLACE INTO t (id, s) VALUES (?, ?) RETURNING *": st.tuples(integers, texts),
+    "INSERT INTO t (id, n) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING id": st.tuples(
+        integers, integers
+    ),
+    "INSERT INTO plain VALUES (?, ?) RETURNING v": st.tuples(integers, texts),
 }
 
 
@@ -50,6 +59,8 @@ BATCHES: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
 @given(data=st.data())
 def test_many_rows_are_each_row_in_turn(data: st.DataObject) -> None:
     both = Twin(TABLES, VIEW, ("t", "plain"))
+    if data.draw(st.booleans()):
+        both.run("CREATE INDEX by_n ON t (n)")
     for _ in range(data.draw(st.integers(1, 5))):
         sql = data.draw(st.sampled_from(list(BATCHES)))
         rows = data.draw(st.lists(BATCHES[sql], min_size=1, max_size=6))
@@ -57,18 +68,57 @@ def test_many_rows_are_each_row_in_turn(data: st.DataObject) -> None:
         try:
             both.duck.execute("BEGIN")
             for row in rows:
-                counted += both.duck.execute(sql, list(row)).fetchall()[0][0]
+                last = both.duck.execute(sql, list(row)).fetchall()
+                counted += 0 if "RETURNING" in sql else last[0][0]
             both.duck.execute("COMMIT")
         except Exception:
             both.duck.execute("ROLLBACK")
             with pytest.raises(IvmError):
                 both.db.executemany(sql, rows)
         else:
-            assert both.db.executemany(sql, rows).rowcount == counted
+            done = both.db.executemany(sql, rows)
+            if "RETURNING" in sql:
+                assert done.fetchall() == last
+            else:
+                assert done.rowcount == counted
         both.check()
 
 
-@pytest.mark.parametrize("sql", [sql for sql in BATCHES if "n = ?" not in sql[-5:]])
+RETURNED = [sql for sql in BATCHES if "RETURNING" in sql]
+
+
+@pytest.mark.parametrize("sql", RETURNED)
+def test_a_batch_returns_what_the_last_row_returns(sql: str) -> None:
+    with ivm.connect() as db, watched() as seen:
+        db.execute(TABLES)
+        db.execute(VIEW)
+        seen.clear()
+        done = db.executemany(sql, [(i, i)[: sql.count("?")] for i in range(10, 300)])
+        assert seen == []
+        if "INSERT" in sql:
+            assert len(done.fetchall()) == 1
+        before = db.epoch
+        db.executemany(sql, [(3, 3)[: sql.count("?")]])
+        assert db.epoch <= before + 1
+
+
+@pytest.mark.parametrize("set", ["m = m + ?", "s = ?, m = 2"])
+def test_a_batch_by_an_index_needs_no_duckdb(set: str) -> None:
+    both = Twin(TABLES, VIEW)
+    both.run("INSERT INTO t SELECT 10 + i, i % 20, 'x', i FROM range(100) r(i)")
+    both.run("CREATE INDEX by_n ON t (n)")
+    with watched() as seen:
+        for sql in (f"UPDATE t SET {set} WHERE n = ? AND id > 5", "DELETE FROM t WHERE n = ?"):
+            rows = [(i, i)[: sql.count("?")] for i in (3, 4, 3, 19, 77)]
+            both.db.executemany(sql, rows)
+            both.duck.executemany(sql, rows)
+        assert seen == []
+    both.check()
+
+
+@pytest.mark.parametrize(
+    "sql", [sql for sql in BATCHES if " n = ?" not in sql[-7:] and "RETURNING" not in sql]
+)
 def test_a_batch_is_one_epoch_without_duckdb(sql: str) -> None:
     with ivm.connect() as db:
         db.execute(TABLES)

@@ -29,6 +29,8 @@ COLUMNS = {
     "m": "DECIMAL(9,2)",
     "v": "VARCHAR",
     "dt": "DATE",
+    "ts": "TIMESTAMP",
+    "tz": "TIMESTAMP_S",
     "u": "UUID",
     "b": "BOOLEAN",
 }
@@ -37,7 +39,9 @@ LITERALS = [
     "9223372036854775807", "-9223372036854775808", "18446744073709551615", "1.5", "1e3", "-0",
     "''", "'1'", "'a'", "'it''s'", "'é'", "'2024-01-03'", "'true'", "NULL", "true",
     "'8ceadae7-9c71-4d89-b5e1-00bd5b811dd5'", "'1'::INT", "1::TINYINT", "1 + 1", "E'a'", "'a' 'b'",
-    "(5)", "- 5", "1_0", "0x1F",
+    "(5)", "- 5", "1_0", "0x1F", "'2024-01-03 00:00:00'", "'2024-01-03 01:02:03.5'",
+    "'2024-02-30'", "'0000-01-01'", "'9999-12-31'", "'2024-01-03 24:00:00'",
+    "'2024-01-03T00:00:00'",
 ]  # fmt: skip
 CONDITIONS = [
     "{c} = {l}",
@@ -76,9 +80,11 @@ def db() -> Iterator[ivm.Database]:
         for k, number in enumerate(("0", "1", "5", "127", "16777217", "9007199254740993")):
             fits = {name: f"TRY_CAST({number} AS {sql})" for name, sql in COLUMNS.items()}
             fits |= {"v": f"'{number}'", "u": "'8ceadae7-9c71-4d89-b5e1-00bd5b811dd5'"}
-            fits |= {"dt": f"DATE '2024-01-0{k + 1}'"}
+            fits |= {"dt": f"DATE '2024-01-0{k + 1}'", "ts": f"TIMESTAMP '2024-01-0{k + 1}'"}
+            fits |= {"tz": f"TIMESTAMP_S '2024-01-0{k + 1} 01:02:03'"}
             opened.execute(f"INSERT INTO t VALUES ({k}, {', '.join(fits.values())})")
         opened.execute("INSERT INTO t (k, v) VALUES (7, 'a'), (8, 'it''s'), (9, 'é'), (9, '')")
+        opened.execute("INSERT INTO t (k, v) VALUES (9, '2024-01-03')")
         opened.execute("CREATE MATERIALIZED VIEW w AS SELECT * FROM t")
         yield opened
 
@@ -116,6 +122,10 @@ def test_any_literal_of_any_type(
         ("SELECT k FROM w WHERE v = {} AND k > 1", "'a'", "'it''s'"),
         ("SELECT k FROM w WHERE d >= {}", "1", "6"),
         ("SELECT count(*) AS n FROM w WHERE i <> {}", "5", "6"),
+        ("SELECT k FROM w WHERE dt > {}", "'2024-01-02'", "'2024-01-03'"),
+        ("SELECT k FROM w WHERE ts = {}", "'2024-01-02'", "'2024-01-03'"),
+        ("SELECT k FROM w WHERE ts > {}", "'2024-01-02 00:00:00.5'", "'2024-01-03 10:00:00'"),
+        ("SELECT k FROM w WHERE v = {}", "'2024-01-02'", "'2024-01-03'"),
     ],
 )
 def test_a_text_of_a_known_shape_is_answered_from_memory_the_first_time(
@@ -154,3 +164,33 @@ def test_a_text_of_a_known_shape_is_answered_from_memory_the_first_time(
 def test_shapes(text: str, shape: str, literals: dict[str, Any]) -> None:
     found = shape_of(text)
     assert (found.text, found.literals) == (shape, literals)
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("SELECT * FROM w WHERE dt = '2024-1-{:02}'", 1),  # a shape that has no meaning
+        ("SELECT k + 1 AS more FROM w WHERE i + 1 = {}", 1),  # a literal whose type matters
+        ("SELECT sum(d) AS s FROM w WHERE i > {}", 1),  # DuckDB rounds otherwise, whatever it is
+        ("SELECT count(*) AS n FROM t WHERE i > {}", 1),
+    ],
+)
+def test_texts_that_come_once_are_not_compiled_each(
+    db: ivm.Database, text: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    compile = ReadCompiler.compile
+
+    def spied(self: ReadCompiler, text: str, *rest: Any) -> Any:
+        compiled.append(text)
+        return compile(self, text, *rest)
+
+    monkeypatch.setattr(ReadCompiler, "compile", spied)
+    for i in range(1, 10):
+        query = text.format(i)
+        wanted = outcome(lambda query=query: oracle(db, query).fetchall())
+        assert outcome(lambda query=query: db.execute(query).fetchall()) == wanted
+    assert len(compiled) == most
+    for _ in range(3):
+        db.execute(query).fetchall()
+    assert isinstance(db.execute(query), StateResult) == ("dt =" in text or "i + 1" in text)

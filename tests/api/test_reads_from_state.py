@@ -47,7 +47,7 @@ TYPES = {
     "l": "INTEGER[]",
     "st": "STRUCT(x INTEGER, y VARCHAR)",
     "ls": 'STRUCT(x DOUBLE[], "ENUM" BOOLEAN)[]',
-    "lo": "STRUCT(x DOUBLE[], y BOOLEAN)[]",
+    "lo": "STRUCT(x DOUBLE[], y UTINYINT)[]",
 }
 LITERALS = {
     "BOOLEAN": ["true", "false"],
@@ -71,10 +71,10 @@ LITERALS = {
     "INTEGER[]": ["[]", "[1, NULL, 3]", "[2147483647]"],
     "STRUCT(x INTEGER, y VARCHAR)": ["{'x': 1, 'y': 'é'}", "{'x': NULL, 'y': ''}"],
     'STRUCT(x DOUBLE[], "ENUM" BOOLEAN)[]': ["[]", "[{'x': [0.5], 'ENUM': true}]"],
-    "STRUCT(x DOUBLE[], y BOOLEAN)[]": [
+    "STRUCT(x DOUBLE[], y UTINYINT)[]": [
         "[]",
-        "[NULL, {'x': [-0.0::DOUBLE, 'nan'::DOUBLE], 'y': true}]",
-        "[{'x': NULL, 'y': NULL}, {'x': [], 'y': false}]",
+        "[NULL, {'x': [-0.0::DOUBLE, 'nan'::DOUBLE], 'y': 255}]",
+        "[{'x': NULL, 'y': NULL}, {'x': [], 'y': 0}]",
     ],
 }
 QUERIES = [

@@ -28,7 +28,7 @@ class Customer(Base):
     __tablename__ = "customers"
     id: Mapped[int] = mapped_column(sa.Sequence("customer_ids"), primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
-    orders: Mapped[list[Order]] = relationship(back_populates="customer")
+    orders: Mapped[list[Order]] = relationship(back_populates="customer", order_by="Order.id")
 
 
 class Order(Base):

@@ -261,7 +261,7 @@ def test_tables_are_told_with_all_their_constraints(memory: Warehouse) -> None:
     assert tables["p"].referenced_by == ("child",)
     assert tables["p"].uniques == ((1,),)
     assert len(tables["p"].unique_expressions) == 1
-    assert tables["p"].duckdb_reason == "it has foreign keys"
+    assert tables["p"].duckdb_reason == "it has a unique index over an expression"
     assert tables["words"].duckdb_reason == "it has columns with a collation"
     assert len(tables["words"].indexes) == 1
     assert tables["plain"].duckdb_reason is None

@@ -12,7 +12,7 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.session import dml
+from ivm.session import dml, evaluated
 from tests.support.view_oracle import assert_verified
 
 
@@ -77,12 +77,15 @@ class Twin:
 def watched() -> Iterator[list[str]]:
     """Collects the statements that DuckDB runs in the block."""
     seen: list[str] = []
-    whole = dml.run_in_duckdb
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((dml, "run_in_duckdb"), (evaluated, "load")):
+            patch.setattr(module, name, _noting(seen, getattr(module, name)))
+        yield seen
 
+
+def _noting(seen: list[str], whole: Callable[..., Any]) -> Callable[..., Any]:
     def noted(session: Any, transaction: Any, statement: Any, info: Any, params: Any) -> Any:
         seen.append(statement.text)
         return whole(session, transaction, statement, info, params)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dml, "run_in_duckdb", noted)
-        yield seen
+    return noted

@@ -1,0 +1,137 @@
+"""Rows that a change needs, computed by DuckDB in a transaction that can write nothing.
+
+Contract: an evaluation changes nothing and ends its transaction; whoever cannot use its rows lets
+DuckDB run the statement. So what it reads must not be used up by reading (a pipe, a stream).
+Most rows: more of them are loaded sooner by DuckDB itself, and are given up early; unless they came
+so late that a second run would cost more than to go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from ivm.capture.row_diff import temporary
+from ivm.storage.values.types import ColumnType, Schema, type_of
+from ivm.storage.values.zset import ZSet, from_arrow
+from ivm.storage.warehouse.carried import may_be_unfit
+from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.warehouse import roll_back
+
+MOST_ROWS = 1 << 18
+"""Rows above which DuckDB changes the table itself."""
+_MOST_WAITED, _WAITED = 1 << 22, 0.25  # rows, after so many seconds of waiting for the first ones
+_CHUNK = 1 << 15
+
+_ROWS = "__ivm_rows"
+Params = Sequence[Any] | Mapping[str, Any] | None
+
+
+def are_carried(types: Sequence[ColumnType]) -> bool:
+    """Returns whether all values of the types are read as they are."""
+    return not any(may_be_unfit(type.sql) for type in types)
+
+
+def cast_to(types: Sequence[ColumnType], source: str, prefix: str = "") -> str:
+    """Writes a query for the rows of another one, its columns cast to these types.
+
+    Args:
+        types: the columns wanted; the query fails if there are fewer.
+        source: a query.
+        prefix: a WITH clause that it may use.
+    """
+    names = [f"__ivm_{i}" for i in range(len(types))]
+    casts = [f"CAST({n} AS {t.sql}) AS {n}" for n, t in zip(names, types, strict=True)]
+    listed = f"SELECT * REPLACE ({', '.join(casts)}) FROM ({source}) AS __ivm({', '.join(names)})"
+    return f"{prefix} {listed}" if prefix else listed
+
+
+def evaluated(cursor: Cursor, sql: str, params: Params, schema: Schema) -> ZSet | None:
+    """The rows of a query.
+
+    Args:
+        cursor: outside of any transaction.
+        sql: a query whose columns have the schema's types, if it has as many.
+        params: its parameters.
+        schema: of the rows.
+
+    Returns:
+        None if it fails, writes something, or has too many rows or other columns.
+
+    Raises:
+        duckdb.InterruptException: it was interrupted.
+    """
+    with _reading(cursor) as failed:
+        relation = cursor.sql(sql, params=params)
+        if len(relation.columns) != len(schema):
+            return None
+        began = time.perf_counter()
+        found = _bounded(relation.to_arrow_reader(_CHUNK), began)
+        return None if found is None else from_arrow(found, schema)
+    assert failed
+    return None
+
+
+def described(cursor: Cursor, sql: str, params: Params) -> tuple[Schema, ZSet] | None:
+    """The columns and rows of a query; None as above, or if not all values can be read."""
+    with _reading(cursor) as failed:
+        relation = cursor.sql(sql, params=params)
+        types = [type_of(str(type)) for type in relation.types]
+        if not are_carried(types):
+            return None
+        schema = tuple(zip(relation.columns, types, strict=True))
+        found = _bounded(relation.to_arrow_reader(_CHUNK), time.perf_counter())
+        return None if found is None else (schema, from_arrow(found, schema))
+    assert failed
+    return None
+
+
+def copied(
+    cursor: Cursor, definition: str, copy: str, params: Params, schema: Schema
+) -> ZSet | None:
+    """The rows that a COPY … FROM puts into a table with these columns; None as above.
+
+    Args:
+        definition: the columns, in SQL.
+        copy: what follows the table's name.
+    """
+    with _reading(cursor) as failed, temporary(cursor, _ROWS, definition) as rows:
+        run(cursor, f"COPY {rows} {copy}", params)
+        relation = cursor.sql(f"FROM {rows}")
+        found = _bounded(relation.to_arrow_reader(_CHUNK), time.perf_counter())
+        return None if found is None else from_arrow(found, schema)
+    assert failed
+    return None
+
+
+@contextlib.contextmanager
+def _reading(cursor: Cursor) -> Iterator[list[duckdb.Error]]:
+    """A read-only transaction for the block; its errors are caught, and collected."""
+    failed: list[duckdb.Error] = []
+    run(cursor, "BEGIN TRANSACTION READ ONLY")
+    try:
+        yield failed
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error as error:
+        failed.append(error)
+    finally:
+        roll_back(cursor)
+
+
+def _bounded(reader: pa.RecordBatchReader, began: float) -> pa.Table | None:
+    """The rows of a stream; None if there are too many."""
+    batches, count, most = [], 0, MOST_ROWS
+    for batch in reader:
+        if not count and time.perf_counter() - began > _WAITED:
+            most = _MOST_WAITED
+        batches.append(batch)
+        count += len(batch)
+        if count > most:
+            return None
+    return pa.Table.from_batches(batches, reader.schema)

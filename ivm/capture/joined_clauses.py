@@ -1,0 +1,222 @@
+"""Reads UPDATE … FROM, DELETE … USING and MERGE: changes of rows that a source is joined with.
+
+Contract: a `JoinedChange` means what the statement means to DuckDB, if its names and expressions
+bind. Statements of several sources, or with other branches than these, have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ivm.capture.clauses import Clauses
+from ivm.capture.merge import alias_of
+from ivm.sql.statements.expressions import Expression, Marks
+from ivm.sql.statements.inserts import settings
+from ivm.sql.statements.keyed_changes import conjuncts
+from ivm.sql.statements.nodes import Dml, Name
+from ivm.sql.statements.tokens import Reader, SourceText, Token, split, text_of, top_level
+from ivm.storage.errors import SqlError
+
+_MARKS = Marks(named=True)
+
+
+class Conjunct(NamedTuple):
+    """One of the conditions that AND connects.
+
+    Attributes:
+        names: the two names of `name = name`, else None.
+        expression: the condition.
+    """
+
+    names: tuple[Name, Name] | None
+    expression: Expression
+
+
+class Branch(NamedTuple):
+    """What is done with a row of the target, or with a row of the source that matches none.
+
+    Attributes:
+        action: "update", "delete", "insert" or "nothing".
+        condition: of the rows that it is for; None for all that are left.
+        sets: of "update": column and value.
+        columns: of "insert": those named, None for all.
+        values: of "insert"; None for the source's columns in their order.
+    """
+
+    action: str
+    condition: Expression | None = None
+    sets: tuple[tuple[str, Expression], ...] = ()
+    columns: tuple[str, ...] | None = None
+    values: tuple[Expression, ...] | None = None
+
+
+class JoinedChange(NamedTuple):
+    """A change by a source.
+
+    Attributes:
+        source: a query for the source's rows.
+        alias: by which the statement calls them.
+        conjuncts: when a row of the target matches one of the source.
+        matched: the first branch whose condition a pair meets is taken.
+        unmatched: likewise for rows of the source that match none.
+        returned: the list after RETURNING, "" without.
+        once: a row of the target may be in several pairs, and is changed once: a DELETE.
+    """
+
+    source: str
+    alias: str
+    conjuncts: tuple[Conjunct, ...]
+    matched: tuple[Branch, ...]
+    unmatched: tuple[Branch, ...] = ()
+    returned: str = ""
+    once: bool = False
+
+
+class _OtherFormError(Exception):
+    """The statement has a form that is left to DuckDB."""
+
+
+def read_joined(clauses: Clauses, statement: Dml) -> JoinedChange | None:
+    """Reads a change; None if it has any other form."""
+    try:
+        return _READ[statement.kind](clauses)
+    except (_OtherFormError, SqlError):
+        return None
+
+
+def _update(clauses: Clauses) -> JoinedChange:
+    verb = clauses.verb("UPDATE")
+    begin = clauses.find(verb, "SET")
+    source = clauses.find(begin, "FROM")
+    sets = _sets(clauses, clauses.tokens[begin + 1 : source])
+    return _by_where(clauses, verb, source, Branch("update", sets=sets))
+
+
+def _delete(clauses: Clauses) -> JoinedChange:
+    verb = clauses.verb("DELETE")
+    change = _by_where(clauses, verb, clauses.find(verb, "USING"), Branch("delete"))
+    return change._replace(once=True)
+
+
+def _by_where(clauses: Clauses, verb: int, source: int, branch: Branch) -> JoinedChange:
+    end = clauses.find(source, "RETURNING")
+    where = clauses.find(source, "WHERE")
+    if where >= end:
+        raise _OtherFormError
+    query, alias = _source(clauses, verb, source + 1, where)
+    met = _conjuncts(clauses, clauses.tokens[where + 1 : end])
+    returned = clauses.piece(end + 1, len(clauses.tokens))
+    return JoinedChange(query, alias, met, (branch,), returned=returned)
+
+
+def _merge(clauses: Clauses) -> JoinedChange:
+    verb, end = clauses.verb("MERGE"), len(clauses.tokens)
+    using = clauses.find(verb, "USING")
+    on = clauses.find(using, "ON")
+    begins = _whens(clauses, on)
+    if not begins or clauses.find(on, "RETURNING") < end:
+        raise _OtherFormError
+    query, alias = _source(clauses, verb, using + 1, on)
+    met = _conjuncts(clauses, clauses.tokens[on + 1 : begins[0]])
+    matched: list[Branch] = []
+    unmatched: list[Branch] = []
+    for begin, stop in zip(begins, [*begins[1:], end], strict=True):
+        reader = Reader(clauses.tokens[begin + 1 : stop])
+        found = unmatched if reader.accept("NOT") else matched
+        reader.expect("MATCHED")
+        if found is unmatched and reader.accept("BY"):
+            reader.expect("TARGET")
+        found.append(_branch(clauses, reader))
+    kinds = {branch.action for branch in unmatched} | {f"{b.action}d" for b in matched}
+    if not kinds <= {"insert", "nothing", "updated", "deleted", "nothingd"}:
+        raise _OtherFormError
+    return JoinedChange(query, alias, met, tuple(matched), tuple(unmatched))
+
+
+def _whens(clauses: Clauses, begin: int) -> list[int]:
+    """The tokens where the branches begin."""
+    words = clauses.words(0, len(clauses.tokens))
+    found = [begin + i for i in top_level(clauses.tokens[begin:])]
+    return [i for i in found if words[i] == "WHEN" and words[i + 1] in ("MATCHED", "NOT")]
+
+
+def _branch(clauses: Clauses, reader: Reader) -> Branch:
+    condition = None
+    if reader.accept("AND"):
+        then = reader.index("THEN")
+        condition = _expression(clauses, reader.tokens[reader.at : then])
+        reader.at = then
+    reader.expect("THEN")
+    branch = _action(clauses, reader)
+    reader.finish()
+    return branch._replace(condition=condition)
+
+
+def _action(clauses: Clauses, reader: Reader) -> Branch:
+    if reader.accept("DO", "NOTHING"):
+        return Branch("nothing")
+    if reader.accept("DELETE"):
+        return Branch("delete")
+    rest = len(reader.tokens)
+    if reader.accept("UPDATE", "SET"):
+        sets = _sets(clauses, reader.tokens[reader.at :])
+        reader.at = rest
+        return Branch("update", sets=sets)
+    reader.expect("INSERT")
+    if reader.done or reader.accept("*"):
+        return Branch("insert")
+    columns = reader.columns() if reader.peek() == "(" else None
+    reader.expect("VALUES", "(")
+    cells = split(reader.tokens[reader.at : rest - 1])
+    reader.at = rest
+    return Branch(
+        "insert", columns=columns, values=tuple([_expression(clauses, cell) for cell in cells])
+    )
+
+
+def _source(clauses: Clauses, verb: int, begin: int, end: int) -> tuple[str, str]:
+    """A query for the rows of the only source, and its alias."""
+    alias = alias_of(clauses, begin, end)
+    if alias is None:
+        raise _OtherFormError
+    prefix = clauses.piece(0, verb)
+    query = f"SELECT * FROM {clauses.piece(begin, end)}"
+    return (f"{prefix} {query}" if prefix else query), alias
+
+
+def _conjuncts(clauses: Clauses, tokens: Sequence[Token]) -> tuple[Conjunct, ...]:
+    found = conjuncts(tokens)
+    if found is None:
+        raise _OtherFormError
+    return tuple([Conjunct(_names(part), _expression(clauses, part)) for part in found])
+
+
+def _names(part: Sequence[Token]) -> tuple[Name, Name] | None:
+    """Reads `name = name`; None for another condition."""
+    reader = Reader(part)
+    try:
+        left = reader.name()
+        reader.expect("=")
+        right = reader.name()
+        reader.finish()
+    except SqlError:
+        return None
+    return left, right
+
+
+def _sets(clauses: Clauses, tokens: Sequence[Token]) -> tuple[tuple[str, Expression], ...]:
+    found = settings(SourceText(clauses.text, clauses.text, 0), tokens, _MARKS)
+    if found is None:
+        raise _OtherFormError
+    return found
+
+
+def _expression(clauses: Clauses, tokens: Sequence[Token]) -> Expression:
+    found = _MARKS.expression(clauses.text, tokens)
+    if found is None or text_of(clauses.text, tokens) == "*":
+        raise _OtherFormError
+    return found
+
+
+_READ = {"update": _update, "delete": _delete, "merge": _merge}

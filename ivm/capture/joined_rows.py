@@ -1,0 +1,303 @@
+"""The rows that a change by a source updates, deletes and adds, found by a key index.
+
+Law: a row of the target and one of the source are a pair if all conjuncts are true; those that
+compare the key with columns of the source find it, the others are evaluated for the pairs found. A
+row of the target in several pairs, of which DuckDB would choose one or refuse all, is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ivm.capture.joined_clauses import Branch, JoinedChange
+from ivm.ingest.fast_path import FastPath, first_of_each
+from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.row_expressions import Lookup, Part, RowExpressions
+from ivm.sql.statements.expressions import Expression
+from ivm.sql.statements.nodes import Name
+from ivm.storage.identifiers import fold, quote
+from ivm.storage.values.column import Column, Indexes, Mask
+from ivm.storage.values.consolidate import all_distinct
+from ivm.storage.values.types import ColumnType, Schema
+from ivm.storage.values.zset import ZSet, add, ones
+
+
+@dataclass(frozen=True)
+class Join:
+    """How the rows of a table and a source find each other.
+
+    Attributes:
+        change: what is done with them.
+        reference: by which the statement calls the table.
+        path: of the table, which has a primary key.
+        source: the source's columns.
+        by: of these, those that the key is compared with.
+        conditions: the conjuncts that are left.
+    """
+
+    change: JoinedChange
+    reference: str
+    path: FastPath
+    source: Schema
+    by: tuple[int, ...]
+    conditions: tuple[Expression, ...]
+
+    @property
+    def needs_all(self) -> bool:
+        """Returns whether the table's rows are needed with all their columns."""
+        branches = self.change.matched
+        simple = all(b.action == "delete" and b.condition is None for b in branches)
+        return not simple or bool(self.conditions or self.change.returned)
+
+
+def join_of(change: JoinedChange, reference: str, path: FastPath, source: Schema) -> Join | None:
+    """Splits the conjuncts; None if they do not compare the whole key with columns alike."""
+    names = [fold(name) for name, _ in source]
+    if len(set(names)) < len(names) or fold(change.alias) == fold(reference):
+        return None
+    scope = _Scope(((path.schema, reference), (source, change.alias)))
+    by: dict[int, int] = {}
+    rest = []
+    for conjunct in change.conjuncts:
+        pair = None if conjunct.names is None else scope.pair(conjunct.names)
+        if pair is None or pair[0] not in path.key or pair[0] in by:
+            rest.append(conjunct.expression)
+        elif not _are_alike(path.schema[pair[0]][1], source[pair[1]][1]):
+            return None
+        else:
+            by[pair[0]] = pair[1]
+    if not path.key or len(by) < len(path.key):
+        return None
+    return Join(change, reference, path, source, tuple([by[i] for i in path.key]), tuple(rest))
+
+
+class _Scope:
+    """Finds the columns that names mean in a table and its source."""
+
+    def __init__(self, sides: tuple[tuple[Schema, str], tuple[Schema, str]]) -> None:
+        self._sides = sides
+
+    def pair(self, names: tuple[Name, Name]) -> tuple[int, int] | None:
+        """The positions of a column of the table and one of the source; None for others."""
+        found = [self._find(name) for name in names]
+        sides = {side: position for each in found if each is not None for side, position in (each,)}
+        return (sides[0], sides[1]) if len(sides) == 2 else None
+
+    def _find(self, parts: Name) -> tuple[int, int] | None:
+        *qualifier, column = [fold(part) for part in parts]
+        found = [
+            (side, position)
+            for side, (schema, alias) in enumerate(self._sides)
+            for position, (name, _) in enumerate(schema)
+            if fold(name) == column and qualifier in ([], [fold(alias)])
+        ]
+        return found[0] if len(found) == 1 else None
+
+
+def _are_alike(key: ColumnType, other: ColumnType) -> bool:
+    """Returns whether comparing the two is comparing them as values of the key's type."""
+    return key.sql == other.sql or (key.is_integer and other.is_integer)
+
+
+class Effect(NamedTuple):
+    """What a change does.
+
+    Attributes:
+        removed: the stored rows that are updated or deleted, with the columns of the index.
+        updated: their new values, with all columns.
+        added: new rows, with all columns.
+        sets: the columns that are set in the updated ones.
+    """
+
+    removed: ZSet
+    updated: ZSet | None
+    added: ZSet | None
+    sets: frozenset[int]
+
+    @property
+    def rows(self) -> int:
+        """How many are changed."""
+        return len(self.removed) + (0 if self.added is None else len(self.added))
+
+
+class JoinedRows:
+    """The rows of one change.
+
+    Args:
+        join: how they are found.
+        index: of the table; with all columns if they are needed.
+        rows: of the source.
+        macros: the names of the user's functions and macros.
+        lookup: gives the parameters.
+    """
+
+    def __init__(
+        self, join: Join, index: KeyIndex, rows: ZSet, macros: frozenset[str], lookup: Lookup
+    ) -> None:
+        self._join, self._index, self._rows = join, index, rows
+        path, change = join.path, join.change
+        held = tuple([path.schema[i] for i in index.columns])
+        common = {fold(n) for n, _ in path.schema} & {fold(n) for n, _ in join.source}
+        plain = () if common else ("",)  # DuckDB refuses a name that both have
+        target: Part = (held, (*plain, join.reference))
+        source: Part = (join.source, (*plain, change.alias))
+        self._both = RowExpressions((target, source), macros, lookup)
+        self._alone = RowExpressions((source,), macros, lookup)
+
+    def effect(self) -> Effect | None:
+        """What the change does; None if DuckDB must run it."""
+        pairs = self._pairs()
+        if pairs is None:
+            return None
+        stored, probe = pairs
+        unmatched = np.ones(len(self._rows), np.bool_)
+        unmatched[probe] = False
+        change = self._join.change
+        if not self._are_distinct(stored):
+            if not change.once:
+                return None
+            first = first_of_each(self._keys(stored), self._key_types())
+            stored, probe = stored.take(first), probe[first]
+        changed = self._changed(stored, probe)
+        added = self._added(self._rows.filter(unmatched)) if change.unmatched else None
+        if changed is None or (change.unmatched and added is None):
+            return None
+        removed, updated = changed
+        names = [name for branch in change.matched for name, _ in branch.sets]
+        sets = frozenset([i for name in names for i in self._positions([name]) or ()])
+        return Effect(removed, updated, added, sets)
+
+    def _pairs(self) -> tuple[ZSet, Indexes] | None:
+        """Rows of the table, and for each the row of the source; None as above."""
+        rows, found = self._rows, []
+        for position, type in zip(self._join.by, self._key_types(), strict=True):
+            column = self._cast(position, type, rows)
+            if column is None:
+                return None
+            found.append(column)
+        given = np.arange(len(rows))
+        if any(column.valid is not None for column in found):
+            known = [column.valid for column in found if column.valid is not None]
+            given = np.flatnonzero(np.logical_and.reduce(known))
+            found = [column.take(given) for column in found]
+        matches = self._index.find(found)
+        stored, probe = matches.rows, given[matches.probe]
+        for condition in self._join.conditions:
+            columns = self._columns(stored, probe)
+            mask = self._both.mask(condition, columns, len(stored), of_all=True)
+            if mask is None:
+                return None
+            stored, probe = stored.filter(mask), probe[mask]
+        return stored, probe
+
+    def _columns(self, stored: ZSet, probe: Indexes) -> list[Column]:
+        return [*stored.columns, *[column.take(probe) for column in self._rows.columns]]
+
+    def _cast(self, position: int, type: ColumnType, rows: ZSet) -> Column | None:
+        """A column of the source, cast to a type."""
+        name, given = self._join.source[position]
+        if given.sql == type.sql:
+            return rows.columns[position]
+        expression = Expression(f"{quote(self._join.change.alias)}.{quote(name)}")
+        return self._alone.value(expression, type, rows.columns, len(rows))
+
+    def _key_types(self) -> list[ColumnType]:
+        return [self._join.path.schema[i][1] for i in self._join.path.key]
+
+    def _keys(self, stored: ZSet) -> list[Column]:
+        return [stored.columns[self._index.columns.index(i)] for i in self._join.path.key]
+
+    def _are_distinct(self, stored: ZSet) -> bool:
+        return len(stored) < 2 or all_distinct(self._keys(stored), self._key_types())
+
+    # -- pairs ----------------------------------------------------------------------------------
+
+    def _changed(self, stored: ZSet, probe: Indexes) -> tuple[ZSet, ZSet | None] | None:
+        """The stored rows that are updated or deleted, and the new values of the former."""
+        removed, updated = [stored.slice(0, 0)], []
+        parts = self._parts(self._both, self._join.change.matched, self._columns(stored, probe))
+        for branch, mask in parts:
+            if mask is None:
+                return None
+            if branch.action == "nothing":
+                continue
+            old = stored if mask.all() else stored.filter(mask)
+            removed.append(old)
+            if branch.action == "update":
+                new = self._updated(branch, old, probe[mask])
+                if new is None:
+                    return None
+                updated.append(new)
+        return add(removed[1:] or removed), add(updated) if updated else None
+
+    def _parts(
+        self, expressions: RowExpressions, branches: Sequence[Branch], columns: Sequence[Column]
+    ) -> Iterator[tuple[Branch, Mask | None]]:
+        """The rows that each branch is for; None for those that DuckDB must choose."""
+        left = np.ones(len(columns[0]), np.bool_)
+        for branch in branches:
+            mask: Mask | None = left.copy()
+            if branch.condition is not None:
+                met = expressions.mask(branch.condition, columns, len(left))
+                mask = None if met is None else left & met
+            yield branch, mask
+            if mask is not None:
+                left &= ~mask
+
+    def _updated(self, branch: Branch, stored: ZSet, probe: Indexes) -> ZSet | None:
+        schema = self._join.path.schema
+        sets = self._positions([name for name, _ in branch.sets])
+        if sets is None or not set(sets).isdisjoint(self._join.path.key):
+            return None
+        columns, new = self._columns(stored, probe), list(stored.columns)
+        for position, (_, expression) in zip(sets, branch.sets, strict=True):
+            value = self._both.value(expression, schema[position][1], columns, len(stored))
+            if value is None:
+                return None
+            new[position] = value
+        return ZSet(tuple(new), ones(len(stored)))
+
+    def _positions(self, names: Sequence[str]) -> list[int] | None:
+        """The positions of columns of the table; None if one is unknown or named twice."""
+        known = {fold(name): i for i, (name, _) in enumerate(self._join.path.schema)}
+        found = [known.get(fold(name)) for name in names]
+        positions = [i for i in found if i is not None]
+        return positions if len(set(positions)) == len(names) else None
+
+    # -- rows of the source that match none -----------------------------------------------------
+
+    def _added(self, rows: ZSet) -> ZSet | None:
+        """The rows that are inserted, with all columns."""
+        added = []
+        for branch, mask in self._parts(self._alone, self._join.change.unmatched, rows.columns):
+            if mask is None:
+                return None
+            if branch.action == "insert":
+                new = self._inserted(branch, rows if mask.all() else rows.filter(mask))
+                if new is None:
+                    return None
+                added.append(new)
+        return add(added) if added else None
+
+    def _inserted(self, branch: Branch, rows: ZSet) -> ZSet | None:
+        path, count = self._join.path, len(rows)
+        every = [name for name, _ in path.schema]
+        positions = self._positions(every if branch.columns is None else branch.columns)
+        width = len(self._join.source) if branch.values is None else len(branch.values)
+        if positions is None or len(positions) != width:
+            return None
+        given: dict[int, Column] = {}
+        for number, position in enumerate(positions):
+            type = path.schema[position][1]
+            if branch.values is None:
+                value = self._cast(number, type, rows)
+            else:
+                value = self._alone.value(branch.values[number], type, rows.columns, count)
+            if value is None:
+                return None
+            given[position] = value
+        return ZSet(path.complete(given, count), ones(count))

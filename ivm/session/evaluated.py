@@ -1,0 +1,218 @@
+"""INSERT … SELECT and COPY … FROM: DuckDB computes the rows, and the fast path adds them.
+
+Contract: rows, count, errors and what RETURNING gives are those of DuckDB's own run. DuckDB reads
+in a transaction of its own, so the statement is left to it where it might see something else: what
+the open transaction has changed, or the time at which that began. Every other doubt, every error
+and very many rows are left to it too; until the rows are added nothing has been changed.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import duckdb
+
+from ivm.capture.clauses import Clauses
+from ivm.capture.evaluation import are_carried, cast_to, copied, evaluated
+from ivm.capture.insert_clauses import (
+    CopyClauses,
+    InsertClauses,
+    read_copy,
+    read_insert,
+    reads_a_pipe,
+)
+from ivm.capture.upsert import definition
+from ivm.engine.transaction import Transaction
+from ivm.ingest.fast_path import FastPath
+from ivm.session import dml, inserts, joined
+from ivm.session.bulk import can_load, load
+from ivm.session.inserts import InsertPlan
+from ivm.session.readable import may_read
+from ivm.session.result import Result
+from ivm.session.session import Params, Session
+from ivm.sql.statements import parse as st
+from ivm.sql.statements.expressions import Marks
+from ivm.sql.statements.inserts import conflict_of, returned_list
+from ivm.sql.statements.nodes import Conflict
+from ivm.sql.statements.tokens import SourceText
+from ivm.storage.errors import ConstraintError
+from ivm.storage.values.consolidate import all_distinct
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.duck import lenient, rows
+from ivm.storage.warehouse.table_info import TableInfo
+
+_LARGE = 1 << 24
+"""Bytes of a file from which DuckDB loads it itself."""
+
+
+class Source(NamedTuple):
+    """The rows that a statement adds.
+
+    Attributes:
+        clauses: of the statement.
+        insert: the same rows as of an INSERT of literals, without these.
+        plan: how they are added.
+        text: a query that reads what the rows are read from; "" for a COPY.
+        read: the pieces of the statement.
+    """
+
+    clauses: Clauses
+    insert: st.Insert
+    plan: InsertPlan
+    text: str
+    read: InsertClauses | CopyClauses
+
+
+def change(session: Session, statement: st.Dml, params: Params) -> Result:
+    """Runs a change that no key finds the rows of: by the fast path, or in DuckDB and captured."""
+    with session.writing() as transaction:
+        info = dml.table_of(session, statement)
+        if statement.table is None:
+            dml.refuse_hidden(session, statement.text)
+        result = None if info is None else _fast(session, transaction, statement, info, params)
+        if result is not None:
+            return result
+        if info is not None and can_load(session, transaction, statement, info):
+            return load(session, transaction, statement, info, params)
+        return dml.run_in_duckdb(session, transaction, statement, info, params)
+
+
+def source_of(
+    session: Session, info: TableInfo, statement: st.Dml, params: Params = None
+) -> Source | str:
+    """The rows that a statement adds, or the reason why DuckDB must run it."""
+    if statement.kind not in ("insert", "copy"):
+        return f"{statement.kind.upper()} has no other way"
+    if not are_carried([type for _, type in info.schema]):
+        return "a column has a type of which not all values can be read"
+    clauses = Clauses(statement.text, params)
+    if reads_a_pipe(clauses):
+        return "it reads what can be read only once"
+    read = _copy if statement.kind == "copy" else _insert
+    source = read(session, info, statement, clauses)
+    path = session.engine.definitions.fast_path(info.name)
+    if isinstance(source, Source) and path is not None:
+        given = inserts.positions_of(info, source.insert.columns)
+        missing = [info.schema[i][0] for i in path.evaluated if i not in given]
+        if missing:  # they draw from a sequence, or tell the time of DuckDB's transaction
+            return f"the defaults of {', '.join(missing)} are evaluated with its rows"
+    return source
+
+
+def _insert(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> Source | str:
+    read = read_insert(clauses)
+    if read is None:
+        return "its rows are VALUES, of more than literals and parameters"
+    source = f"{read.prefix} {read.source}" if read.prefix else read.source
+    columns = _named(session, clauses, source) if read.by_name else read.columns
+    if columns is None and read.by_name:
+        return "the names of its columns are not known"
+    text = SourceText(clauses.text, clauses.text, 0)
+    reader, conflict, returned = clauses.reader(read.rest), None, ""
+    if statement.or_action:
+        conflict = Conflict(replaces=statement.or_action == "replace")
+    elif statement.on_conflict:
+        conflict = conflict_of(text, reader, Marks(named=True))
+        if conflict is None:
+            return "its ON CONFLICT clause is read by DuckDB alone"
+    if statement.returning:
+        returned = returned_list(text, clauses.reader(reader.index("RETURNING")))
+    insert = _as_insert(statement, columns, conflict, returned)
+    plan = inserts.plan_of(session, info, insert)
+    return plan if isinstance(plan, str) else Source(clauses, insert, plan, source, read)
+
+
+def _named(session: Session, clauses: Clauses, query: str) -> tuple[str, ...] | None:
+    """The names of a query's columns; None if it does not bind."""
+    session.release()
+    with lenient(session.cursor):
+        try:
+            found = rows(session.cursor, f"DESCRIBE {query}", clauses.params(query))
+        except duckdb.Error:
+            return None
+    return tuple([name for name, *_ in found])
+
+
+def _copy(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> Source | str:
+    read = read_copy(clauses)
+    if read is None:
+        return "it does not read one file that is here"
+    if os.path.getsize(read.file) > _LARGE:
+        return "the file is large"
+    columns = read.columns if read.query else None  # the others get their default by DuckDB
+    insert = _as_insert(statement, columns, None, "")
+    return Source(clauses, insert, InsertPlan(None, None), "", read)
+
+
+def _as_insert(
+    statement: st.Dml,
+    columns: tuple[str, ...] | None,
+    conflict: Conflict | None,
+    returned: str,
+) -> st.Insert:
+    """The INSERT of the fast path that differs in where the rows come from."""
+    return st.Insert(
+        *(statement.text, statement.offset, "insert", statement.table, statement.alias),
+        *(statement.returning, statement.body, statement.or_action, statement.on_conflict, True),
+        columns=columns,
+        conflict=conflict,
+        returned=returned,
+    )
+
+
+def _fast(
+    session: Session, transaction: Transaction, statement: st.Dml, info: TableInfo, params: Params
+) -> Result | None:
+    """Makes the change by the fast path; None if DuckDB must run the statement."""
+    if info.history is not None or transaction.idle_cursor is None:
+        return None
+    path = transaction.fast_path(info.name)
+    if path is not None and statement.kind in joined.KINDS:
+        return joined.change_by_source(session, transaction, path, info, statement, params)
+    source = None if path is None else source_of(session, info, statement, params)
+    if path is None or not isinstance(source, Source) or not source.clauses.fit:
+        return None
+    rule = source.plan.rule
+    changes = rule is not None and bool(rule.updates)
+    if path.key and transaction.index_of_committed(info.name, all_columns=changes) is None:
+        return None
+    if not may_read(session, transaction, statement, source.text):
+        return None
+    positions = inserts.positions_of(info, source.insert.columns)
+    found = _rows(session, info, source, positions) if positions else None
+    if found is None or (changes and not _are_distinct(path, positions, found)):
+        return None
+    given = dict(zip(positions, found.columns, strict=True))
+    work = session, transaction, path, info
+    try:
+        return inserts.insert_rows(*work, source.insert, given, len(found), params)
+    except ConstraintError:
+        return None  # DuckDB words it
+
+
+def _rows(
+    session: Session, info: TableInfo, source: Source, positions: Sequence[int]
+) -> ZSet | None:
+    """The values of the columns at these positions."""
+    cursor, clauses, read = session.cursor, source.clauses, source.read
+    schema = tuple([info.schema[i] for i in positions])
+    if isinstance(read, CopyClauses) and not read.query:
+        return copied(cursor, definition(info), read.text, clauses.params(read.text), schema)
+    prefix, query = (
+        ("", read.query) if isinstance(read, CopyClauses) else (read.prefix, read.source)
+    )
+    sql = cast_to([type for _, type in schema], query, prefix)
+    return evaluated(cursor, sql, clauses.params(sql), schema)
+
+
+def _are_distinct(path: FastPath, positions: Sequence[int], found: ZSet) -> bool:
+    """Returns whether no key is there twice: DuckDB updates by one of several rows."""
+    for key in path.keys:
+        if not set(key) <= set(positions):
+            return False
+        columns = [found.columns[positions.index(i)] for i in key]
+        if not all_distinct(columns, [path.schema[i][1] for i in key]):
+            return False
+    return True

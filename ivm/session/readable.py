@@ -1,0 +1,58 @@
+"""Which queries may be evaluated beside the open transaction, in one of their own.
+
+Law: such a query gives what it would give within the transaction. So it reads nothing that the
+transaction has changed, nor (after a BEGIN) the time, which stands still in a transaction; and it
+reads nothing that is used up by reading, as DuckDB may have to run the statement afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ivm.engine.transaction import Transaction
+from ivm.session.session import Session
+from ivm.sql.resolve.clock import AGE, TELLERS, WORDS
+from ivm.sql.statements import parse as st
+
+_WORD = re.compile(r"\w+")
+_TIME = frozenset((*TELLERS, *WORDS, AGE))
+
+
+def may_read(session: Session, transaction: Transaction, statement: st.Dml, text: str) -> bool:
+    """Brings the relations of a query up to the log, if it may be evaluated.
+
+    Args:
+        session: whose cursor will evaluate it.
+        transaction: the session's, not in DuckDB.
+        statement: that needs its rows.
+        text: the query, "" if it reads no relation.
+
+    Raises:
+        EvaluationError: it reads a broken view.
+        UnavailableError: DuckDB cannot be brought up to the log.
+    """
+    if not text:
+        return True
+    if session.scans.read_once(text):
+        return False
+    engine, relations = session.engine, session.reads(statement, text)
+    if transaction.begun and _may_tell_time(session, text):
+        return False
+    changed = {change.table for change in transaction.changes}
+    if changed:
+        read = engine.catalog.with_sources(relations)
+        if not changed.isdisjoint(read) or engine.recomputed.is_outdated(relations):
+            return False
+    elif relations:
+        engine.recomputed.refresh(relations)
+    if relations:
+        engine.tables.flush(relations)
+    return True
+
+
+def _may_tell_time(session: Session, text: str) -> bool:
+    """Returns whether a query may tell the time, by itself or by a macro or view of the user's."""
+    words = {word.lower() for word in _WORD.findall(text)}
+    if not words.isdisjoint(_TIME | session.macros):
+        return True
+    return not session.engine.definitions.relations.names_relations_alone(text)
