@@ -363,6 +363,19 @@ def test_a_user_who_is_dropped_is_cut_off(
         assert (kind, data["error"]) == ("error", "access")
 
 
+def test_a_token_that_is_dropped_is_cut_off(
+    world: HttpWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "BEAT", 0.2)
+    ((_, token),) = world.database.execute("CREATE TOKEN t FOR USER ann").fetchall()
+    headers = {"Authorization": f"Bearer {token}"}
+    with world.client(headers=headers) as client, client.stream("GET", PATH) as response:
+        found = events(response)
+        next(found)
+        world.database.execute("DROP TOKEN t")
+        assert next(found)[1] == "error"
+
+
 def test_the_server_ends_with_feeds_open(world: HttpWorld) -> None:
     url = world.url.replace("http", "ws") + PATH
     with world.client() as client, client.stream("GET", PATH) as response, connect(url) as socket:

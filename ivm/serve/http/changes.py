@@ -24,6 +24,7 @@ from ivm.serve.http.endpoint import Served
 from ivm.serve.http.errors import HttpError, told
 from ivm.serve.http.feeds import Subscriber, ViewFeed, bytes_of, too_slow
 from ivm.serve.http.formats import ARROW
+from ivm.serve.http.runs import left
 from ivm.serve.http.views import view_of
 from ivm.storage.errors import InputError, IvmError, UnavailableError
 
@@ -99,13 +100,9 @@ class Follower:
                 return []
 
     def _demand_user(self) -> None:
-        """Ends the feed of a user who may no longer read it."""
-        name = self._user.name
-        if "authorization" in self._call.headers:
-            now = self._served.users.user(name)
-            if now is None:
-                raise AccessError(f"there is no user {name!r} any more")
-            now.grant.demand_relation(self._view)
+        """Ends the feed of a user who may no longer read it, or whose token has expired."""
+        user = user_of(self._call, self._served.users, self._served.settings)
+        user.grant.demand_relation(self._view)
 
     def was_cut(self, error: BaseException) -> IvmError | None:
         """The error of a client that was too slow; None if it was cancelled otherwise."""
@@ -158,7 +155,7 @@ class _Feed(Response):
         try:
             parts = await self._follower.begin()
             sending = asyncio.ensure_future(self._send(parts, send))
-            leaving = asyncio.ensure_future(_left(self._request))
+            leaving = asyncio.ensure_future(left(self._request))
             try:
                 await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError as error:
@@ -214,11 +211,6 @@ class _Feed(Response):
 
 async def _body(send: Send, chunk: bytes, *, more: bool = True) -> None:
     await send({"type": "http.response.body", "body": chunk, "more_body": more})
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 class Socket:

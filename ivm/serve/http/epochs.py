@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ivm.cdc.sinks.encode import EPOCH, Delta, Shape, encoded, refuse_names
 from ivm.engine.changefeed import WEIGHT
 from ivm.engine.engine import Engine
-from ivm.serve.http.formats import joined
+from ivm.serve.http.formats import joined, no_rows
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, empty
@@ -65,7 +65,7 @@ class Encoder:
         refuse_names("jsonl", view, schema)
         self._schema = schema
         self._shape = Shape(view, schema, None)
-        self._none = _no_rows(self._table(empty([type for _, type in schema])).schema)
+        self._none = no_rows(self._table(empty([type for _, type in schema])).schema)
         self._cursor = engine.warehouse.cursor()
         self._lock = threading.Lock()
         run(self._cursor, "SET TimeZone = 'UTC'")
@@ -135,7 +135,3 @@ def snapshot(epoch: int, rows: ZSet) -> Iterator[Message]:
     for part, end in enumerate(ends):
         taken = rows.slice(end - PART, min(end, len(rows)))
         yield Message(SNAPSHOT, epoch, part, end >= len(rows), taken)
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=schema)

@@ -221,11 +221,12 @@ def _with_one_at_least(rows: Rows) -> Iterator[pa.RecordBatch]:
         columns = [f"CAST(NULL AS {t})" for t in rows.types]
         with next(_ENGINES).borrow() as cursor:
             empty = cursor.sql(f"SELECT {', '.join(columns)} LIMIT 0").to_arrow_table()
-        batch = empty.combine_chunks().to_batches() or [_no_rows(empty.schema)]
+        batch = empty.combine_chunks().to_batches() or [no_rows(empty.schema)]
         yield batch[0].rename_columns(rows.names)
 
 
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows."""
     return pa.RecordBatch.from_pylist([], schema=schema)
 
 

@@ -59,7 +59,7 @@ class Runner:
     ) -> T:
         """Calls a function with the session in a thread; it is cancelled if the client leaves."""
         running = asyncio.ensure_future(self._pool.threads.call(lambda: session.run(work)))
-        leaving = asyncio.ensure_future(_left(request))
+        leaving = asyncio.ensure_future(left(request))
         try:
             await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
@@ -71,7 +71,7 @@ class Runner:
                 session.cancel("the server is being stopped")
 
 
-async def _left(request: Request) -> None:
+async def left(request: Request) -> None:
     """Waits until the client has left; its request was read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

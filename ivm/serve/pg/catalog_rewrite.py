@@ -31,7 +31,7 @@ _TYPES = {
 }
 _WORDS = re.compile(r"(?i)\bOPERATOR\s*\(\s*pg_catalog\s*\.\s*([^\s)]+)\s*\)")
 _COLLATE = re.compile(r'(?i)\s+COLLATE\s+(?:pg_catalog\s*\.\s*)?"?(?:default|C)"?')
-_CATALOG = re.compile(r"(?i)\bpg_catalog\s*\.\s*(?=\w+\s*\()")
+_CATALOG = re.compile(r"(?i)\b(?:pg_catalog|information_schema)\s*\.\s*(?=\w+\s*\()")
 _TYPE = re.compile(r'(?i)(::\s*|\bAS\s+)(?:pg_catalog\s*\.\s*)"?(\w+)"?')
 _CHAR = re.compile(r'(?i)::\s*"char"')
 _CALLED = {"json_build_object": "json_object", "jsonb_build_object": "json_object"}
@@ -170,6 +170,8 @@ def _mended(node: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this=_CALLED[node.name.lower()], expressions=node.expressions[:])
     if isinstance(node, exp.CurrentUser | exp.SessionUser):
         return exp.func("current_user_name")
+    if isinstance(node, exp.CurrentCatalog):
+        return exp.func("current_database")
     if isinstance(node, exp.CurrentSchema):
         return exp.func("current_schema")
     if isinstance(node, exp.Column) and not node.table:

@@ -73,13 +73,15 @@ RELATIONS = {
     "pg_constraint": """
         SELECT oid, 2606 AS tableoid, name AS conname, schema AS connamespace, kind AS contype,
             false AS condeferrable, false AS condeferred, true AS convalidated,
-            relation AS conrelid, 0 AS contypid, CASE WHEN kind IN ('p', 'u') THEN oid ELSE 0 END
-            AS conindid, 0 AS conparentid, other AS confrelid, 'a' AS confupdtype,
+            relation AS conrelid, 0 AS contypid, CASE WHEN kind IN ('p', 'u') THEN oid
+            ELSE coalesce((SELECT min(k.oid) FROM main.constraints k WHERE k.kind IN ('p', 'u')
+            AND k.relation = c.other AND k.numbers = c.others), 0) END AS conindid,
+            0 AS conparentid, other AS confrelid, 'a' AS confupdtype,
             'a' AS confdeltype, 's' AS confmatchtype, true AS conislocal, 0 AS coninhcount,
             true AS connoinherit, numbers AS conkey, others AS confkey,
             NULL::BIGINT[] AS conpfeqop, NULL::BIGINT[] AS conppeqop, NULL::BIGINT[] AS conffeqop,
             NULL::INTEGER[] AS confdelsetcols, NULL::BIGINT[] AS conexclop,
-            text AS conbin FROM main.constraints""",
+            text AS conbin FROM main.constraints c""",
     "pg_description": """
         SELECT oid AS objoid, 1259 AS classoid, 0 AS objsubid, comment AS description
         FROM main.relations WHERE comment IS NOT NULL
@@ -397,6 +399,7 @@ CREATE MACRO has_function_privilege(o, p) AS true, (u, o, p) AS true;
 CREATE MACRO pg_has_role(r, p) AS true, (u, r, p) AS true;
 CREATE MACRO array_to_string(l, d) AS list_aggregate(list_transform(l, lambda e: e::VARCHAR),
     'string_agg', d);
+CREATE MACRO _pg_expandarray(l) AS unnest(list_transform(l, lambda x, i: {'x': x, 'n': i}));
 CREATE MACRO array_upper(l, d) AS CASE WHEN len(l) > 0 THEN len(l) END;
 CREATE MACRO array_lower(l, d) AS CASE WHEN len(l) > 0 THEN 1 END;
 CREATE MACRO quote_ident(t) AS CASE WHEN regexp_full_match(t, '[a-z_][a-z0-9_$]*') THEN t
