@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import itertools
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -31,6 +32,7 @@ SCHEMA = """
         SELECT region, count(*) AS orders, sum(amount) AS total FROM orders GROUP BY region
 """
 REQUEST = b"GET /views/revenue/changes HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+_ID = re.compile(rb"^id: (\d+)$", re.MULTILINE)
 _WRITERS = 8
 _WAIT = 60.0  # seconds for the last epochs
 
@@ -57,11 +59,14 @@ class Subscriber:
         try:
             writer.write(REQUEST)
             await reader.readuntil(b'"last": true')
+            await reader.readuntil(b"\n\n")
             self.ready.set()
-            while line := await reader.readline():
-                if line.startswith(b"id: "):
-                    self.epochs.append(int(line[4:]))
-                    self.times.append(time.perf_counter())
+            left = b""
+            while chunk := await reader.read(1 << 16):
+                whole, end, left = (left + chunk).rpartition(b"\n\n")
+                if found := _ID.findall(whole + end):
+                    self.epochs += map(int, found)
+                    self.times += [time.perf_counter()] * len(found)
         finally:
             writer.close()
 
