@@ -175,6 +175,11 @@ class Circuit:
         """The entry node of each relation."""
         return dict(self._sources)
 
+    @property
+    def nanoseconds(self) -> int:
+        """The time spent in the steps of all nodes that there are."""
+        return sum(node.work.nanoseconds for node in list(self._nodes.values()))
+
     def node(self, number: int) -> Node:
         """The node of that number (for EXPLAIN)."""
         return self._nodes[number]

@@ -23,6 +23,10 @@ class Troubles:
         """Removes the failure of some work, which has succeeded."""
         self._failures.pop(work, None)
 
+    def told(self) -> list[str]:
+        """The stored failures in words; they stay until they are raised."""
+        return [f"{work} has failed: {error}" for work, error in list(self._failures.items())]
+
     def raise_one(self) -> None:
         """Raises a stored failure, once.
 

@@ -417,6 +417,7 @@ PROSE = (
     "CHANGELOG.md",
     "ARCHITECTURE.md",
     "docs/shell.md",
+    "docs/console.md",
     "docs/benchmarks.md",
 )
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")

@@ -241,7 +241,8 @@ td, th {{ text-align: left; padding: .2rem 1rem .2rem 0; vertical-align: top }}
 td:first-child {{ font-family: monospace; white-space: nowrap }}
 </style>
 <h1>ivmdb</h1>
-<p>This database answers over HTTP; programs read <a href="openapi.json">openapi.json</a>.</p>
+<p>This database answers over HTTP; programs read <a href="openapi.json">openapi.json</a>,
+people open the <a href="console/">console</a>.</p>
 <table><tr><th>request<th>does<th>parameters</tr>{"".join(_rows())}</table>
 </html>
 """

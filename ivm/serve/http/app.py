@@ -5,9 +5,10 @@ from __future__ import annotations
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import Mount, Route, WebSocketRoute
 
-from ivm.serve.http import about, changes, statements, tables, views
+from ivm.serve.console.assets import ConsoleFiles
+from ivm.serve.http import about, changes, console, statements, tables, views
 from ivm.serve.http.endpoint import Endpoint, Handler, Served
 from ivm.serve.http.errors import answer
 
@@ -32,6 +33,8 @@ def app_of(served: Served) -> Starlette:
         route("/healthz", "GET", "healthz", about.health, free=True),
         route("/openapi.json", "GET", "openapi", about.openapi, free=True),
         route("/", "GET", "page", about.page, free=True),
+        route("/console/state", "GET", "state", console.state(served)),
+        Mount("/console", ConsoleFiles()),
     ]
     handlers = {404: _refused, 405: _refused}
     return Starlette(routes=routes, exception_handlers=handlers)

@@ -23,6 +23,7 @@ from ivm.serve.served_session import ServedSession
 from ivm.serve.statement_log import StatementLog
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
+from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, IvmError
 
@@ -139,6 +140,8 @@ class _Sql(Response):
 
 def _head(result: Result) -> dict[str, object]:
     head: dict[str, object] = {"kind": result.kind, "rowcount": result.rowcount}
+    if result.kind == "rows":
+        head["read_from"] = "memory" if isinstance(result, StateResult) else "DuckDB"
     return head | ({"message": result.message} if result.message else {})
 
 
