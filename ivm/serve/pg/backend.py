@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ivm.serve.access import Gate
 from ivm.serve.pg import codec
-from ivm.serve.pg.actions import Action, Begin, CopyRows, Nothing, Sql, actions_of
+from ivm.serve.pg.actions import (
+    Action,
+    CopyRows,
+    Nothing,
+    Sql,
+    actions_of,
+    changes,
+    is_transaction,
+)
 from ivm.serve.pg.catalog import Catalog
 from ivm.serve.pg.codec import Column, Frame, ProtocolError, Reader
 from ivm.serve.pg.copying import CopyIn, copy_out
@@ -29,9 +36,10 @@ from ivm.serve.pg.errors import (
     notice_fields,
 )
 from ivm.serve.pg.parameters import values_of
+from ivm.serve.pg.portals import Portal, Prepared
 from ivm.serve.pg.rows import Rows, as_told, formats_of
 from ivm.serve.pg.session_settings import REPORTED, SessionSettings
-from ivm.serve.pg.statements import Outcome, Statements
+from ivm.serve.pg.statements import Statements
 from ivm.serve.pg.types import pg_type
 from ivm.serve.served_session import ServedSession
 from ivm.serve.settings import ServerSettings
@@ -53,44 +61,6 @@ class Client(Protocol):
         Raises:
             ConnectionError: the client has left.
         """
-
-
-@dataclass
-class Prepared:
-    """A prepared statement.
-
-    Attributes:
-        text: as the client wrote it.
-        action: what it asks for; None for an empty text.
-        oids: the types of parameters that the client gave; 0 leaves them open.
-        parameters: the types of all its parameters, once they were asked for.
-        told: the columns that the client was told, if it was before a run.
-    """
-
-    text: str
-    action: Action | None
-    oids: tuple[int, ...]
-    parameters: tuple[int, ...] | None = None
-    told: list[tuple[str, str]] | None = None
-
-
-@dataclass
-class Portal:
-    """A statement with its parameters, run or not.
-
-    Attributes:
-        outcome: None before it was run.
-        rows: of the outcome, those that are not yet sent.
-        sent: rows that were sent.
-    """
-
-    prepared: Prepared
-    params: list[Any] | None
-    formats: tuple[int, ...]
-    outcome: Outcome | None = None
-    rows: Rows | None = None
-    sent: int = 0
-    began: float = field(default_factory=time.perf_counter)
 
 
 class Backend:
@@ -225,7 +195,7 @@ class Backend:
         actions = actions_of(text)
         if not actions:
             self._out += codec.EMPTY_QUERY
-        together = _is_transaction(actions)
+        together = is_transaction(actions)
         if together:
             self._statements.begin_implicit()
         for action in actions:
@@ -326,7 +296,7 @@ class Backend:
                 self._copy_out(action)
             return
         if portal.outcome is None:
-            if not alone and _changes(action):
+            if not alone and changes(action):
                 self._statements.begin_implicit()
             self._run(portal)
         if described_now:
@@ -511,25 +481,6 @@ _PIECE = 1 << 18
 
 def _column(name: str, type: str, binary: bool) -> Column:
     return Column(name, *pg_type(type), binary)
-
-
-def _changes(action: Action) -> bool:
-    return isinstance(action, Sql) and not isinstance(
-        action.statement, st.Query | st.TransactionControl
-    )
-
-
-def _is_transaction(actions: Sequence[Action]) -> bool:
-    """Returns whether the statements of a simple query are one transaction."""
-    if len(actions) < 2 or any(_controls(action) for action in actions):
-        return False
-    return sum(_changes(action) or isinstance(action, CopyRows) for action in actions) > 0
-
-
-def _controls(action: Action) -> bool:
-    if isinstance(action, Begin):
-        return True
-    return isinstance(action, Sql) and isinstance(action.statement, st.TransactionControl)
 
 
 def _up_to_sync(frames: Sequence[Frame], start: int) -> Iterator[Frame]:
