@@ -112,7 +112,8 @@ def test_a_view_can_be_explained_in_the_transaction_that_creates_it() -> None:
         db.execute("SELECT * FROM v")
         ((_, later),) = db.execute("EXPLAIN MATERIALIZED VIEW v").fetchall()
         assert told.replace("not hydrated yet", "0 rows, 1.5 kB") == later
-        assert db.execute("SHOW MATERIALIZED VIEWS").fetchall() == listed
+        shown = db.execute("SHOW MATERIALIZED VIEWS").fetchall()  # also what is held in memory
+        assert [row[: len(listed[0])] for row in shown] == listed
 
 
 def test_other_sessions_list_the_views_that_are_committed() -> None:
