@@ -21,6 +21,7 @@ from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
 from ivm.storage.warehouse.carried import may_be_unfit
 from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.duckdb_errors import raised_below
 from ivm.storage.warehouse.warehouse import roll_back
 
 MOST_ROWS = 1 << 18
@@ -64,7 +65,7 @@ def evaluated(cursor: Cursor, sql: str, params: Params, schema: Schema) -> ZSet 
         None if it fails, writes something, or has too many rows or other columns.
 
     Raises:
-        duckdb.InterruptException: it was interrupted.
+        duckdb.Error: it was interrupted, or a signal ended a Python function that it calls.
     """
     with _reading(cursor) as failed:
         relation = cursor.sql(sql, params=params)
@@ -116,9 +117,9 @@ def _reading(cursor: Cursor) -> Iterator[list[duckdb.Error]]:
     run(cursor, "BEGIN TRANSACTION READ ONLY")
     try:
         yield failed
-    except duckdb.InterruptException:
-        raise
     except duckdb.Error as error:
+        if isinstance(error, duckdb.InterruptException) or raised_below(error) is not None:
+            raise
         failed.append(error)
     finally:
         roll_back(cursor)

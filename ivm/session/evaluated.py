@@ -41,6 +41,7 @@ from ivm.storage.errors import ConstraintError
 from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import lenient, rows
+from ivm.storage.warehouse.duckdb_errors import raised_below
 from ivm.storage.warehouse.table_info import TableInfo
 
 _LARGE = 1 << 24
@@ -130,7 +131,9 @@ def _named(session: Session, clauses: Clauses, query: str) -> tuple[str, ...] | 
     with lenient(session.cursor):
         try:
             found = rows(session.cursor, f"DESCRIBE {query}", clauses.params(query))
-        except duckdb.Error:
+        except duckdb.Error as error:
+            if raised_below(error) is not None:
+                raise
             return None
     return tuple([name for name, *_ in found])
 

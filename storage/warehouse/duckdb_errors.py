@@ -105,7 +105,7 @@ def is_of_the_rows(error: EvaluationError) -> bool:
         if isinstance(ours, UnavailableError):
             return False
         cause = cause.__cause__
-    return _raised_below(error) is None
+    return raised_below(error) is None
 
 
 class Translating:
@@ -122,15 +122,15 @@ class Translating:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, Exception) or isinstance(error, MemoryError):
             return
-        raised = _raised_below(error)
+        raised = raised_below(error)
         if raised is not None:
             raise raised from error
         if not isinstance(error, IvmError):
             raise ours(error) from error
 
 
-def _raised_below(error: BaseException | None) -> BaseException | None:
-    """The interrupt, or the exception of a Python function, that DuckDB made an error of."""
+def raised_below(error: BaseException | None) -> BaseException | None:
+    """The interrupt, or what ended a Python function, that DuckDB made an error of; else None."""
     while error is not None:
         if isinstance(error, RuntimeError) and str(error) == _INTERRUPTED:
             return KeyboardInterrupt()
