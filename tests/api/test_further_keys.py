@@ -70,7 +70,6 @@ NATIVE = [
     "DELETE FROM one WHERE n = 2",
     "UPDATE t SET id = id + 20 WHERE id > 3",
     "INSERT INTO t SELECT 30 + i, 40 + i, 30, 's' || i, i FROM range(3) r(i)",
-    "INSERT OR IGNORE INTO t VALUES (9, 19, 9, 'x', 9), (8, 19, 8, 'y', 8)",
 ]
 
 
@@ -117,7 +116,8 @@ def unique_statements(draw: st.DrawFn) -> str:
                 *FAST,
                 *NATIVE,
                 f"INSERT INTO t VALUES {rows}",
-                f"INSERT OR IGNORE INTO t VALUES {rows}",
+                # (of several rows that are in each other's way DuckDB keeps now one, now another)
+                f"INSERT OR IGNORE INTO t VALUES {row()}",
                 f"INSERT INTO t VALUES {rows} ON CONFLICT (id) DO UPDATE SET n = excluded.n",
                 f"INSERT INTO t VALUES {rows} ON CONFLICT (u) DO UPDATE SET v = excluded.v",
                 f"INSERT INTO t VALUES {rows} ON CONFLICT (v, w) DO UPDATE SET u = t.u + 1",
