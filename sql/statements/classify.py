@@ -18,16 +18,13 @@ from ivm.sql.statements.nodes import (
     Deallocate,
     Dml,
     Execute,
-    ExplainView,
     Other,
     Prepare,
     Query,
-    ShowSinks,
-    ShowSources,
-    ShowViews,
     Statement,
     TransactionControl,
 )
+from ivm.sql.statements.own_nodes import ExplainView, ShowSinks, ShowSources, ShowViews
 from ivm.sql.statements.retention import begins_retention, set_retention, with_retention
 from ivm.sql.statements.sinks import change_sink, create_sink
 from ivm.sql.statements.sources import (

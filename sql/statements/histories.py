@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ivm.sql.statements.nodes import CreateHistory, SetHistory
+from ivm.sql.statements.own_nodes import CreateHistory, SetHistory
 from ivm.sql.statements.sources import Options, read_options
 from ivm.sql.statements.tokens import Reader, SourceText, text_of
 from ivm.storage.errors import SqlError

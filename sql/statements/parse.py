@@ -18,6 +18,20 @@ from ivm.sql.statements import values_list
 from ivm.sql.statements.classify import classify
 from ivm.sql.statements.hints import hint
 from ivm.sql.statements.nodes import (
+    Ddl,
+    Deallocate,
+    Dml,
+    Execute,
+    Insert,
+    KeyedChange,
+    Name,
+    Other,
+    Prepare,
+    Query,
+    Statement,
+    TransactionControl,
+)
+from ivm.sql.statements.own_nodes import (
     ChangeSink,
     ChangeSource,
     ChangeToken,
@@ -26,18 +40,8 @@ from ivm.sql.statements.nodes import (
     CreateSink,
     CreateSource,
     CreateView,
-    Ddl,
-    Deallocate,
-    Dml,
     DropView,
-    Execute,
     ExplainView,
-    Insert,
-    KeyedChange,
-    Name,
-    Other,
-    Prepare,
-    Query,
     RefreshView,
     SetHistory,
     SetRetention,
@@ -45,9 +49,7 @@ from ivm.sql.statements.nodes import (
     ShowSources,
     ShowUsers,
     ShowViews,
-    Statement,
     Subscribe,
-    TransactionControl,
     VerifyView,
 )
 from ivm.sql.statements.tokens import Reader, Token, open_comment, tokens

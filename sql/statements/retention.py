@@ -6,7 +6,8 @@ Law: the text that DuckDB gets has blanks in the place of the clause, so offsets
 from __future__ import annotations
 
 from ivm.sql.statements.durations import duration
-from ivm.sql.statements.nodes import Retention, SetRetention
+from ivm.sql.statements.nodes import Retention
+from ivm.sql.statements.own_nodes import SetRetention
 from ivm.sql.statements.tokens import Reader, SourceText, unquoted
 
 _OPTIONS = ("RETAIN", "RETAIN_BY")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ivm.sql.statements.nodes import ChangeSink, CreateSink
+from ivm.sql.statements.own_nodes import ChangeSink, CreateSink
 from ivm.sql.statements.sources import read_change, read_options
 from ivm.sql.statements.tokens import Reader, SourceText
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ivm.sql.statements.nodes import ChangeSource, CreateSource, Statement
+from ivm.sql.statements.nodes import Statement
+from ivm.sql.statements.own_nodes import ChangeSource, CreateSource
 from ivm.sql.statements.tokens import Reader, SourceText, text_of, unquoted
 
 Options = tuple[tuple[str, str], ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ivm.sql.statements.durations import duration
-from ivm.sql.statements.nodes import ChangeToken, ChangeUser, ShowUsers
+from ivm.sql.statements.own_nodes import ChangeToken, ChangeUser, ShowUsers
 from ivm.sql.statements.tokens import Reader, SourceText, tokens
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ivm.sql.statements.durations import duration
-from ivm.sql.statements.nodes import CreateView, DropView, RefreshView, Subscribe, VerifyView
+from ivm.sql.statements.own_nodes import CreateView, DropView, RefreshView, Subscribe, VerifyView
 from ivm.sql.statements.tokens import Reader, SourceText
 from ivm.sql.statements.with_ties import without_ties_clause
 from ivm.storage.errors import UnsupportedError
