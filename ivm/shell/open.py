@@ -17,12 +17,17 @@ def open_database(path: str) -> Database:
     """Opens the database in a file, made if it does not exist, or a new one in memory.
 
     Raises:
-        InputError: the name is that of a script or a data file, or a folder.
+        InputError: the name is that of a script or a data file, a folder or a server.
         UnavailableError: another process has it open.
         CorruptionError: the file is not a database.
     """
     if path == MEMORY:
         return connect(MEMORY)
+    if path.lower().startswith(("ivm://", "ivms://")):
+        raise InputError(
+            "ivm://… names a database that `ivm serve` holds, and this command opens files: use "
+            "psql on its --pg port, its console, or ivm.connect('ivm://…') in Python"
+        )
     _check(Path(path))
     return connect(os.path.expanduser(path))
 

@@ -146,7 +146,8 @@ def explained(file: Path | None, error: duckdb.Error | OSError) -> Exception:
         )
     if "Could not set lock" in text:
         return UnavailableError(
-            f"{file} is locked by another process: close the database there and try again. {text}"
+            f"{file} is locked by another process: close the database there and try again, or, if "
+            f"that is `ivm serve`, connect to it. {text}"
         )
     if isinstance(error, duckdb.ConnectionException):
         return UnavailableError(

@@ -194,6 +194,7 @@ def test_usage_has_single_blanks() -> None:
         ("report.sql", "is a script, not a database"),
         ("data.csv", "is not a database"),
         (".", "is a folder"),
+        ("ivm://ann:x@127.0.0.1:8080", "`ivm serve` holds"),
         ("missing/db.duckdb", "there is no folder"),
     ],
 )
