@@ -26,7 +26,7 @@ from ivm.cdc.sinks.tail import Tail
 from ivm.engine.changefeed import Subscription
 from ivm.row_writes import RowWrites
 from ivm.session.result import Result
-from ivm.sql.statements import nodes
+from ivm.sql.statements import nodes, own_nodes
 from ivm.streams import Streams
 from tests.project.test_layers import LAYERS, ROOMS, layer_of, modules_of, room_of
 from tests.support import ROOT
@@ -224,7 +224,7 @@ STATEMENTS = {
 def test_every_kind_of_statement_is_listed() -> None:
     kinds = {
         name
-        for name, kind in vars(nodes).items()
+        for name, kind in (vars(nodes) | vars(own_nodes)).items()
         if inspect.isclass(kind) and issubclass(kind, nodes.Statement)
     }
     assert kinds - {"Statement"} == STATEMENTS.keys()
