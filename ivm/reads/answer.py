@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivm.reads.python_values import has_python_values, python_rows
 from ivm.storage.identifiers import quote
-from ivm.storage.values.types import ColumnType, Schema
+from ivm.storage.values.types import ColumnType, Schema, cast_in_place
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor, table
 
@@ -64,5 +64,5 @@ class Answer:
         pairs = zip(self._batch.columns, self.shape.types, strict=True)
         arrays = [column.to_arrow(type) for column, type in pairs]
         fields = zip(arrays, self.shape.arrow, strict=True)
-        arrays = [a if a.type == field.type else a.cast(field.type) for a, field in fields]
+        arrays = [a if a.type == f.type else cast_in_place(a, f.type) for a, f in fields]
         return pa.Table.from_arrays(arrays, schema=self.shape.arrow).slice(start)

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.expressions import cast, column, position, text
-from ivm.sql.plan.nodes import NotIncremental, Plan, Project, Values
+from ivm.sql.plan.nodes import NotIncremental, Plan, Project, Values, numbered
 from ivm.sql.resolve.catalog import RelationCatalog
 from ivm.sql.resolve.duckdb_types import types_of
 from ivm.sql.resolve.functions import Functions
@@ -143,7 +143,10 @@ class Context:
         own = [t for _, t in plan.schema]
         pairs = zip(own, wanted, strict=True)
         exprs = [column(i) if a == b else cast(column(i), b) for i, (a, b) in enumerate(pairs)]
-        return plan if own == list(wanted) else self.project(plan, exprs)
+        if own == list(wanted):
+            return plan
+        # Not the types that DuckDB tells: it leaves out a cast that changes names' case alone.
+        return Project(plan, tuple(exprs), numbered(wanted))
 
     def narrow(self, plan: Plan, columns: list[int]) -> Plan:
         """Projects the plan to the columns at the given positions, in that order."""

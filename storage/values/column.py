@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ivm.storage.errors import InternalError
 from ivm.storage.values import dictionary, thresholds
-from ivm.storage.values.types import WIDE, ColumnType
+from ivm.storage.values.types import WIDE, ColumnType, cast_in_place
 
 Indexes: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -321,7 +321,7 @@ def _var_from_arrow(array: pa.Array, type: ColumnType) -> pa.Array:
         array = array.storage
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    return array if array.type == type.memory else array.cast(type.memory)
+    return array if array.type == type.memory else cast_in_place(array, type.memory)
 
 
 def _bits(buffer: pa.Buffer, offset: int, count: int) -> Mask:

@@ -69,6 +69,32 @@ def _without_dictionaries(type: pa.DataType) -> pa.DataType:
     return type
 
 
+def cast_in_place(array: pa.Array, type: pa.DataType) -> pa.Array:
+    """Casts; the fields of structs are those at the same place, as `type` spells them.
+
+    Arrow looks for fields by their exact names, and finds NULL where it has none. DuckDB's types
+    ignore the case of letters, so what it exports may have another case than it was asked for.
+    """
+    named = _with_names(array.type, type)
+    return (array if array.type == named else array.view(named)).cast(type)
+
+
+def _with_names(given: pa.DataType, names: pa.DataType) -> pa.DataType:
+    """The type with the names of the fields of structs that the other one has at their places."""
+    if pa.types.is_struct(given) and pa.types.is_struct(names):
+        pairs = zip(given, names, strict=True)
+        return pa.struct([pa.field(n.name, _with_names(g.type, n.type)) for g, n in pairs])
+    if pa.types.is_map(given) and pa.types.is_map(names):
+        key = _with_names(given.key_type, names.key_type)
+        value = _with_names(given.item_type, names.item_type)
+        return given if (key, value) == (given.key_type, given.item_type) else pa.map_(key, value)
+    if pa.types.is_fixed_size_list(given) and pa.types.is_fixed_size_list(names):
+        return pa.list_(_with_names(given.value_type, names.value_type), given.list_size)
+    if pa.types.is_list(given) and pa.types.is_list(names):
+        return pa.list_(_with_names(given.value_type, names.value_type))
+    return given
+
+
 @dataclass(frozen=True)
 class ColumnType:
     """One DuckDB type and its two in-memory forms.
