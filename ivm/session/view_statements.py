@@ -95,8 +95,7 @@ def _defined(
     engine = session.engine
     reader = session.cursor if transaction.changes_catalog else engine.warehouse.cursor()
     with _placed(statement):
-        alone = transaction.changes_catalog  # it sees what others do not see yet
-        functions = list_functions(reader) if alone else engine.definitions.functions
+        functions = list_functions(reader)
         tellers = check_deterministic(statement.query, reader, functions)
         if tellers and make_clock(session, transaction):
             reader = session.cursor
