@@ -72,7 +72,7 @@ def compare(db: ivm.Database, text: str) -> bool:
     return isinstance(result, StateResult)
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 @given(data=s.data(), pair=s.sampled_from(PAIRS))
 def test_any_two_types(data: s.DataObject, pair: tuple[str, str]) -> None:
     value = [s.sampled_from(["NULL", *VALUES[type]]) for type in pair]
