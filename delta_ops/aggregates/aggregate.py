@@ -16,7 +16,14 @@ import numpy as np
 from ivm.delta_ops.aggregates.accumulators import Accumulator, Contribution, added
 from ivm.delta_ops.aggregates.call import AggregateSpec, Argument, ArgumentRows
 from ivm.delta_ops.aggregates.distinct_values import DistinctValues, changes_of_set
-from ivm.delta_ops.aggregates.finish import AccumulatorTable, Finish, finisher, is_linear, rounds
+from ivm.delta_ops.aggregates.finish import (
+    AccumulatorTable,
+    Finish,
+    finisher,
+    is_checked,
+    is_linear,
+    rounds,
+)
 from ivm.delta_ops.aggregates.group_rows import GroupRows, Reading, RowsSpec
 from ivm.delta_ops.aggregates.min_max import MinMax, has_extremes, make_extremes
 from ivm.delta_ops.aggregates.mode_histogram import FromValueCounts
@@ -74,6 +81,7 @@ class Aggregate(Operator):
         self.reproducible = not (
             has_representatives(key_types) or any(rounds(call) for call in calls)
         )
+        self._strict = False
         self._build()
 
     def _build(self) -> None:
@@ -83,7 +91,7 @@ class Aggregate(Operator):
         self._representatives = (
             Representatives(key_types, self._table) if has_representatives(key_types) else None
         )
-        terms = AccumulatorTable(self._table.add_lane)
+        terms = AccumulatorTable(self._table.add_lane, strict=self._strict)
         terms.count(_ROWS)  # lane 0
         self._extremes: dict[Argument, _KeptExtremes] = {}
         self._rows: dict[RowsSpec, GroupRows] = {}
@@ -99,6 +107,17 @@ class Aggregate(Operator):
             *extremes,
             *self._rows.values(),
         )
+
+    def demand_bits(self) -> bool:
+        """Starts from no rows, with an error for each average that DuckDB may round otherwise.
+
+        Returns:
+            Whether all other results have DuckDB's bits.
+        """
+        self._strict = True
+        self._build()
+        key_types = self.types[: len(self._keys)]
+        return not has_representatives(key_types) and all(is_checked(c) for c in self._calls)
 
     def _prepare(
         self, call: AggregateSpec, terms: AccumulatorTable

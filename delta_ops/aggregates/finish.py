@@ -33,6 +33,7 @@ from ivm.delta_ops.aggregates.regression import (
     pair_finish,
 )
 from ivm.delta_ops.state.representatives import has_representatives
+from ivm.storage.errors import EvaluationError
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.types import WIDE, ColumnType
 
@@ -52,9 +53,15 @@ _EXACT = frozenset(
 
 
 class AccumulatorTable:
-    """The accumulators that a list of calls needs, equal ones once."""
+    """The accumulators that a list of calls needs, equal ones once.
 
-    def __init__(self, add_lane: AddLane) -> None:
+    Args:
+        add_lane: gives the number of a new lane.
+        strict: an average of integers that DuckDB may round otherwise is an error.
+    """
+
+    def __init__(self, add_lane: AddLane, *, strict: bool = False) -> None:
+        self.strict = strict
         self._add_lane = add_lane
         self._counts: dict[Argument, CountAccumulator] = {}
         self._trues: dict[Argument, TrueAccumulator] = {}
@@ -207,7 +214,7 @@ def _integer_sum(
 ) -> Finish:
     count, total_lanes = terms.count(argument).lane, terms.integer(argument, type).lanes
     span = slice(total_lanes[0], total_lanes[-1] + 1)
-    # DuckDB rewrites a plain avg to sum / count, with both as doubles; others divide in one go.
+    # DuckDB makes many a plain avg a sum / count of doubles; others are divided in one go.
     at_once = argument.distinct or argument.filter is not None
 
     def finish(lanes: Indexes) -> Column:
@@ -224,7 +231,10 @@ def _integer_sum(
             doubles = int128.ratios(total, np.ones_like(some), type.scale)
         else:
             doubles = int128.to_double(total)
-        return _nullable(doubles / some, counts > 0)
+        means = doubles / some
+        if terms.strict and not int128.are_means(means, total, some):
+            raise EvaluationError("an average that DuckDB rounds as its optimizer has it")
+        return _nullable(means, counts > 0)
 
     return finish
 
@@ -288,9 +298,13 @@ def rounds(call: AggregateSpec) -> bool:
     type = call.argument_type
     if type is None or call.function in ("count", "count_if", "bool_and", "bool_or"):
         return False
-    if call.function == "avg" and type.sql in _TIMES:
-        return False
     if call.function == "avg":
-        return not type.is_integer or call.distinct or call.filter is not None
+        return type.sql not in _TIMES
     types = [type, *call.further_types, *call.order_types]
     return has_representatives(types) or call.function not in _EXACT
+
+
+def is_checked(call: AggregateSpec) -> bool:
+    """Returns whether `AccumulatorTable.strict` finds all results that DuckDB rounds otherwise."""
+    type, plain = call.argument_type, not call.distinct and call.filter is None
+    return not rounds(call) or bool(call.function == "avg" and type and type.is_integer and plain)

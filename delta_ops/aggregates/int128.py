@@ -102,3 +102,13 @@ def ratios(values: Wide, counts: Indexes, scale: int) -> npt.NDArray[np.float64]
         return np.asarray(lo / (counts * unit))
     rows = zip(hi.tolist(), values["lo"].tolist(), counts.tolist(), strict=True)
     return np.array([round_ratio((h << 64) | low, n * unit) for h, low, n in rows])
+
+
+def are_means(means: npt.NDArray[np.float64], values: Wide, counts: Indexes) -> bool:
+    """Returns whether values / counts are these doubles, divided as long doubles too.
+
+    DuckDB divides doubles or long doubles, as its optimizer has it, and rounds the latter twice.
+    """
+    low = values["lo"].view(np.int64)
+    twice = (low.astype(np.longdouble) / counts.astype(np.longdouble)).astype(np.float64)
+    return bool(((values["hi"] == low >> 63) & (twice == means)).all())

@@ -13,7 +13,7 @@ from ivm.ingest.evaluated_defaults import tells_time
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.fast_path_rules import fast_path_of, why_none
 from ivm.ingest.rows import RowReader
-from ivm.sql.parse.function_list import own_names
+from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 from ivm.storage.warehouse.warehouse import Warehouse
@@ -34,7 +34,7 @@ class Definitions:
         self._warehouse = warehouse
         self._catalog = catalog
         self._fast_paths: dict[str, FastPath | None] = {}
-        self._macros: frozenset[str] | None = None
+        self._functions: tuple[int, FunctionList] | None = None
         self._tell: bool | None = None
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog)
@@ -53,7 +53,7 @@ class Definitions:
     def fast_path_seen_by(self, cursor: Cursor, table: str) -> FastPath | None:
         """The same while the catalog changes, as the cursor of that transaction sees it."""
         tables = self._catalog.tables
-        return fast_path_of(tables[table], cursor, own_names(cursor), tables)
+        return fast_path_of(tables[table], cursor, list_functions(cursor).own, tables)
 
     def lacks_fast_path(self, table: str) -> bool:
         """Returns whether the table is known to have no fast path; needs no writer lock."""
@@ -70,9 +70,15 @@ class Definitions:
     @property
     def macros(self) -> frozenset[str]:
         """The names of the user's functions and macros, in lower case."""
-        if self._macros is None:
-            self._macros = own_names(self._warehouse.cursor())
-        return self._macros
+        return self.functions.own
+
+    @property
+    def functions(self) -> FunctionList:
+        """The functions of the database; needs no writer lock."""
+        generation = self.relations.generation
+        if self._functions is None or self._functions[0] != generation:
+            self._functions = generation, list_functions(self._warehouse.cursor())
+        return self._functions[1]
 
     def reader(self, info: TableInfo) -> RowReader:
         """The converter of rows for a table; needs no writer lock, so `info` may be outdated."""
@@ -84,6 +90,6 @@ class Definitions:
     def forget(self) -> None:
         """Drops all entries: the catalog has changed, or may have."""
         self._fast_paths.clear()
-        self._macros = self._tell = None
+        self._functions = self._tell = None
         self._readers.clear()
         self.relations.forget()

@@ -17,7 +17,7 @@ from ivm.catalog.catalog import Catalog, View
 from ivm.catalog.functions import Function
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
-from ivm.sql.parse.function_list import FunctionList, list_functions
+from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.storage.errors import (
     ConstraintError,
@@ -168,7 +168,7 @@ def _load(engine: Engine) -> bool:
     engine.retention.load(cursor)
     if not stored:
         return False  # to list DuckDB's functions takes a third of an opening
-    functions = list_functions(cursor)
+    functions = engine.definitions.functions
     for each in stored:
         view = _define(engine, cursor, each, functions)
         view.broken = each.reason

@@ -9,19 +9,16 @@ from __future__ import annotations
 import re
 
 from ivm.catalog.catalog import Catalog, View
-from ivm.sql.parse.function_list import VISIBLE_DATABASES
+from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_functions
 from ivm.sql.resolve.bound_relations import bound_relations
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import canonical_name, path_of
 from ivm.storage.warehouse.duck import Cursor, rows
 from ivm.storage.warehouse.history import paths
 
-_VIEWS_AND_MACROS = f"""
+_VIEWS = f"""
 SELECT view_name, sql, CASE WHEN database_name = current_database() THEN schema_name END, view_name
-FROM system.main.duckdb_views()
-WHERE NOT internal AND {VISIBLE_DATABASES} UNION ALL
-SELECT function_name, macro_definition, NULL, NULL FROM system.main.duckdb_functions()
-WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND {VISIBLE_DATABASES}
+FROM system.main.duckdb_views() WHERE NOT internal AND {VISIBLE_DATABASES}
 """
 NamedText = tuple[str, str]
 """The name and the text of a plain view or macro."""
@@ -61,11 +58,17 @@ def _mentioned(catalog: Catalog, cursor: Cursor, query: str) -> frozenset[str]:
     return frozenset(n for n in every if words.issuperset(words_of(path_of(n)[-1])))
 
 
-def views_and_macros(cursor: Cursor) -> list[NamedText]:
-    """All plain views and macros that the cursor sees."""
-    unstored = paths(cursor)
-    found = rows(cursor, _VIEWS_AND_MACROS)
-    return [(name, text) for name, text, *path in found if tuple(path) not in unstored]
+def views_and_macros(cursor: Cursor, functions: FunctionList | None = None) -> list[NamedText]:
+    """All plain views and macros that the cursor sees.
+
+    Args:
+        cursor: the cursor.
+        functions: those that it sees, listed anew if not given.
+    """
+    unstored, found = paths(cursor), rows(cursor, _VIEWS)
+    views = [(name, text) for name, text, *path in found if tuple(path) not in unstored]
+    known = list_functions(cursor) if functions is None else functions
+    return views + [(m.name, m.definition) for m in known.macros if not m.internal]
 
 
 def words_with_definitions(query: str, definitions: list[NamedText]) -> set[str]:

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from ivm.reads.python_values import has_python_values, python_rows
-from ivm.storage.identifiers import quote
 from ivm.storage.values.types import ColumnType, Schema, cast_in_place
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor, table
@@ -32,13 +31,23 @@ class Shape:
 
         Args:
             schema: names and types.
-            cursor: exports a row of NULLs.
+            cursor: exports NULLs of types that have not come yet.
         """
-        names, types = [n for n, _ in schema], [t for _, t in schema]
+        names, types = tuple([n for n, _ in schema]), tuple([t for _, t in schema])
         if not all(has_python_values(t) for t in types):
             return None
-        nulls = ", ".join(f"NULL::{t.sql} AS {quote(n)}" for n, t in schema)
-        return Shape(tuple(names), tuple(types), table(cursor, f"SELECT {nulls}").schema)
+        exported = [_exported(type, cursor).with_name(name) for name, type in schema]
+        return Shape(names, types, pa.schema(exported))
+
+
+_fields: dict[ColumnType, pa.Field] = {}
+
+
+def _exported(type: ColumnType, cursor: Cursor) -> pa.Field:
+    """A column of the type as DuckDB exports it, which is always the same."""
+    if type not in _fields:
+        _fields[type] = table(cursor, f"SELECT NULL::{type.sql} AS value").schema.field(0)
+    return _fields[type]
 
 
 class Answer:

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ivm.catalog.broken_views import broken_views
 from ivm.catalog.catalog import BindingCatalog
@@ -28,10 +29,10 @@ from ivm.reads.answer import Answer, Shape
 from ivm.reads.parameters import Parameters
 from ivm.reads.state_query import NotFromStateError, StateQuery
 from ivm.sql.bind.bind import bind
-from ivm.sql.parse.function_list import FunctionList, list_functions
+from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.plan.nodes import Plan, nodes, types
 from ivm.sql.plan.render import render
-from ivm.sql.resolve.determinism import check_deterministic
+from ivm.sql.resolve.determinism import SeenNames, check_deterministic
 from ivm.sql.rewrite.rewrite import rewrite
 from ivm.sql.statements.placeholders import placeholders
 from ivm.storage.errors import UnsupportedError
@@ -95,6 +96,14 @@ class Compiled:
         return values if len(values) == len(found) else None
 
 
+class _Seen(NamedTuple):
+    """What queries may name: functions, the texts of plain views and macros, and relations."""
+
+    functions: FunctionList
+    definitions: list[NamedText]
+    names: SeenNames
+
+
 class ReadCompiler:
     """Compiles the queries of one database, one at a time.
 
@@ -106,7 +115,7 @@ class ReadCompiler:
         self._engine = engine
         self._names = _Tables(engine.catalog)
         self._compiling = threading.Lock()
-        self._seen: tuple[Hashable, tuple[FunctionList, list[NamedText]]] | None = None
+        self._seen: tuple[Hashable, _Seen] | None = None
 
     def compile(
         self,
@@ -146,15 +155,15 @@ class ReadCompiler:
         if relations.names_relations_alone(written):
             self._demand_held(found, written)  # before DuckDB is asked for more
         with contextlib.closing(engine.warehouse.cursor()) as cursor:
-            functions, definitions = self._seen_by(cursor, meaning)
-            within = [text for _, text in definitions_named(written, definitions)]
+            seen = self._seen_by(cursor, meaning)
+            within = [text for _, text in definitions_named(written, seen.definitions)]
             if any("order" in words_of(text) for text in within):  # DuckDB may order by it
                 raise NotFromStateError("an ORDER BY inside a view or macro that it reads")
             if within:
                 found = relations_read(engine.catalog, cursor, written, "")
             named = self._demand_held(found, written)
-            _demand_deterministic(written, cursor, functions)
-            plan = rewrite(bind(written, self._names, cursor, functions, ordered=True))
+            _demand_deterministic(written, cursor, seen)
+            plan = rewrite(bind(written, self._names, cursor, seen.functions, ordered=True))
             shape = _shape(plan, cursor)
             query = StateQuery(plan, engine.warehouse.cursor, parameters)
         if parameters is not None and any(parameters.marks_in(name) for name in shape.names):
@@ -165,10 +174,12 @@ class ReadCompiler:
         read = tuple(sorted(set(sources.values())))
         return Compiled(query, shape, read, sources, parameters, *self._key(read, query))
 
-    def _seen_by(self, cursor: Cursor, meaning: Hashable) -> tuple[FunctionList, list[NamedText]]:
-        """The functions, plain views and macros, listed once as long as names mean the same."""
+    def _seen_by(self, cursor: Cursor, meaning: Hashable) -> _Seen:
+        """What the queries may name, listed once as long as names mean the same."""
         if self._seen is None or self._seen[0] != meaning:
-            self._seen = meaning, (list_functions(cursor), views_and_macros(cursor))
+            functions = self._engine.definitions.functions
+            definitions = views_and_macros(cursor, functions)
+            self._seen = meaning, _Seen(functions, definitions, SeenNames(cursor))
         return self._seen[1]
 
     def _key(
@@ -244,9 +255,9 @@ class ReadCompiler:
         return plain and bool(info and info.primary_key)
 
 
-def _demand_deterministic(text: str, cursor: Cursor, functions: FunctionList) -> None:
+def _demand_deterministic(text: str, cursor: Cursor, seen: _Seen) -> None:
     try:
-        tellers = check_deterministic(text, cursor, functions)
+        tellers = check_deterministic(text, cursor, seen.functions, seen.names)
     except UnsupportedError as reason:
         raise NotFromStateError("its answer depends on more than the rows of its views") from reason
     if tellers:

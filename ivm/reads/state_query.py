@@ -141,7 +141,8 @@ class StateQuery:
         for operator in self._steps:
             if not isinstance(operator, _OPERATORS) or isinstance(operator, _SLOW):
                 raise NotFromStateError(f"DuckDB computes {operator.describe()}")
-            if not operator.reproducible:
+            checked = isinstance(operator, Aggregate) and operator.demand_bits()
+            if not (operator.reproducible or checked):
                 raise NotFromStateError(f"DuckDB rounds otherwise in {operator.describe()}")
 
     def _learn_lookups(self, plan: Plan) -> None:

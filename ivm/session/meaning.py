@@ -14,12 +14,17 @@ from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 
+_DIALECT = "write the query in DuckDB's own SQL"
 _WAYS_OUT = {
+    "active_grammar_extensions": _DIALECT,
+    "allow_parser_override_extension": _DIALECT,
     "calendar": "write dates in the Gregorian calendar",
+    "current_dialect": _DIALECT,
     "default_collation": "declare the column with COLLATE, or write COLLATE in the query",
     "default_null_order": "write NULLS FIRST or NULLS LAST",
     "null_order": "write NULLS FIRST or NULLS LAST",
     "default_order": "write DESC",
+    "dialect_compatibility_mode": _DIALECT,
     "disable_timestamptz_casts": "leave out the casts",
     "error_on_division_by_zero": "write TRY(a / b) or a / nullif(b, 0)",
     "ieee_floating_point_ops": "write TRY(a / b) or a / nullif(b, 0)",
@@ -28,10 +33,12 @@ _WAYS_OUT = {
     "legacy_disable_null_type": "cast NULL to the type you want",
     "old_implicit_casting": "write the casts",
     "order_by_non_integer_literal": "leave the literal out of ORDER BY",
+    "preserve_identifier_case": "write the names as you want them, with AS in the select list",
     "regex_match_operator_semantics": "write regexp_matches() or regexp_full_match()",
     "scalar_subquery_error_on_multiple_rows": "write any_value() or LIMIT 1 in the subquery",
     "schema": "write the schema before the name",
     "search_path": "write the schema before the name",
+    "table_function_identifier_conversion": "write the texts in quotes",
 }
 
 _PATH = re.compile("'((?:[^']|'')*)'")

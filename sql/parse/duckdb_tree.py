@@ -19,17 +19,30 @@ def syntax_tree(query: str, cursor: Cursor) -> dict[str, Any] | None:
 
 def read_or_error(query: str, cursor: Cursor) -> tuple[dict[str, Any], str]:
     """The syntax tree of a SELECT, and DuckDB's error if it cannot serialize it ("" if it can)."""
-    tree = _read(f"system.main.json_serialize_sql({literal(query)})", cursor)
+    text = _last.get(query)  # a query is read several times in a row
+    if text is None:
+        text = _serialized(f"system.main.json_serialize_sql({literal(query)})", cursor)
+        _last.clear()
+        _last[query] = text
+    tree = _parsed(text)
     return tree, tree["error_message"] if tree["error"] else ""
 
 
 def bound_plan(query: str, cursor: Cursor) -> Any:
     """DuckDB's plan before optimization, with the type of every expression."""
-    return _read(f"system.main.json_serialize_plan({literal(query)}, optimize := false)", cursor)
+    call = f"system.main.json_serialize_plan({literal(query)}, optimize := false)"
+    return _parsed(_serialized(call, cursor))
 
 
-def _read(call: str, cursor: Cursor) -> Any:
-    text = rows(cursor, f"SELECT {call}")[0][0]
+_last: dict[str, str] = {}
+"""The query that was read last, and its serialized tree; no setting or name changes that."""
+
+
+def _serialized(call: str, cursor: Cursor) -> str:
+    return str(rows(cursor, f"SELECT {call}")[0][0])
+
+
+def _parsed(text: str) -> Any:
     return deeply(lambda: json.loads(text))
 
 

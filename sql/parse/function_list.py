@@ -70,17 +70,15 @@ class FunctionList:
     macros: tuple[Macro, ...]
 
     @functools.cached_property
+    def own(self) -> frozenset[str]:
+        """The names of the user's macros."""
+        return frozenset([macro.name for macro in self.macros if not macro.internal])
+
+    @functools.cached_property
     def hiding(self) -> frozenset[str]:
         """The names of the user's macros that hide a built-in function."""
         own = [macro.name for macro in self.macros if macro.on_search_path and not macro.internal]
         return frozenset([name for name in own if name in schema_prefixes()])
-
-
-def own_names(cursor: Cursor) -> frozenset[str]:
-    """The folded names of all functions and macros that the user has defined."""
-    names = f"""SELECT DISTINCT function_name FROM system.main.duckdb_functions()
-        WHERE NOT internal AND {VISIBLE_DATABASES}"""
-    return frozenset([fold(name) for (name,) in rows(cursor, names)])
 
 
 def list_functions(cursor: Cursor) -> FunctionList:

@@ -14,6 +14,7 @@ from ivm.sql.parse.duckdb_tree import read_or_error, syntax_tree
 from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_functions
 from ivm.sql.resolve.clock import AGE, TELLERS, WORDS
 from ivm.sql.resolve.plain_views import PlainViews
+from ivm.sql.statements.stored_text import view_query
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import Cursor, rows
@@ -44,8 +45,35 @@ WHERE NOT internal AND database_name <> system.main.current_database()
 _HARMLESS = frozenset(["error", "assert_true"])
 
 
+class SeenNames:
+    """The relations and databases that a cursor sees, listed once for any number of queries.
+
+    Args:
+        cursor: the cursor.
+
+    Attributes:
+        views: the statements of the plain views by folded name.
+        known: the folded names of all relations.
+        system: those by which a bare name means one of DuckDB's own views.
+        other_databases: the folded names of attached databases.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.views = PlainViews(cursor).texts
+        system, own, known = set[str](), set[str](), set[str]()
+        for name, schema, internal in rows(cursor, _RELATIONS):
+            known.add(fold(name))
+            if internal or fold(schema) == "main":  # a bare name means no relation of other schemas
+                (system if internal else own).add(fold(name))
+        self.known, self.system = frozenset(known), frozenset(system - own)
+        self.other_databases = frozenset([fold(name) for (name,) in rows(cursor, _ATTACHED)])
+
+
 def check_deterministic(
-    query: str, cursor: Cursor, functions: FunctionList | None = None
+    query: str,
+    cursor: Cursor,
+    functions: FunctionList | None = None,
+    names: SeenNames | None = None,
 ) -> frozenset[str]:
     """Refuses a query whose answer depends on more than its tables and the time.
 
@@ -53,6 +81,7 @@ def check_deterministic(
         query: one SELECT that DuckDB accepts.
         cursor: sees the same views and macros.
         functions: the functions that the cursor sees, if they have been listed.
+        names: what else it sees, if that has been listed.
 
     Returns:
         The functions that tell the time and may be called, also inside plain views and macros.
@@ -65,7 +94,7 @@ def check_deterministic(
         _refuse_open_pivot(error)
         return frozenset()
     known = list_functions(cursor) if functions is None else functions
-    checker = _Checker(query, cursor, known)
+    checker = _Checker(query, cursor, known, names or SeenNames(cursor))
     checker.check(tree, None, ())
     return frozenset(checker.tellers)
 
@@ -75,22 +104,15 @@ _Path = tuple[str, ...]
 
 
 class _Checker:
-    def __init__(self, query: str, cursor: Cursor, functions: FunctionList) -> None:
+    def __init__(
+        self, query: str, cursor: Cursor, functions: FunctionList, names: SeenNames
+    ) -> None:
         self._bytes = None if query.isascii() else query.encode()
         self._cursor = cursor
         self._unstable = functions.unstable - _HARMLESS
         self._hiding = functions.hiding
         self.tellers: set[str] = set()
-        self._views = PlainViews(cursor)
-        system: set[str] = set()
-        own: set[str] = set()
-        self._known: set[str] = set()
-        for name, schema, internal in rows(cursor, _RELATIONS):
-            self._known.add(fold(name))
-            if internal or fold(schema) == "main":  # a bare name means no relation of other schemas
-                (system if internal else own).add(fold(name))
-        self._system = system - own
-        self._other_databases = frozenset([fold(name) for (name,) in rows(cursor, _ATTACHED)])
+        self._names = names
         self._macros: dict[str, list[str]] = {}
         for macro in functions.macros:
             hidden = macro.table or macro.name in functions.hiding
@@ -120,7 +142,8 @@ class _Checker:
                 name = fold(node["table_name"])
                 if node["schema_name"] or name not in hidden:
                     self._check_relation(node, at, through)
-                    self._enter(name, self._views.named(name), at, through, frozenset())
+                    queries = map(view_query, self._names.views.get(name, ()))
+                    self._enter(name, queries, at, through, frozenset())
 
     def _offset(self, node: dict[str, Any]) -> int | None:
         """The offset of a node of the query's own text in characters; None if it is unknown."""
@@ -133,7 +156,7 @@ class _Checker:
         """Refuses relations and macros of other databases."""
         parts = [node.get(f"{part}_name", node.get(part)) for part in ("catalog", "schema")]
         given = [str(part) for part in parts if part]
-        if given and fold(given[0]) in self._other_databases:
+        if given and fold(given[0]) in self._names.other_databases:
             name = node.get("table_name", node.get("function_name"))
             raise _refusal(
                 ".".join([*given, str(name)]), "it belongs to another database, and what changes "
@@ -165,13 +188,13 @@ class _Checker:
         """Refuses files, and the system views and tables, which describe the database itself."""
         parts = [fold(node[f"{part}_name"]) for part in ("catalog", "schema", "table")]
         catalog, schema, name = parts
-        if not schema and name not in self._known:  # a replacement scan
+        if not schema and name not in self._names.known:  # a replacement scan
             raise _refusal(
                 repr(node["table_name"]), "it is no table of this database but a file or a "
                 "variable, and no change of a table tells when its rows change", offset, through,
                 "Load its rows into a table, and select from that",
             )  # fmt: skip
-        named = schema in ("", "main") and name in self._system
+        named = schema in ("", "main") and name in self._names.system
         if named or schema in _SYSTEM_SCHEMAS or catalog == "system":
             raise _refusal(
                 ".".join(filter(None, parts)), "it tells of the database, and no change of a table "

@@ -7,7 +7,7 @@ schema (DuckDB matches the innermost schema's name alone) or, if it has none, of
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -60,7 +60,15 @@ class PlainViews:
 
     def named(self, name: str) -> Iterator[str]:
         """The queries of the plain views with a folded name, in any schema."""
-        return (view_query(view.sql) for path, view in self._known.items() if path[-1] == name)
+        return map(view_query, self.texts.get(name, ()))
+
+    @functools.cached_property
+    def texts(self) -> Mapping[str, list[str]]:
+        """The CREATE VIEW statements by folded name, those of all schemas."""
+        found: dict[str, list[str]] = {}
+        for path, view in self._known.items():
+            found.setdefault(path[-1], []).append(view.sql)
+        return found
 
     def find(self, path: Path) -> PlainView | None:
         """The plain view at a folded path of the database, or None."""

@@ -27,6 +27,9 @@ _BATCH = "ivm_batch"
 _ROW = "ivm_row"
 
 
+_MOST_DIGITS = 38
+
+
 def sql_of(expr: exp.Expr) -> str:
     """The expression as SQL for DuckDB."""
     return expr.sql(dialect="duckdb")  # on a copy: the generator may rewrite the tree
@@ -82,8 +85,15 @@ class Binder:
         return self._type(self.text(expr))
 
     def common(self, sides: Sequence[exp.Expr]) -> ColumnType:
-        """The type to which DuckDB casts all `sides` before it compares them."""
-        return self._type(common_sql(sides))
+        """The type to which DuckDB casts all `sides` before it compares them.
+
+        It keeps all digits behind the point, where a CASE drops some if they are too many in all.
+        """
+        type = self._type(common_sql(sides))
+        if not (type.is_decimal and type.precision == _MOST_DIGITS):
+            return type
+        scale = max([t.scale for t in map(self.type, sides) if t.is_decimal], default=type.scale)
+        return type_of(f"DECIMAL({_MOST_DIGITS},{scale})")
 
     def text(self, expr: exp.Expr) -> str:
         """Returns `sql_of(expr)`, which is slow, and remembers it for each node of the tree."""
@@ -122,7 +132,7 @@ def _compared(node: exp.Expr) -> list[exp.Expr]:
 
 
 def common_sql(sides: Sequence[exp.Expr]) -> str:
-    """Returns an expression whose type is the one in which DuckDB compares `sides`."""
+    """Returns an expression of the type in which DuckDB compares `sides`; see `Binder.common`."""
     first, *rest = [f"({sql_of(side)})" for side in sides]
     branches = " ".join(f"WHEN TRUE THEN {side}" for side in rest)
     return f"CASE {branches} ELSE {first} END"

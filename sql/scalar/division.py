@@ -2,7 +2,7 @@
 
 Law: `/` is float division, whatever the types of its sides; by zero it is ±Inf or NaN. `//` is
 truncated towards zero on integers, and plain division on floats; `%` has the sign of the dividend.
-A zero divisor of `//`, and of `%` on integers and decimals, is undecided: DuckDB fails.
+A zero divisor of `//`, and of `%` where no side is a float, is undecided: DuckDB fails.
 """
 
 from __future__ import annotations
@@ -43,13 +43,16 @@ def _integer_divide(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     type = compiler.type(node)
     if type.is_float:
         left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
-        return binary_checked(left, right, type, _divide_nonzero)
+        return binary_checked(left, right, type, _by_nonzero(np.divide))
     return _division(compiler, node, _quotient)
 
 
-def _divide_nonzero(a: Values, b: Values, valid: Mask | None) -> Values:
-    _refuse_zero(b, valid)
-    return np.divide(a, b)
+def _by_nonzero(compute: Compute) -> Callable[[Values, Values, Mask | None], Values]:
+    def checked(a: Values, b: Values, valid: Mask | None) -> Values:
+        _refuse_zero(b, valid)
+        return compute(a, b)
+
+    return checked
 
 
 def _refuse_zero(divisors: Values, valid: Mask | None) -> Mask:
@@ -64,6 +67,8 @@ def _modulo(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     if not type.is_float:
         return _division(compiler, node, np.fmod)
     left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
+    if not any(compiler.type(side).is_float for side in (node.this, node.expression)):
+        return binary_checked(left, right, type, _by_nonzero(np.fmod))  # decimals of many digits
     return binary(left, right, type, np.fmod)
 
 

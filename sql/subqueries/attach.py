@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import cast, column, compared, conjunction, conjuncts, structure
-from ivm.sql.plan.nodes import Filter, Plan, filtered_by, width
-from ivm.sql.resolve.context import Context
+from ivm.sql.plan.nodes import Filter, Plan, filtered_by, types, width
+from ivm.sql.resolve.context import Context, Nested
 from ivm.sql.subqueries.decorrelate import Dependent, dependent, joined, with_row
 from ivm.sql.subqueries.parameters import SubqueryReference, parameter, reference_of, references
 from ivm.sql.subqueries.single_row import (
@@ -26,7 +26,9 @@ from ivm.sql.subqueries.single_row import (
     presence,
     rows_only,
 )
-from ivm.storage.values.types import type_of
+from ivm.storage.values.types import ColumnType, type_of
+
+_MOST_DIGITS = 38  # of a DECIMAL
 
 
 def attached(
@@ -80,8 +82,9 @@ def _chosen(plan: Plan, term: exp.Expr, context: Context) -> Plan:
         plan, (condition,) = attached(plan, [term], context)
         return Filter(plan, condition)
     plan, arguments = attached(plan, reference.arguments, context)
-    operands, own = arguments[: nested.operands], arguments[nested.operands :]
-    right = dependent(reference.number, nested.plan, own, context, as_rows=True)
+    own = arguments[nested.operands :]
+    operands, query = _alike(arguments[: nested.operands], plan, nested, context)
+    right = dependent(reference.number, query, own, context, as_rows=True)
     if nested.comparison is None:
         return _with_partner(plan, right, negated, context)
     pairs: list[exp.Expr] = [
@@ -91,6 +94,32 @@ def _chosen(plan: Plan, term: exp.Expr, context: Context) -> Plan:
     if not negated:
         return joined(plan, right, "semi", pairs, context)
     return _without_equal(plan, right, operands, pairs, context)
+
+
+def _alike(
+    operands: Sequence[exp.Expr], plan: Plan, nested: Nested, context: Context
+) -> tuple[Sequence[exp.Expr], Plan]:
+    """The operands and the query in the types in which DuckDB compares them.
+
+    Decimals with too many digits in all lose some behind the point there; `=` keeps them.
+    """
+    found = types(nested.plan)
+    if not operands or not any(type.is_decimal for type in found):
+        return operands, nested.plan
+    pairs = zip(context.types(list(operands), plan), found, strict=True)
+    short = [_shortened(*pair) for pair in pairs]
+    cut = [e if t is None else cast(e, t) for e, t in zip(operands, short, strict=True)]
+    wanted = [own if t is None else t for own, t in zip(found, short, strict=True)]
+    return cut, context.cast(nested.plan, wanted)
+
+
+def _shortened(a: ColumnType, b: ColumnType) -> ColumnType | None:
+    """The type for two decimals if all their digits are too many; None if not."""
+    if not (a.is_decimal and b.is_decimal):
+        return None
+    whole = max(a.precision - a.scale, b.precision - b.scale)
+    fits = whole + max(a.scale, b.scale) <= _MOST_DIGITS
+    return None if fits else type_of(f"DECIMAL({_MOST_DIGITS},{_MOST_DIGITS - whole})")
 
 
 def _with_partner(plan: Plan, right: Dependent, negated: bool, context: Context) -> Plan:
@@ -104,7 +133,11 @@ def _with_partner(plan: Plan, right: Dependent, negated: bool, context: Context)
 
 
 def _without_equal(
-    plan: Plan, right: Dependent, operands: list[exp.Expr], pairs: list[exp.Expr], context: Context
+    plan: Plan,
+    right: Dependent,
+    operands: Sequence[exp.Expr],
+    pairs: list[exp.Expr],
+    context: Context,
 ) -> Plan:
     """The rows of NOT IN: no row of the query is equal, or could be for some value of a NULL."""
     if len(operands) > 1:
@@ -126,8 +159,9 @@ def _without_equal(
 def _valued(plan: Plan, reference: SubqueryReference, context: Context) -> tuple[Plan, exp.Expr]:
     """Joins a nested query to the plan; returns it, and the reference's value over its columns."""
     nested = context.nested[reference.number]
-    operands, own = reference.arguments[: nested.operands], reference.arguments[nested.operands :]
-    right = dependent(reference.number, nested.plan, own, context, as_rows=not nested.scalar)
+    own = reference.arguments[nested.operands :]
+    operands, query = _alike(reference.arguments[: nested.operands], plan, nested, context)
+    right = dependent(reference.number, query, own, context, as_rows=not nested.scalar)
     if nested.scalar:
         return _scalar(plan, right, context), column(width(plan))
     if nested.comparison is None:

@@ -32,6 +32,9 @@ a filter of the range of the keys for the table's scan. To fill that took 7 to 1
 instructions, the whole statement without it 2 to 3 (views of 5 to 80 rows). Deletions are given
 once: DuckDB's fault `rows_deleted_twice`."""
 
+_MOST_PARSED = 256
+"""Statements that are kept parsed."""
+
 # Python's datetime ends with the year 9999, and DuckDB's infinities lie beyond.
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
 _DAY = 86_400_000_000  # microseconds
@@ -41,7 +44,7 @@ _ROUNDED_SCALE = 38  # of decimals that the appender takes for doubles
 
 
 class Appenders:
-    """A cursor's appenders, kept because making one costs as much as using it.
+    """A cursor's appenders and statements, kept since making one costs as much as using it.
 
     Args:
         cursor: they write inside its transactions.
@@ -50,6 +53,16 @@ class Appenders:
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
         self._made: dict[tuple[str, str, tuple[str, ...]], duckdb.Appender] = {}
+        self._parsed: dict[str, duckdb.Statement] = {}
+
+    def run(self, sql: str, params: Sequence[object] | None = None) -> None:
+        """Runs a statement that comes again and again to its end; it is parsed once."""
+        if sql not in self._parsed:
+            if len(self._parsed) >= _MOST_PARSED:
+                self._parsed.clear()
+            (self._parsed[sql],) = self._cursor.extract_statements(sql)
+        self._cursor.execute(self._parsed[sql], params)
+        self._cursor.complete()
 
     def write(
         self,
@@ -73,6 +86,7 @@ class Appenders:
     def forget(self) -> None:
         """The tables have changed, or the cursor is closed."""
         self._made.clear()
+        self._parsed.clear()
 
 
 def _repeated(rows: Sequence[tuple[object, ...]]) -> Sequence[tuple[object, ...]]:

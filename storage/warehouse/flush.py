@@ -265,7 +265,7 @@ def _update(cursor: Cursor, target: Target, change: NetChange, appenders: Append
     names = [quote(target.schema[i][0]) for i in written]
     if rows is not None and not target.generated and _no_nulls(change.delete):
         if len(rows) == 1:
-            _update_one(cursor, target, change, names, [rows[0][i] for i in written])
+            _update_one(target, change, names, [rows[0][i] for i in written], appenders)
         elif moving:
             _update_joined(cursor, target, change, names, key)
         else:
@@ -298,13 +298,18 @@ def _update_moved(
 
 
 def _update_one(
-    cursor: Cursor, target: Target, change: NetChange, names: list[str], values: list[object]
+    target: Target,
+    change: NetChange,
+    names: list[str],
+    values: list[object],
+    appenders: Appenders,
 ) -> None:
     """One row by a statement: planning one costs less than an appender's writing."""
     columns = tuple([target.schema[i] for i in change.delete_columns])
     (key,) = python_rows(change.delete, columns) or [()]
     settings = ", ".join([f"{name} = ?" for name in names])
-    run(cursor, f"UPDATE {target.table} SET {settings} WHERE {_is(columns)}", [*values, *key])
+    sql = f"UPDATE {target.table} SET {settings} WHERE {_is(columns)}"
+    appenders.run(sql, [*values, *key])
 
 
 def _is(columns: Schema) -> str:
@@ -328,7 +333,7 @@ def _delete(cursor: Cursor, target: Target, change: NetChange, appenders: Append
     rows = python_rows(change.delete, columns)
     if rows is not None and _no_nulls(change.delete):
         if len(rows) == 1:
-            run(cursor, f"DELETE FROM {target.table} WHERE {_is(columns)}", list(rows[0]))
+            appenders.run(f"DELETE FROM {target.table} WHERE {_is(columns)}", list(rows[0]))
         else:
             appenders.write(target.table, rows, "delete", key)
         return

@@ -281,10 +281,10 @@ class Warehouse:
 
     def _write(self, changes: Mapping[str, NetChange], epochs: Mapping[str, int]) -> None:
         cursor, number = self._flusher, self.flushes + 1
-        run(cursor, "BEGIN")
+        self._appenders.run("BEGIN")
         apply_changes(cursor, self._targeted(changes, max(epochs.values())), self._appenders)
         self._appenders.write("_ivm.epochs", [*epochs.items(), (FLUSHES, number)])
-        run(cursor, "COMMIT")
+        self._appenders.run("COMMIT")
         self.flushes = number
 
     def write_within(self, cursor: Cursor, changes: Mapping[str, NetChange], epoch: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import ivm
+from ivm.catalog import relations_read
 from ivm.errors import IvmError
 from ivm.session import query
 from tests.whole.test_concurrency import run_all
@@ -82,8 +83,8 @@ def test_what_is_looked_up_while_the_catalog_changes_is_not_kept(
     relations = db._engine.definitions.relations
     find = relations._find
 
-    def overtaken(sql: str, cursor: Any) -> Any:
-        found = find(sql, cursor)
+    def overtaken(*given: Any) -> Any:
+        found = find(*given)
         monkeypatch.setattr(relations, "_find", find)
         beside(lambda: db.execute("CREATE OR REPLACE VIEW pv AS SELECT b FROM t2"))
         return found
@@ -199,3 +200,29 @@ def test_a_view_is_shown_while_another_session_has_it_filled_anew(
         thread.join(20)
     assert [row[:2] for row in shown] == [("counted", "indexed")] * len(threads)
     assert threads
+
+
+def test_what_texts_mean_indirectly_is_asked_once_for_all(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a text with parameters DuckDB names no relations; a new macro is found all the same."""
+    asked = list[Any]()
+    ask = relations_read._indirect
+
+    def spied(*given: Any) -> set[str]:
+        asked.append(given)
+        return ask(*given)
+
+    monkeypatch.setattr(relations_read, "_indirect", spied)
+    relations = db._engine.definitions.relations
+
+    def read(text: str) -> list[str]:
+        return sorted(relations.read_by(text) or ())
+
+    for number in range(3):
+        assert read(f"SELECT list(b), {number} FROM t1 WHERE b > ?") == ["t1"]
+    assert len(asked) == 1
+    assert read("SELECT b FROM other() WHERE b > ?") == []
+    db.execute("CREATE MACRO other() AS TABLE FROM t2")
+    assert read("SELECT b FROM other() WHERE b > ?") == ["t1", "t2"]
+    assert len(asked) == 2

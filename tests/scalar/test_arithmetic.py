@@ -36,6 +36,13 @@ def test_operators_on_mixed_types(types: tuple[str, str], signs: str) -> None:
     check_pairs(f"c1 {signs[1]} c0", types)
 
 
+@pytest.mark.parametrize("types", [*MIXED[-6:], ("DECIMAL(38,4)", "DECIMAL(18,9)")], ids=str)
+def test_modulo_of_mixed_types(types: tuple[str, str]) -> None:
+    """Also of decimals that become doubles because of their digits: a zero stays an error."""
+    for text in ("c0 % c1", "c1 % c0"):
+        check_pairs(text, types)
+
+
 @pytest.mark.parametrize("type", NUMBERS)
 @pytest.mark.parametrize(
     "text", ["c0 + 1", "1 - c0", "2 * c0", "c0 * 0.5", "c0 / 3", "-c0", "abs(c0)", "c0 + 1.25"]

@@ -77,6 +77,25 @@ def test_constants(type: str, text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        *[f"c0 {sign} c1" for sign in SIGNS],
+        "c0 BETWEEN c1 AND c1",
+        "c0 IN (c1, 5)",
+        "nullif(c0, c1)",
+        "c0 = 1.123456789",
+        "c0 < 1.123456789",
+        "c0 IN (1.123456789, 2, 3.5, 4)",
+    ],
+)
+def test_decimals_whose_digits_are_too_many_in_all(text: str) -> None:
+    """They are compared with all digits behind the point, or not at all."""
+    rows = [(112346, 1123456789), (112346, 1123460000), (10**37, 0), (None, 1), (-5, None)]
+    for row in rows:
+        check(text, ["DECIMAL(38,5)", "DECIMAL(18,9)"], *[[value] for value in row])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "c0 AND c1",
         "c0 OR c1",
         "NOT c0 AND NOT (c1 OR c0)",

@@ -193,3 +193,30 @@ def test_rows_that_duckdb_loses_are_no_rows_of_the_view(query: str) -> None:
             db.execute(change)
             found, wanted = [db.execute(q).fetchall() for q in ("FROM w", query)]
             assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+
+
+WIDE = [
+    "a IN (SELECT b FROM wide)",
+    "b IN (SELECT a FROM wide)",
+    "a NOT IN (SELECT b FROM wide)",
+    "(a, k) IN (SELECT b, k FROM wide)",
+    "b <> ALL (SELECT a FROM wide)",
+    "a < ANY (SELECT b FROM wide)",
+    "1.123456789 IN (SELECT a FROM wide)",
+    "a = (SELECT max(b) FROM wide)",
+    "EXISTS (SELECT 1 FROM wide y WHERE y.b = wide.a)",
+]
+
+
+def test_decimals_whose_digits_are_too_many_in_all() -> None:
+    """In IN, ANY and ALL they lose some behind the point, which they do not elsewhere."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE wide (k INTEGER, a DECIMAL(38,5), b DECIMAL(18,9))")
+        for i, query in enumerate(WIDE):
+            db.execute(f"CREATE MATERIALIZED VIEW rows{i} AS SELECT * FROM wide WHERE {query}")
+            db.execute(f"CREATE MATERIALIZED VIEW value{i} AS SELECT k, {query} AS v FROM wide")
+        db.execute("INSERT INTO wide VALUES (1, 1.12346, 1.123456789), (2, 5, NULL), (3, NULL, 5)")
+        for i, query in enumerate(WIDE):
+            for name in (f"rows{i}", f"value{i}"):
+                ((*_, same),) = db.execute(f"VERIFY MATERIALIZED VIEW {name}").fetchall()
+                assert same, query

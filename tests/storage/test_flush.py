@@ -20,7 +20,7 @@ from ivm.storage.values import thresholds
 from ivm.storage.values.column import column_from_arrow
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
-from ivm.storage.warehouse import flush
+from ivm.storage.warehouse import appender, flush
 from ivm.storage.warehouse.appender import Appenders
 from ivm.storage.warehouse.duck import describe, rows, run, table
 from ivm.storage.warehouse.flush import NetChange, Target, apply_change, apply_changes
@@ -362,3 +362,16 @@ def test_one_row_of_any_type_is_updated_and_deleted_by_its_key(duck: Duck, name:
         change = NetChange(row.project((0,)), (0,), True, empty([t for _, t in schema]))
         apply_changes(duck, [("t", target, change)], Appenders(duck))
         assert rows(duck, "SELECT k::VARCHAR, v::VARCHAR FROM t") == others
+
+
+def test_a_statement_that_is_kept_parsed_follows_the_tables(
+    duck: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appender, "_MOST_PARSED", 2)
+    kept = Appenders(duck)
+    for number in range(3):
+        duck.execute("CREATE OR REPLACE TABLE u (a INTEGER); INSERT INTO u VALUES (1)").fetchall()
+        for value in (5, 7):
+            kept.run("UPDATE u SET a = a + ?", [value])
+            kept.run(f"UPDATE u SET a = a + {number}")
+        assert duck.execute("FROM u").fetchall() == [(13 + 2 * number,)]
