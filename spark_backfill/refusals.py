@@ -19,6 +19,10 @@ from ivm.storage.warehouse.duck import rows
 
 _SYNTAX = frozenset(["coalesce", "if", "ifnull", "nullif", "try"])
 """What DuckDB's grammar reads like calls of functions."""
+_STRUCTURED = frozenset(
+    ["from_json", "from_json_strict", "json_transform", "json_transform_strict"]
+)
+"""Functions whose second argument is a text that names types."""
 _WAY = "write it out in the view, or let DuckDB fill it (backfill = 'duckdb')"
 _plain = Scratch()
 
@@ -56,6 +60,11 @@ def refuse_foreign(node: Plan) -> None:
                     f"{call.name}() is no function of DuckDB's own, and Spark's workers do not "
                     f"have it: {_WAY}"
                 )
+            if name in _STRUCTURED and not _is_bound(call):
+                raise UnsupportedError(
+                    f"the structure that {call.name}() is given names a type that is not DuckDB's "
+                    f"own, and Spark's workers do not have it: {_WAY}"
+                )
         for name in {duck_text(type) for type in expr.find_all(exp.DataType)}:
             if not _is_known(name):
                 raise UnsupportedError(
@@ -64,9 +73,19 @@ def refuse_foreign(node: Plan) -> None:
 
 
 def _is_known(type: str) -> bool:
+    return _is_sql(f"CAST(NULL AS {type})")
+
+
+def _is_bound(call: exp.Anonymous) -> bool:
+    """Returns whether a plain DuckDB knows the types in the structure of a JSON function."""
+    _, structure = call.expressions
+    return _is_sql(f"{call.name}('{{}}', {duck_text(structure)})")
+
+
+def _is_sql(expression: str) -> bool:
     with _plain.borrow() as cursor:
         try:
-            rows(cursor, f"SELECT CAST(NULL AS {type}) LIMIT 0")
+            rows(cursor, f"SELECT {expression} LIMIT 0")
         except duckdb.Error:
             return False
     return True

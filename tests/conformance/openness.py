@@ -9,8 +9,11 @@ _OPEN = (
     exp.Limit, exp.Fetch, exp.TableSample, exp.Distinct, exp.ArrayAgg, exp.GroupConcat, exp.First,
     exp.Last, exp.AnyValue, exp.ArgMax, exp.ArgMin, exp.Mode, exp.Window,
 )  # fmt: skip
+_OPEN_CALLS = ("json_group_array", "json_group_object")
 
 
 def leaves_open(sql: str) -> bool:
     """Whether the query has a construct whose answer over ties SQL does not fix."""
-    return sqlglot.parse_one(sql, read="duckdb").find(*_OPEN) is not None
+    query = sqlglot.parse_one(sql, read="duckdb")
+    calls = query.find_all(exp.Anonymous)
+    return query.find(*_OPEN) is not None or any(c.name.lower() in _OPEN_CALLS for c in calls)

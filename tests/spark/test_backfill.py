@@ -376,6 +376,7 @@ def test_what_overflows_is_told_in_duckdbs_words(db: ivm.Database) -> None:
         ("SELECT id, mode(amount) OVER () AS x FROM orders", "recomputed whole"),
         ("SELECT 1::VARIANT AS x FROM orders", "VARIANT"),
         ("SELECT id FROM customers WHERE region::mood = 'r1'", r"mood is no type of DuckDB's own"),
+        ('SELECT json_transform(region, \'{"a": "mood[]"}\') AS x FROM customers', "structure"),
         ("SELECT [region::s.mood] AS x FROM customers", r"s\.mood is no type of DuckDB's own"),
     ],
 )
