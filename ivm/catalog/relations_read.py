@@ -9,6 +9,7 @@ ones, and those not committed yet) are known to its own cursor alone.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import duckdb
 
@@ -35,6 +36,7 @@ class Relations:
 
     Attributes:
         generation: a number that grows whenever names may come to mean something else.
+        python_functions: the folded names of Python functions that are registered.
     """
 
     def __init__(self, warehouse: Warehouse, catalog: Catalog) -> None:
@@ -43,18 +45,24 @@ class Relations:
         self._known: dict[str, frozenset[str] | None] = {}
         self._listed: set[str] = set()
         self._triggers: bool | None = None
+        self._indirect: frozenset[str] | None = None
         self.generation = 0
+        self.python_functions: frozenset[str] = frozenset()
 
     def forget(self) -> None:
         """Drops all answers: the catalog has changed."""
         self.generation += 1
         # New ones: a look-up under way in another thread fills the old ones.
         self._known, self._listed = {}, set()
-        self._triggers = None
+        self._triggers = self._indirect = None
 
     def everything(self) -> frozenset[str]:
         """All tables and views."""
         return frozenset((*self._catalog.tables, *self._catalog.views))
+
+    def learn_functions(self, names: Iterable[str]) -> None:
+        """Notes Python functions that have been registered."""
+        self.python_functions |= frozenset(map(fold, names))
 
     def read_by(self, sql: str) -> frozenset[str] | None:
         """The canonical names of the tables and views that a statement reads.
@@ -83,6 +91,17 @@ class Relations:
                 rows(cursor, "SELECT 1 FROM system.main.duckdb_triggers() LIMIT 1")
             )
         return self._triggers
+
+    def may_call_python(self, sql: str) -> bool:
+        """Returns whether a text may call a Python function, perhaps by a view or a macro."""
+        if not self.python_functions:
+            return False
+        indirect, generation = self._indirect, self.generation
+        if indirect is None:
+            indirect = frozenset(_indirect(self._warehouse.cursor(), self._catalog))
+            if generation == self.generation:
+                self._indirect = indirect
+        return not _words(sql).isdisjoint(self.python_functions | indirect)
 
     def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
         """The same answer as a session's cursor sees it; its transaction survives an error."""

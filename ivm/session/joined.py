@@ -17,7 +17,7 @@ from ivm.ingest.further_keys import NeedsDuckDBError, Removed
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.row_expressions import lookup_in
 from ivm.session.inserts import NO_RETURNING, finished, returned
-from ivm.session.readable import may_read
+from ivm.session.readable import CALLS_PYTHON, may_call_python, may_read
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
@@ -70,6 +70,8 @@ def plan_of(
         return "its clauses have a form that DuckDB alone reads"
     if reads_a_pipe(clauses):
         return "it reads what can be read only once"
+    if may_call_python(session, statement.text):
+        return CALLS_PYTHON
     if statement.returning and returned(session, info, _as_keyed(statement, change)) is None:
         return NO_RETURNING
     return change

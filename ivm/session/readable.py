@@ -14,6 +14,7 @@ from ivm.session.session import Session
 from ivm.sql.resolve.clock import AGE, TELLERS, WORDS
 from ivm.sql.statements import parse as st
 
+CALLS_PYTHON = "it may call a Python function, which is to be called once"
 _WORD = re.compile(r"\w+")
 _TIME = frozenset((*TELLERS, *WORDS, AGE))
 
@@ -48,6 +49,14 @@ def may_read(session: Session, transaction: Transaction, statement: st.Dml, text
     if relations:
         engine.tables.flush(relations)
     return True
+
+
+def may_call_python(session: Session, text: str) -> bool:
+    """Returns whether a query may call a Python function of the user's, which is to run once."""
+    relations = session.engine.definitions.relations
+    if session.names.temporary:  # what these call, only the session's cursor knows
+        return bool(relations.python_functions)
+    return relations.may_call_python(text)
 
 
 def _may_tell_time(session: Session, text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -328,6 +329,14 @@ def test_a_broken_source_says_so() -> None:
     for sql in ("INSERT INTO t SELECT * FROM 'none.csv'", "INSERT INTO t SELECT error('no')"):
         with pytest.raises(ivm.IvmError):
             db.execute(sql)
+    late = "CASE WHEN i = 150000 THEN 'x' ELSE i::VARCHAR END::INTEGER FROM range(200000) r(i)"
+    joined = f"DELETE FROM t USING (SELECT {late}) q(k) WHERE id = k"
+    for sql in (f"INSERT INTO t SELECT {late}", joined):
+        with pytest.raises(EvaluationError, match="Could not convert"):
+            db.execute(sql)
+    streamed = db.execute(f"SELECT {late}")
+    with pytest.raises(EvaluationError, match="Could not convert"):
+        list(iter(lambda: streamed.batch(1000), None))
     with pytest.raises(SqlError):
         db.execute("INSERT INTO t SELECT a FROM nowhere")
     db.execute("INSERT INTO t SELECT 1")
@@ -355,6 +364,46 @@ def test_rows_that_were_waited_for_are_used(monkeypatch: pytest.MonkeyPatch) -> 
         assert both.run("INSERT INTO t (id) SELECT i FROM range(20, 46) r(i) RETURNING id")
         assert seen == []
     both.check()
+
+
+# --- Python functions ---
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("INSERT INTO t SELECT f(a) + 10, b FROM u", [0, 1, 2]),
+        ("INSERT INTO t SELECT f(a) + 1, b FROM u", [0, 1, 2]),
+        ("INSERT INTO t SELECT a + 10, b FROM called", [0, 1, 2]),
+        ("INSERT INTO t SELECT by_macro(a), 5000 FROM u", [0, 1, 2]),
+        ("INSERT INTO t VALUES (f(1), f(2))", [1, 2]),
+        ("INSERT INTO t (id) SELECT f(a + 1) FROM u", [1, 2, -1]),
+        ("UPDATE t SET n = q.x FROM (SELECT a, f(a) AS x FROM u) q WHERE id = a + 1", [0, 1, 2]),
+        ("MERGE INTO t USING (SELECT f(a) AS k FROM u) q ON id = k"
+         " WHEN MATCHED THEN UPDATE SET n = 5000", [0, 1, 2]),
+    ],
+)  # fmt: skip
+def test_a_python_function_is_called_once_for_a_row(sql: str, wanted: list[int]) -> None:
+    """Also where a constraint or the function itself refuses the rows."""
+    called: list[int] = []
+
+    def f(x: int) -> int:
+        called.append(x if x < 3 else -1)
+        if x == 3:
+            raise ValueError(x)
+        return x
+
+    with ivm.connect() as db:
+        db.create_function(ivm.Function("f", f, ["BIGINT"], "BIGINT", side_effects=True))
+        db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, n INTEGER CHECK (n < 1000))")
+        db.execute("CREATE TABLE u (a BIGINT, b INTEGER); INSERT INTO u VALUES (0,0), (1,1), (2,2)")
+        db.execute("INSERT INTO t FROM u; CREATE MACRO by_macro(x) AS f(x) + 10")
+        db.execute("CREATE VIEW called AS SELECT f(a) AS a, b FROM u")
+        with contextlib.suppress(ivm.IvmError):
+            db.execute(sql)
+        assert called == wanted
+        told = db.execute(f"EXPLAIN {sql}").fetchall()[-1][1]
+        assert "may call a Python function" in told
 
 
 # --- COPY ---
@@ -415,11 +464,15 @@ import ivm
 db = ivm.connect(sys.argv[1])
 db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY)")
 db.execute("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS c FROM t")
-threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-try:
-    db.execute("INSERT INTO t SELECT count(*) FROM range(10000000000) a(i) WHERE i % 7 = 3")
-except KeyboardInterrupt as error:
-    print(error.__notes__)
+for query in (
+    "SELECT count(*) FROM range(10000000000) a(i) WHERE i % 7 = 3",
+    "SELECT i FROM range(10000000000) a(i) WHERE i < 40000 OR i % 7 = 8",
+):
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        db.execute(f"INSERT INTO t {query}")
+    except KeyboardInterrupt as error:
+        print(error.__notes__)
 print(db.execute("SELECT * FROM v").fetchall())
 db.execute("INSERT INTO t SELECT 1")
 print(db.execute("SELECT * FROM v").fetchall())
@@ -431,7 +484,8 @@ def test_ctrl_c_ends_the_query_and_changes_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _INTERRUPTED, str(tmp_path / "t.duckdb")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     lines = done.stdout.splitlines()
-    assert lines == ["['The statement has changed nothing.']", "[(0,)]", "[(1,)]"], done.stderr
+    ended = "['The statement has changed nothing.']"
+    assert lines == [ended, ended, "[(0,)]", "[(1,)]"], done.stderr
 
 
 def test_nothing_is_lost_by_kill(tmp_path: Path) -> None:
