@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ivm.ingest.fast_path import FastPath, first_of_each
-from ivm.ingest.further_keys import NeedsDuckDBError, Positions, Removed, whole_rows
+from ivm.ingest.further_keys import NeedsDuckDBError, Positions, Removed, whole_keys, whole_rows
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.row_expressions import RowExpressions
 from ivm.sql.statements.expressions import Expression
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes, Mask
+from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.zset import ZSet, add, ones
 
 _AT_ONCE = 2048
@@ -75,7 +76,7 @@ def resolve(
         None if DuckDB must run the statement, perhaps to refuse it.
     """
     draws = path.draws(given)  # then DuckDB, which would draw once more, has to be asked before
-    if draws and rule.updates and _updated(path, *path.nothing_twice(), rule, expressions) is None:
+    if draws and not _may_resolve(path, given, rule, expressions):
         return None
     rows = ZSet(path.complete(given, count), ones(count))
     if len(path.key) and len(whole_rows([rows.columns[i] for i in path.key])) < count:
@@ -111,6 +112,24 @@ def resolve(
     if not _fits(path, added, result, index, fixed):
         return _refused(path, result, draws, fixed)
     return Resolved(path.change(result, removed, index), result)
+
+
+def _may_resolve(
+    path: FastPath, given: Mapping[int, Column], rule: Rule, expressions: RowExpressions
+) -> bool:
+    """Returns whether DuckDB need not be asked, as far as it is known before values are drawn."""
+    if rule.updates and _updated(path, *path.nothing_twice(), rule, expressions) is None:
+        return False
+    try:
+        path.demand_further()
+    except NeedsDuckDBError:
+        return False
+    return all(are_distinct(path, key, given) for key in path.keys if given.keys() >= {*key})
+
+
+def are_distinct(path: FastPath, key: Positions, given: Mapping[int, Column]) -> bool:
+    """Returns whether no key without a NULL is there twice."""
+    return all_distinct(whole_keys([given[i] for i in key]), [path.schema[i][1] for i in key])
 
 
 class _Stored(NamedTuple):

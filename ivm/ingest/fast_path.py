@@ -79,7 +79,10 @@ class FastPath:
 
         Raises:
             ConstraintError: a constraint is violated, or a key exists already.
+            NeedsDuckDBError: only DuckDB can add them; no sequence has advanced.
         """
+        if self.draws(given):
+            self.demand_further()
         rows = ZSet(self.complete(given, count), ones(count))
         self.check(rows)
         if self.key:
@@ -101,8 +104,11 @@ class FastPath:
         Raises:
             InputError: the table has no key, or a key column is missing.
             ConstraintError: a constraint is violated.
+            NeedsDuckDBError: as of `insert`.
         """
         self._need_key("upsert", given)
+        if self.draws(given):
+            self.demand_further()
         if count > 1:
             last = last_of_each([given[i] for i in self.key], self._key_types())
             if len(last) < count:
@@ -274,6 +280,32 @@ class FastPath:
         if self.further is not None:
             assert self.lookup is not None
             self.further.refuse(self.schema, added, removed, self.lookup)
+
+    def demand_further(self) -> None:
+        """Raises NeedsDuckDBError if UNIQUE constraints or foreign keys cannot be checked here."""
+        if self.further is not None:
+            assert self.lookup is not None
+            self.further.demand(self.lookup)
+
+    def may_fit(self, given: Mapping[int, Column], count: int, index: KeyIndex | None) -> bool:
+        """Returns whether rows may be added, as far as it is known before sequences are drawn from.
+
+        Args:
+            given: column by position.
+            count: rows.
+            index: needed for a keyed table.
+        """
+        drawn = {i for i, one in self.evaluated.items() if one.draws and i not in given}
+        known = {i: null_column(self.schema[i][1], count) for i in drawn}
+        rows = ZSet(self.complete({**given, **known}, count), ones(count))
+        if any(position not in drawn for position, *_ in self.violations(rows)):
+            return False
+        if self.key and drawn.isdisjoint(self.key):
+            assert index is not None
+            keys = [rows.columns[i] for i in self.key]
+            if not all_distinct(keys, self._key_types()) or len(index.find(keys).probe):
+                return False
+        return self.fits_further(rows, None)
 
     def fits_further(self, added: ZSet, removed: Removed | None) -> bool:
         """Returns whether they pass, which is certain; else DuckDB is to run the statement."""

@@ -118,6 +118,13 @@ class FurtherKeys:
             for reference in self.children if sets is None else ():
                 _refuse_referenced(reference, removed, lookup)
 
+    def demand(self, lookup: Lookup) -> None:
+        """Raises NeedsDuckDBError if new rows cannot be checked here."""
+        for positions in self.uniques:
+            _demanded(lookup(self.table, positions))
+        for reference in self.parents:
+            _demanded(lookup(reference.table, reference.columns))
+
 
 class _Key(NamedTuple):
     schema: Schema
