@@ -80,21 +80,13 @@ class Transaction(Expiring):
 
     # -- changing -------------------------------------------------------------------------------
 
-    def fast_path(self, table: str, *, checks_further: bool = False) -> FastPath | None:
-        """The fast path into a table; None where changes must go through DuckDB.
-
-        Args:
-            table: canonical name.
-            checks_further: whether the caller has it check UNIQUE constraints and foreign keys, for
-                all changes that it makes; else a table with some has none.
-        """
+    def fast_path(self, table: str) -> FastPath | None:
+        """The fast path into a table; None where changes must go through DuckDB."""
         definitions = self._engine.definitions
         if self._views_before is None:
             path = definitions.fast_path(table)
             if path is None or path.is_plain:
                 return path
-            if path.further is not None and not checks_further:
-                return None
             return path.within(self._evaluate, self._lookup)
         if self._engine.catalog.tables[table].history is None:
             return None  # only the session's cursor sees the constraints

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ivm.ingest.fast_path import FastPath, first_of_each
+from ivm.ingest.fast_path import AT_ONCE, FastPath, first_of_each
 from ivm.ingest.further_keys import NeedsDuckDBError, Positions, Removed, whole_keys, whole_rows
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.row_expressions import RowExpressions
@@ -23,9 +23,6 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes, Mask
 from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.zset import ZSet, add, ones
-
-_AT_ONCE = 2048
-"""Rows that DuckDB inserts at once: of equal keys further apart, it updates by the later ones."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +72,8 @@ def resolve(
     Returns:
         None if DuckDB must run the statement, perhaps to refuse it.
     """
+    if not path.updates_at_once(rule.updates, count):
+        return None
     draws = path.draws(given)  # then DuckDB, which would draw once more, has to be asked before
     if draws and not _may_resolve(path, given, rule, expressions):
         return None
@@ -193,7 +192,7 @@ def _different(path: FastPath, rows: ZSet) -> Indexes | None:
         types = [path.schema[i][1] for i in key]
         first = first_of_each([column.take(whole) for column in columns], types)
         if len(first) < len(whole):
-            return first if len(path.keys) == 1 and key == path.key and count <= _AT_ONCE else None
+            return first if len(path.keys) == 1 and key == path.key and count <= AT_ONCE else None
     return everything
 
 

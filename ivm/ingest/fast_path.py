@@ -31,6 +31,10 @@ Evaluate: TypeAlias = Callable[[Mapping[int, EvaluatedDefault], int], dict[int, 
 """Evaluates defaults, by position, for a number of rows."""
 
 
+AT_ONCE = 2048
+"""Rows that DuckDB inserts or updates at once; keys that later ones leave are not free before."""
+
+
 @dataclass(frozen=True)
 class FastPath:
     """Everything that the fast path must know of one table.
@@ -270,6 +274,10 @@ class FastPath:
         known = present(index.find(keys), len(added))
         gone = [removed.columns[index.columns.index(i)] for i in self.key]
         return not (known & ~among(keys, gone, types)).any()
+
+    def updates_at_once(self, sets: Collection[int], count: int) -> bool:
+        """Returns whether so many rows do not get in each other's way in DuckDB."""
+        return count <= AT_ONCE or all(set(sets).isdisjoint(key) for key in self.keys)
 
     def set_columns(self, sets: Collection[int], *, returning: bool) -> Collection[int]:
         """The columns that DuckDB writes where an update sets some: all, to return a row."""

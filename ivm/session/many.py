@@ -158,7 +158,7 @@ def _in_batch(
 ) -> tuple[int, list[int] | None]:
     """The number of rows changed, and those to execute row by row; None for all of them."""
     with session.writing() as transaction:
-        path = transaction.fast_path(given.info.name, checks_further=True)
+        path = transaction.fast_path(given.info.name)
         returning = inserts.returned(session, given.info, statement)
         if path is None or (statement.returning and returning is None):
             return 0, None

@@ -14,7 +14,6 @@ from ivm.session.session import Session
 from ivm.sql.resolve.clock import AGE, TELLERS, WORDS
 from ivm.sql.statements import parse as st
 
-CALLS_PYTHON = "it may call a Python function, which is to be called once"
 _WORD = re.compile(r"\w+")
 _TIME = frozenset((*TELLERS, *WORDS, AGE))
 
@@ -51,8 +50,16 @@ def may_read(session: Session, transaction: Transaction, statement: st.Dml, text
     return True
 
 
-def may_call_python(session: Session, text: str) -> bool:
-    """Returns whether a query may call a Python function of the user's, which is to run once."""
+def why_not_ahead(session: Session, text: str) -> str | None:
+    """The reason why no query of a statement is evaluated beside it, which may then run it."""
+    if "nextval" in text.lower():
+        return "it may draw from a sequence"
+    if _may_call_python(session, text):
+        return "it may call a Python function, which is to be called once"
+    return None
+
+
+def _may_call_python(session: Session, text: str) -> bool:
     relations = session.engine.definitions.relations
     if session.names.temporary:  # what these call, only the session's cursor knows
         return bool(relations.python_functions)

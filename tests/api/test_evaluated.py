@@ -22,6 +22,7 @@ from ivm.capture import evaluation
 from ivm.capture.clauses import Clauses
 from ivm.capture.insert_clauses import reads_a_pipe
 from ivm.errors import ConstraintError, EvaluationError, SqlError
+from tests.support.change_ways import demand_fast, demand_native, demand_refused, run_history
 from tests.support.duckdb_twin import Twin, watched
 from tests.tiers import examples
 
@@ -131,30 +132,19 @@ def run(both: Twin, sql: str, params: Any) -> bool:
 
 @pytest.mark.parametrize(("sql", "params"), FAST)
 def test_the_rows_alone_are_computed_by_duckdb(sql: str, params: Any) -> None:
-    both = twin()
-    with watched() as seen:
-        assert run(both, sql, params)
-        assert seen == []
-    both.check()
+    demand_fast(twin(), sql, params, run)
 
 
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
     both = twin()
-    with watched() as seen:
-        assert both.run(sql, params)
-        assert len(seen) == 1
-    both.check()
+    demand_native(both, sql, params)
     assert both.run("SELECT nextval('numbers')")
 
 
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_is_refused(sql: str, params: Any) -> None:
-    both = twin()
-    assert not both.run(sql, params)
-    both.check()
-    assert both.run("INSERT INTO t (id) SELECT 90")
-    both.check()
+    demand_refused(twin(), sql, params, "INSERT INTO t (id) SELECT 90")
 
 
 def test_errors_are_worded_by_duckdb() -> None:
@@ -175,18 +165,7 @@ statements = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size
 def test_any_history_leaves_what_duckdb_has(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[bool, Any]]
 ) -> None:
-    """Statements alone and in transactions, of which some are rolled back; and after reopening."""
-    both = twin(tmp_path_factory.mktemp("twin") / "t.duckdb")
-    for keep, chosen in history:
-        both.run("BEGIN")
-        going = all(run(both, sql, params) for sql, params in chosen)
-        both.run("COMMIT" if keep and going else "ROLLBACK")
-        if chosen:
-            run(both, *chosen[0])
-        both.check()
-    both.reopen()
-    both.check()
-    both.db.close()
+    run_history(twin(tmp_path_factory.mktemp("twin") / "t.duckdb"), history, run)
 
 
 # --- transactions ---
