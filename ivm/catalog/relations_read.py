@@ -46,6 +46,7 @@ class Relations:
         self._listed: set[str] = set()
         self._triggers: bool | None = None
         self._indirect: frozenset[str] | None = None
+        self._names: frozenset[str] | None = None
         self.generation = 0
         self.python_functions: frozenset[str] = frozenset()
 
@@ -54,7 +55,7 @@ class Relations:
         self.generation += 1
         # New ones: a look-up under way in another thread fills the old ones.
         self._known, self._listed = {}, set()
-        self._triggers = self._indirect = None
+        self._triggers = self._indirect = self._names = None
 
     def everything(self) -> frozenset[str]:
         """All tables and views."""
@@ -70,18 +71,31 @@ class Relations:
         Returns:
             None if it names a relation that is not in the catalog: see `seen_by`.
         """
-        known = self._known
-        answer = known.get(sql, _UNKNOWN)
-        if answer is _UNKNOWN:
-            if len(known) >= _MAX_STATEMENTS:
-                known.clear()
-                self._listed.clear()
-            listed = self._listed
-            found, certain, all_listed = self._find(sql, self._warehouse.cursor())
-            answer = known[sql] = found if certain else None
-            if all_listed:
-                listed.add(sql)
+        answer = self._known.get(sql, _UNKNOWN)
+        if answer is not _UNKNOWN:
+            return answer
+        return frozenset() if self._names_none(sql) else self._ask(sql)
+
+    def _ask(self, sql: str) -> frozenset[str] | None:
+        known, listed = self._known, self._listed
+        if len(known) >= _MAX_STATEMENTS:
+            known.clear()
+            listed.clear()
+        found, certain, all_listed = self._find(sql, self._warehouse.cursor())
+        answer = known[sql] = found if certain else None
+        if all_listed:
+            listed.add(sql)
         return answer
+
+    def _names_none(self, sql: str) -> bool:
+        """Returns whether no word of a text can mean a relation, or what may read one."""
+        names, generation = self._names, self.generation
+        if names is None:
+            last = [_last(name) for name in self.everything()]
+            names = frozenset([*last, *self._indirectly()])
+            if generation == self.generation:
+                self._names = names
+        return _words(sql).isdisjoint(names)
 
     def triggers(self) -> bool:
         """Returns whether the file has triggers; a change reads the relations that they read."""
@@ -96,12 +110,16 @@ class Relations:
         """Returns whether a text may call a Python function, perhaps by a view or a macro."""
         if not self.python_functions:
             return False
+        return not _words(sql).isdisjoint(self.python_functions | self._indirectly())
+
+    def _indirectly(self) -> frozenset[str]:
+        """The folded names of what may read relations that a text does not name."""
         indirect, generation = self._indirect, self.generation
         if indirect is None:
             indirect = frozenset(_indirect(self._warehouse.cursor(), self._catalog))
             if generation == self.generation:
                 self._indirect = indirect
-        return not _words(sql).isdisjoint(self.python_functions | indirect)
+        return indirect
 
     def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
         """The same answer as a session's cursor sees it; its transaction survives an error."""
@@ -112,8 +130,10 @@ class Relations:
     def names_relations_alone(self, sql: str) -> bool:
         """Returns whether DuckDB has listed the names in a query, and all are of relations.
 
-        False for a text that has not been asked for yet.
+        False for a text that has not been asked for yet, if some word of it may name one.
         """
+        if sql not in self._known and self._names_none(sql):
+            self._ask(sql)
         return sql in self._listed
 
     def _find(self, sql: str, cursor: Cursor) -> tuple[frozenset[str], bool, bool]:
