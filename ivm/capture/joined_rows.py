@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ivm.capture.joined_clauses import Branch, JoinedChange
-from ivm.ingest.fast_path import FastPath, first_of_each
+from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.row_expressions import Lookup, Part, RowExpressions
 from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.nodes import Name

@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ivm.ingest.fast_path import AT_ONCE, FastPath, first_of_each
+from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import NeedsDuckDBError, Positions, Removed, whole_keys, whole_rows
 from ivm.ingest.key_index import KeyIndex, present
+from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.row_expressions import RowExpressions
+from ivm.ingest.table_rules import AT_ONCE
 from ivm.sql.statements.expressions import Expression
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.log.change import TableChange
