@@ -18,7 +18,7 @@ from ivm.storage.identifiers import fold, path_of, split_name
 from ivm.storage.warehouse.duck import Cursor, lenient, rows
 from ivm.storage.warehouse.warehouse import Warehouse
 
-_WORD = re.compile(r'"((?:[^"]|"")+)"|(\w+)')
+_WORD = re.compile(r"\w+")
 _NAME = re.compile(r'(?:"(?:[^"]|"")*"|[^"\s])+')  # of a relation; " AS alias" may follow
 _DYNAMIC = {"query", "query_table"}
 _MAX_STATEMENTS = 4096
@@ -45,8 +45,8 @@ class Relations:
         self._known: dict[str, frozenset[str] | None] = {}
         self._listed: set[str] = set()
         self._triggers: bool | None = None
-        self._indirect: frozenset[str] | None = None
-        self._names: frozenset[str] | None = None
+        self._names: _Spelled | None = None
+        self._callers: _Spelled | None = None
         self.generation = 0
         self.python_functions: frozenset[str] = frozenset()
 
@@ -55,7 +55,7 @@ class Relations:
         self.generation += 1
         # New ones: a look-up under way in another thread fills the old ones.
         self._known, self._listed = {}, set()
-        self._triggers = self._indirect = self._names = None
+        self._triggers = self._names = self._callers = None
 
     def everything(self) -> frozenset[str]:
         """All tables and views."""
@@ -64,6 +64,7 @@ class Relations:
     def learn_functions(self, names: Iterable[str]) -> None:
         """Notes Python functions that have been registered."""
         self.python_functions |= frozenset(map(fold, names))
+        self._callers = None
 
     def read_by(self, sql: str) -> frozenset[str] | None:
         """The canonical names of the tables and views that a statement reads.
@@ -92,10 +93,10 @@ class Relations:
         names, generation = self._names, self.generation
         if names is None:
             last = [_last(name) for name in self.everything()]
-            names = frozenset([*last, *self._indirectly()])
+            names = _Spelled([*last, *_indirect(self._warehouse.cursor(), self._catalog)])
             if generation == self.generation:
                 self._names = names
-        return _words(sql).isdisjoint(names)
+        return not names.may_be_in(_words(sql))
 
     def triggers(self) -> bool:
         """Returns whether the file has triggers; a change reads the relations that they read."""
@@ -110,16 +111,13 @@ class Relations:
         """Returns whether a text may call a Python function, perhaps by a view or a macro."""
         if not self.python_functions:
             return False
-        return not _words(sql).isdisjoint(self.python_functions | self._indirectly())
-
-    def _indirectly(self) -> frozenset[str]:
-        """The folded names of what may read relations that a text does not name."""
-        indirect, generation = self._indirect, self.generation
-        if indirect is None:
-            indirect = frozenset(_indirect(self._warehouse.cursor(), self._catalog))
+        callers, generation = self._callers, self.generation
+        if callers is None:
+            indirect = _indirect(self._warehouse.cursor(), self._catalog)
+            callers = _Spelled([*self.python_functions, *indirect])
             if generation == self.generation:
-                self._indirect = indirect
-        return indirect
+                self._callers = callers
+        return callers.may_be_in(_words(sql))
 
     def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
         """The same answer as a session's cursor sees it; its transaction survives an error."""
@@ -142,8 +140,10 @@ class Relations:
             named = cursor.get_table_names(sql, qualified=True)
         except duckdb.Error:  # no SELECT, with parameters, or it does not bind: DuckDB will say so
             words = _words(sql)
-            indirect = not words.isdisjoint(_indirect(cursor, self._catalog))
-            return self.everything() if indirect else self._named(words), True, False
+            if _Spelled(_indirect(cursor, self._catalog)).may_be_in(words):
+                return self.everything(), True, False
+            meant = [name for name in self.everything() if _words(_last(name)) <= words]
+            return frozenset(meant), True, False
         wanted = {fold(split_name(_NAME.findall(name)[0])[-1]) for name in named}
         found = self._named(wanted)
         certain = wanted == {_last(name) for name in found}
@@ -160,9 +160,26 @@ def _last(name: str) -> str:
     return fold(path_of(name)[-1])
 
 
-def _words(sql: str) -> set[str]:
-    """All words in a statement that could be the name of a relation, folded."""
-    return {fold(quoted.replace('""', '"') or word) for quoted, word in _WORD.findall(sql)}
+def _words(text: str) -> frozenset[str]:
+    """All words of a text, folded, within strings and quoted names too."""
+    return frozenset(map(fold, _WORD.findall(text)))
+
+
+class _Spelled:
+    """Names that a text may spell, quoted or not.
+
+    Which quotes belong together cannot be told without reading the strings of the text. So a name
+    may be there if all its words are.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        words = [_words(name) for name in names]
+        self._single = frozenset([word for each in words if len(each) == 1 for word in each])
+        self._others = [each for each in words if len(each) != 1]
+
+    def may_be_in(self, words: frozenset[str]) -> bool:
+        """Returns whether a text with these words may spell one of the names."""
+        return not self._single.isdisjoint(words) or any(each <= words for each in self._others)
 
 
 def _indirect(cursor: Cursor, catalog: Catalog) -> set[str]:

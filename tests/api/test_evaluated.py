@@ -343,6 +343,17 @@ def test_rows_that_were_waited_for_are_used(monkeypatch: pytest.MonkeyPatch) -> 
     both.check()
 
 
+@pytest.mark.parametrize("name", ["u", '"my u"', '"U""v"', '"!?"', "ü", "🦆"])
+def test_relations_are_found_beside_quotes_in_strings(name: str) -> None:
+    both = Twin(f"CREATE TABLE t (id INTEGER, s VARCHAR); CREATE TABLE {name} (id INTEGER)",
+                "CREATE MATERIALIZED VIEW v AS SELECT count(*) AS c FROM t")  # fmt: skip
+    for i, more in enumerate(("", " AND id < ?")):
+        assert both.run(f"INSERT INTO {name} VALUES ({i})")
+        sql = f"""INSERT INTO t SELECT id, '"' FROM {name} WHERE '"' <> 'a"'{more}"""
+        assert both.run(sql, [9] if more else None)
+        both.check()
+
+
 # --- Python functions ---
 
 
