@@ -315,6 +315,20 @@ def test_any_history_of_a_table_that_refers_to_itself(
     run_history(Twin(SELF, SELF_VIEWS, ("t", "pair"), path), history, again=6)
 
 
+def test_a_row_that_goes_is_no_parent_of_one_that_comes() -> None:
+    with ivm.connect() as db:
+        db.execute(SELF)
+        with pytest.raises(errors.ConstraintError, match="foreign key"):
+            db.apply("t", {"id": [1, 2], "up": [None, 1], "n": [0, 0]}, [-1, 1])
+        db.execute("INSERT INTO t VALUES (2, 1, 0)")
+        with pytest.raises(errors.ConstraintError, match="foreign key"):
+            db.execute(
+                "MERGE INTO t USING (VALUES (1), (3)) q(k) ON id = k WHEN MATCHED THEN DELETE"
+                " WHEN NOT MATCHED THEN INSERT VALUES (k, 1, 0)"
+            )
+        assert db.execute("SELECT id FROM t ORDER BY id").fetchall() == [(1,), (2,)]
+
+
 def test_rows_are_flushed_after_those_they_refer_to() -> None:
     both = Twin(SELF, SELF_VIEWS, ("t", "pair"))
     with watched() as seen:

@@ -27,6 +27,7 @@ UNIQUE_VIEWS = """
 CREATE MATERIALIZED VIEW x AS SELECT w, count(*) AS c, sum(u) AS u, max(n) AS n FROM t GROUP BY w;
 CREATE MATERIALIZED VIEW y AS SELECT k, sum(n) AS n FROM one GROUP BY k
 """
+MANY = "CREATE MATERIALIZED VIEW v AS SELECT count(*) AS c, sum(u) AS u, sum(v) AS v FROM t"
 FAST = [
     "INSERT INTO t VALUES (4, 12, 5, 'c', 3), (5, NULL, 5, NULL, NULL), (6, NULL, 5, NULL, NULL)",
     "INSERT OR IGNORE INTO t VALUES (9, 10, 7, 'q', 7), (8, 18, 8, 'r', 8) RETURNING id",
@@ -158,6 +159,21 @@ def test_any_history_of_unique_keys(
         if large:
             patch.setattr(key_indexes, "LARGE", 0)
         run_history(twin(tmp_path_factory.mktemp("twin") / "t.duckdb"), history, again=6)
+
+
+def test_keys_that_rows_further_on_leave_are_not_free_in_duckdb() -> None:
+    """It updates 2048 rows at once."""
+    setup = "CREATE TABLE t (id INTEGER PRIMARY KEY, u INTEGER UNIQUE, v INTEGER);"
+    both = Twin(f"{setup} INSERT INTO t SELECT i, i, i FROM range(2100) r(i)", MANY)
+    some, all_ = ", ".join(map(str, range(2000))), ", ".join(map(str, range(2100)))
+    for column in ("id", "u"):
+        assert both.run(f"UPDATE t SET {column} = {column} + 5000 WHERE id IN ({some})")
+        assert both.run(f"UPDATE t SET {column} = {column} - 5000 WHERE {column} >= 5000")
+        assert not both.run(f"UPDATE t SET {column} = {column} + 1 WHERE id IN ({all_})")
+    joined = "FROM (SELECT i FROM range(2100) r(i)) q WHERE id = i"
+    assert not both.run(f"UPDATE t SET u = u + 1 {joined}")
+    assert both.run(f"UPDATE t SET v = v + 1 {joined}")
+    both.check()
 
 
 def test_calls_with_unique_keys() -> None:
