@@ -276,6 +276,15 @@ def test_python_objects(given: Any) -> None:
     both.check()
 
 
+def test_a_stream_is_read_once_beside_quotes_in_strings() -> None:
+    """DuckDB updates by one of two rows, so it runs the statement, which has to read the stream."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, s VARCHAR)")
+        db.register("stream", pa.table({"a": [1, 1]}).to_reader())
+        db.execute("""INSERT OR REPLACE INTO t SELECT a, '"' FROM stream WHERE '"' <> 'a'""")
+        assert db.execute("FROM t").fetchall() == [(1, '"')]
+
+
 @pytest.mark.parametrize("registered", [True, False])
 def test_a_stream_is_read_once(registered: bool) -> None:
     db = ivm.connect()
