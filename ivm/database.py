@@ -194,6 +194,7 @@ class Database(RowWrites, Streams):
         def register(session: Session) -> None:
             demand_function(function)
             function.register(session.cursor)
+            session.engine.definitions.relations.learn_functions([function.name])
 
         self._with_session(register)
 

@@ -148,6 +148,8 @@ class BackfillJob:
         """Exports what the stages scan, as of one epoch, and holds the log's records after it."""
         self.progress.begin("exporting")
         staging.clear()
+        unfilled = self._engine.unfilled
+        generation = unfilled.generation
         with pinned(self._engine, self._name) as (cursor, epoch):
             self._exporting = cursor
             try:
@@ -155,7 +157,10 @@ class BackfillJob:
                 export_scanned(self._engine, cursor, plans, staging.tables, self._check)
             finally:
                 self._exporting = None
-            staging.begin(epoch, stages)
+            with self._engine.warehouse.write_lock:
+                if unfilled.generation != generation:
+                    raise OutdatedError
+                staging.begin(epoch, stages)
 
     # -- Spark ----------------------------------------------------------------------------------
 

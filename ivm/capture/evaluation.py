@@ -17,8 +17,10 @@ import duckdb
 import pyarrow as pa
 
 from ivm.capture.row_diff import temporary
+from ivm.storage.interrupts import interruptible
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
+from ivm.storage.warehouse.arrow_streams import aside, streamed
 from ivm.storage.warehouse.carried import may_be_unfit
 from ivm.storage.warehouse.duck import Cursor, run
 from ivm.storage.warehouse.duckdb_errors import raised_below
@@ -71,9 +73,7 @@ def evaluated(cursor: Cursor, sql: str, params: Params, schema: Schema) -> ZSet 
         relation = cursor.sql(sql, params=params)
         if len(relation.columns) != len(schema):
             return None
-        began = time.perf_counter()
-        found = _bounded(relation.to_arrow_reader(_CHUNK), began)
-        return None if found is None else from_arrow(found, schema)
+        return _read(cursor, relation, schema)
     assert failed
     return None
 
@@ -86,8 +86,8 @@ def described(cursor: Cursor, sql: str, params: Params) -> tuple[Schema, ZSet] |
         if not are_carried(types):
             return None
         schema = tuple(zip(relation.columns, types, strict=True))
-        found = _bounded(relation.to_arrow_reader(_CHUNK), time.perf_counter())
-        return None if found is None else (schema, from_arrow(found, schema))
+        found = _read(cursor, relation, schema)
+        return None if found is None else (schema, found)
     assert failed
     return None
 
@@ -103,9 +103,7 @@ def copied(
     """
     with _reading(cursor) as failed, temporary(cursor, _ROWS, definition) as rows:
         run(cursor, f"COPY {rows} {copy}", params)
-        relation = cursor.sql(f"FROM {rows}")
-        found = _bounded(relation.to_arrow_reader(_CHUNK), time.perf_counter())
-        return None if found is None else from_arrow(found, schema)
+        return _read(cursor, cursor.sql(f"FROM {rows}"), schema)
     assert failed
     return None
 
@@ -116,7 +114,8 @@ def _reading(cursor: Cursor) -> Iterator[list[duckdb.Error]]:
     failed: list[duckdb.Error] = []
     run(cursor, "BEGIN TRANSACTION READ ONLY")
     try:
-        yield failed
+        with interruptible(cursor):
+            yield failed
     except duckdb.Error as error:
         if isinstance(error, duckdb.InterruptException) or raised_below(error) is not None:
             raise
@@ -125,10 +124,18 @@ def _reading(cursor: Cursor) -> Iterator[list[duckdb.Error]]:
         roll_back(cursor)
 
 
+def _read(cursor: Cursor, relation: duckdb.DuckDBPyRelation, schema: Schema) -> ZSet | None:
+    """The rows of a relation; None if there are too many."""
+    began = time.perf_counter()
+    reader = relation.to_arrow_reader(_CHUNK)
+    found = aside(cursor, lambda: _bounded(reader, began))
+    return None if found is None else from_arrow(found, schema)
+
+
 def _bounded(reader: pa.RecordBatchReader, began: float) -> pa.Table | None:
     """The rows of a stream; None if there are too many."""
     batches, count, most = [], 0, MOST_ROWS
-    for batch in reader:
+    for batch in streamed(reader):
         if not count and time.perf_counter() - began > _WAITED:
             most = _MOST_WAITED
         batches.append(batch)

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ivm.capture.joined_clauses import Branch, JoinedChange
-from ivm.ingest.fast_path import FastPath, first_of_each
+from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.row_expressions import Lookup, Part, RowExpressions
 from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.nodes import Name
@@ -107,21 +108,40 @@ class Effect(NamedTuple):
     """What a change does.
 
     Attributes:
-        removed: the stored rows that are updated or deleted, with the columns of the index.
-        updated: their new values, with all columns.
+        deleted: stored rows, with the columns of the index.
+        replaced: those that are updated, likewise.
+        updated: the new values of these, with all columns.
         added: new rows, with all columns.
         sets: the columns that are set in the updated ones.
     """
 
-    removed: ZSet
+    deleted: ZSet
+    replaced: ZSet
     updated: ZSet | None
     added: ZSet | None
     sets: frozenset[int]
 
     @property
+    def removed(self) -> ZSet:
+        """All stored rows that are changed."""
+        return _joined([self.deleted, self.replaced])
+
+    @property
+    def written(self) -> ZSet | None:
+        """All rows that result."""
+        given = [rows for rows in (self.updated, self.added) if rows is not None and len(rows)]
+        return _joined(given) if given else None
+
+    @property
     def rows(self) -> int:
         """How many are changed."""
-        return len(self.removed) + (0 if self.added is None else len(self.added))
+        added = 0 if self.added is None else len(self.added)
+        return len(self.deleted) + len(self.replaced) + added
+
+
+def _joined(parts: Sequence[ZSet]) -> ZSet:
+    filled = [part for part in parts if len(part)] or [parts[0]]
+    return add(filled) if len(filled) > 1 else filled[0]
 
 
 class JoinedRows:
@@ -166,10 +186,9 @@ class JoinedRows:
         added = self._added(self._rows.filter(unmatched)) if change.unmatched else None
         if changed is None or (change.unmatched and added is None):
             return None
-        removed, updated = changed
         names = [name for branch in change.matched for name, _ in branch.sets]
         sets = frozenset([i for name in names for i in self._positions([name]) or ()])
-        return Effect(removed, updated, added, sets)
+        return Effect(*changed, added, sets)
 
     def _pairs(self) -> tuple[ZSet, Indexes] | None:
         """Rows of the table, and for each the row of the source; None as above."""
@@ -216,23 +235,27 @@ class JoinedRows:
 
     # -- pairs ----------------------------------------------------------------------------------
 
-    def _changed(self, stored: ZSet, probe: Indexes) -> tuple[ZSet, ZSet | None] | None:
-        """The stored rows that are updated or deleted, and the new values of the former."""
-        removed, updated = [stored.slice(0, 0)], []
+    def _changed(self, stored: ZSet, probe: Indexes) -> tuple[ZSet, ZSet, ZSet | None] | None:
+        """The stored rows that are deleted, those that are updated, and their new values."""
+        none = stored.slice(0, 0)
+        deleted, replaced, updated = [none], [none], []
         parts = self._parts(self._both, self._join.change.matched, self._columns(stored, probe))
         for branch, mask in parts:
             if mask is None:
                 return None
             if branch.action == "nothing":
                 continue
-            old = stored if mask.all() else stored.filter(mask)
-            removed.append(old)
-            if branch.action == "update":
-                new = self._updated(branch, old, probe[mask])
-                if new is None:
-                    return None
-                updated.append(new)
-        return add(removed[1:] or removed), add(updated) if updated else None
+            every = bool(mask.all())
+            old = stored if every else stored.filter(mask)
+            if branch.action == "delete":
+                deleted.append(old)
+                continue
+            new = self._updated(branch, old, probe if every else probe[mask])
+            if new is None:
+                return None
+            replaced.append(old)
+            updated.append(new)
+        return _joined(deleted), _joined(replaced), _joined(updated) if updated else None
 
     def _parts(
         self, expressions: RowExpressions, branches: Sequence[Branch], columns: Sequence[Column]

@@ -10,6 +10,7 @@ import pyarrow as pa
 from ivm.capture.clauses import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.identifiers import quote
+from ivm.storage.interrupts import check
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
@@ -56,6 +57,7 @@ def run_verbatim(cursor: Cursor, statement: Dml, params: Params) -> Captured:
 
 def run_shown(cursor: Cursor, sql: str, params: Params, shows_rows: bool) -> Captured:
     """Runs a change and reads DuckDB's answer: rows, or the count of changed rows."""
+    check()  # a signal that came until here has found no statement to interrupt
     relation = cursor.sql(sql, params=params)
     if not shows_rows:
         return Captured({}, count=int(relation.fetchall()[0][0]))
@@ -76,6 +78,7 @@ def run_returning(
         The result for the user, and the changed rows with all the table's columns.
     """
     listed = ", ".join(f"{quote(n)} AS __ivm_row_{i}" for i, (n, _) in enumerate(table.schema))
+    check()
     relation = cursor.sql(f"{sql}{',' if shows_rows else ' RETURNING'} {listed}", params=params)
     types = [str(t) for t in relation.types]
     found = carried(relation).to_arrow_table()

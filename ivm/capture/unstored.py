@@ -19,8 +19,9 @@ from ivm.capture.row_diff import temporary
 from ivm.capture.trial import require_binding
 from ivm.capture.update import read_update
 from ivm.capture.upsert import definition, read_upsert
-from ivm.ingest.fast_path import FastPath, first_of_each
+from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex, present
+from ivm.ingest.one_of_each import first_of_each
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import path_of, quote

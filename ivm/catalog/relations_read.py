@@ -9,6 +9,7 @@ ones, and those not committed yet) are known to its own cursor alone.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 
 import duckdb
 
@@ -17,7 +18,7 @@ from ivm.storage.identifiers import fold, path_of, split_name
 from ivm.storage.warehouse.duck import Cursor, lenient, rows
 from ivm.storage.warehouse.warehouse import Warehouse
 
-_WORD = re.compile(r'"((?:[^"]|"")+)"|(\w+)')
+_WORD = re.compile(r"\w+")
 _NAME = re.compile(r'(?:"(?:[^"]|"")*"|[^"\s])+')  # of a relation; " AS alias" may follow
 _DYNAMIC = {"query", "query_table"}
 _MAX_STATEMENTS = 4096
@@ -35,6 +36,7 @@ class Relations:
 
     Attributes:
         generation: a number that grows whenever names may come to mean something else.
+        python_functions: the folded names of Python functions that are registered.
     """
 
     def __init__(self, warehouse: Warehouse, catalog: Catalog) -> None:
@@ -44,18 +46,26 @@ class Relations:
         self._listed: set[str] = set()
         self._indirect: list[set[str]] = []  # what `_indirect` tells, once it was asked for
         self._triggers: bool | None = None
+        self._names: _Spelled | None = None
+        self._callers: _Spelled | None = None
         self.generation = 0
+        self.python_functions: frozenset[str] = frozenset()
 
     def forget(self) -> None:
         """Drops all answers: the catalog has changed."""
         self.generation += 1
         # New ones: a look-up under way in another thread fills the old ones.
         self._known, self._listed, self._indirect = {}, set(), []
-        self._triggers = None
+        self._triggers = self._names = self._callers = None
 
     def everything(self) -> frozenset[str]:
         """All tables and views."""
         return frozenset((*self._catalog.tables, *self._catalog.views))
+
+    def learn_functions(self, names: Iterable[str]) -> None:
+        """Notes Python functions that have been registered."""
+        self.python_functions |= frozenset(map(fold, names))
+        self._callers = None
 
     def read_by(self, sql: str) -> frozenset[str] | None:
         """The canonical names of the tables and views that a statement reads.
@@ -63,18 +73,31 @@ class Relations:
         Returns:
             None if it names a relation that is not in the catalog: see `seen_by`.
         """
-        known = self._known
-        answer = known.get(sql, _UNKNOWN)
-        if answer is _UNKNOWN:
-            if len(known) >= _MAX_STATEMENTS:
-                known.clear()
-                self._listed.clear()
-            listed, indirect = self._listed, self._indirect
-            found, certain, all_listed = self._find(sql, self._warehouse.cursor(), indirect)
-            answer = known[sql] = found if certain else None
-            if all_listed:
-                listed.add(sql)
+        answer = self._known.get(sql, _UNKNOWN)
+        if answer is not _UNKNOWN:
+            return answer
+        return frozenset() if self._names_none(sql) else self._ask(sql)
+
+    def _ask(self, sql: str) -> frozenset[str] | None:
+        known, listed = self._known, self._listed
+        if len(known) >= _MAX_STATEMENTS:
+            known.clear()
+            listed.clear()
+        found, certain, all_listed = self._find(sql, self._warehouse.cursor(), self._file_indirect)
+        answer = known[sql] = found if certain else None
+        if all_listed:
+            listed.add(sql)
         return answer
+
+    def _names_none(self, sql: str) -> bool:
+        """Returns whether no word of a text can mean a relation, or what may read one."""
+        names, generation = self._names, self.generation
+        if names is None:
+            last = [_last(name) for name in self.everything()]
+            names = _Spelled([*last, *self._file_indirect()])
+            if generation == self.generation:
+                self._names = names
+        return not names.may_be_in(_words(sql))
 
     def triggers(self) -> bool:
         """Returns whether the file has triggers; a change reads the relations that they read."""
@@ -85,38 +108,52 @@ class Relations:
             )
         return self._triggers
 
+    def may_call_python(self, sql: str) -> bool:
+        """Returns whether a text may call a Python function, perhaps by a view or a macro."""
+        if not self.python_functions:
+            return False
+        callers, generation = self._callers, self.generation
+        if callers is None:
+            callers = _Spelled([*self.python_functions, *self._file_indirect()])
+            if generation == self.generation:
+                self._callers = callers
+        return callers.may_be_in(_words(sql))
+
     def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
         """The same answer as a session's cursor sees it; its transaction survives an error."""
         with lenient(cursor):
             # A name that is unknown here too is of no relation of ours.
-            found, *_ = self._find(sql, cursor, [])
+            found, *_ = self._find(sql, cursor, lambda: _indirect(cursor, self._catalog))
         return found
 
     def names_relations_alone(self, sql: str) -> bool:
         """Returns whether DuckDB has listed the names in a query, and all are of relations.
 
-        False for a text that has not been asked for yet.
+        False for a text that has not been asked for yet, if some word of it may name one.
         """
+        if sql not in self._known and self._names_none(sql):
+            self._ask(sql)
         return sql in self._listed
 
-    def _find(
-        self, sql: str, cursor: Cursor, indirect: list[set[str]]
-    ) -> tuple[frozenset[str], bool, bool]:
-        """The relations, whether every name is of one of them, and whether DuckDB has said so.
+    def _file_indirect(self) -> set[str]:
+        """What `_indirect` tells of the file, asked once: it takes DuckDB 15 ms."""
+        told = self._indirect
+        if not told:
+            told.append(_indirect(self._warehouse.cursor(), self._catalog))
+        return told[0]
 
-        Args:
-            sql: the statement.
-            cursor: sees the relations.
-            indirect: is told of `_indirect` if that is asked for, which takes DuckDB 15 ms.
-        """
+    def _find(
+        self, sql: str, cursor: Cursor, indirect: Callable[[], set[str]]
+    ) -> tuple[frozenset[str], bool, bool]:
+        """The relations, whether every name is of one of them, and whether DuckDB has said so."""
         try:
             named = cursor.get_table_names(sql, qualified=True)
         except duckdb.Error:  # no SELECT, with parameters, or it does not bind: DuckDB will say so
             words = _words(sql)
-            if not indirect:
-                indirect.append(_indirect(cursor, self._catalog))
-            alone = words.isdisjoint(indirect[0])
-            return self._named(words) if alone else self.everything(), True, False
+            if _Spelled(indirect()).may_be_in(words):
+                return self.everything(), True, False
+            meant = [name for name in self.everything() if _words(_last(name)) <= words]
+            return frozenset(meant), True, False
         wanted = {fold(split_name(_NAME.findall(name)[0])[-1]) for name in named}
         found = self._named(wanted)
         certain = wanted == {_last(name) for name in found}
@@ -133,9 +170,26 @@ def _last(name: str) -> str:
     return fold(path_of(name)[-1])
 
 
-def _words(sql: str) -> set[str]:
-    """All words in a statement that could be the name of a relation, folded."""
-    return {fold(quoted.replace('""', '"') or word) for quoted, word in _WORD.findall(sql)}
+def _words(text: str) -> frozenset[str]:
+    """All words of a text, folded, within strings and quoted names too."""
+    return frozenset(map(fold, _WORD.findall(text)))
+
+
+class _Spelled:
+    """Names that a text may spell, quoted or not.
+
+    Which quotes belong together cannot be told without reading the strings of the text. So a name
+    may be there if all its words are.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        words = [_words(name) for name in names]
+        self._single = frozenset([word for each in words if len(each) == 1 for word in each])
+        self._others = [each for each in words if len(each) != 1]
+
+    def may_be_in(self, words: frozenset[str]) -> bool:
+        """Returns whether a text with these words may spell one of the names."""
+        return not self._single.isdisjoint(words) or any(each <= words for each in self._others)
 
 
 def _indirect(cursor: Cursor, catalog: Catalog) -> set[str]:

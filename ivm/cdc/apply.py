@@ -171,7 +171,7 @@ def _merge(
 ) -> Merged:
     """Merges events with the stored rows; refused ones are numbered by their lines."""
     path = transaction.fast_path(info.name)
-    if path is None or path.evaluated:
+    if path is None or not path.is_plain:
         raise UnsupportedError(
             f"events cannot be ingested into table {info.name!r}: it has generated columns, "
             "foreign keys, further unique constraints or a default that is no literal, or was "

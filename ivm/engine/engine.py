@@ -169,7 +169,7 @@ class Engine:
                 if logged:  # after a statement has shown that DuckDB's transaction is not aborted
                     self._log_durably(changes)
                 else:
-                    self.unfilled.outdate([change.table for change in changes])
+                    self.unfilled.outdate_committed([change.table for change in changes])
                 self._finish(cursor)
             except BaseException as error:
                 late = error
@@ -362,7 +362,7 @@ class Engine:
         self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
         now = self.catalog.tables
         altered = [n for n, t in before.items() if n not in now or _is_other(t, now[n])]
-        self.unfilled.outdate([*altered, *rewritten])
+        self.unfilled.outdate_twice([*altered, *rewritten])
         self.definitions.forget()
         self.indexes.keep({name: t for name, t in before.items() if name not in rewritten})
 

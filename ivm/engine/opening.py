@@ -72,9 +72,10 @@ def open_engine(
         path, memory_limit=memory_limit, threads=threads, sync_interval=interval, choice=choice
     )
     try:
+        engine = Engine(warehouse, Catalog(warehouse.database), sync_at_commit=sync_at_commit)
         for function in functions:
             function.register(warehouse.cursor())
-        engine = Engine(warehouse, Catalog(warehouse.database), sync_at_commit=sync_at_commit)
+            engine.definitions.relations.learn_functions([function.name])
         away = _see_histories(engine)
         engine.outbox.replaying = True
         refills = _load(engine) or warehouse.foreign_write

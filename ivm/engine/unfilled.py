@@ -2,7 +2,8 @@
 
 Invariant: from the snapshot that a fill reads until its end, the log keeps every later record, and
 its changes have the columns that the view reads. A change that no record holds makes the snapshot
-useless: it is forgotten before that change is committed.
+useless: it is forgotten before that change is committed, while nobody can pin another one; and one
+that has been pinned before is not begun with.
 """
 
 from __future__ import annotations
@@ -25,11 +26,16 @@ class Unfilled:
     Args:
         warehouse: the file and its log.
         catalog: the views.
+
+    Attributes:
+        generation: a number that grows whenever the snapshots of some tables are outdated.
     """
 
     def __init__(self, warehouse: Warehouse, catalog: Catalog) -> None:
         self._warehouse = warehouse
         self._catalog = catalog
+        self._unrecorded: frozenset[str] = frozenset()
+        self.generation = 0
         self._columns: dict[str, frozenset[int]] = {}
         self._columns_of: object = None
 
@@ -75,11 +81,25 @@ class Unfilled:
 
     def outdate(self, tables: Collection[str]) -> None:
         """Forgets the snapshots of fills that read these tables, which change without a record."""
-        if self._warehouse.log is None:
+        if self._warehouse.log is None or not tables:
             return
         for view in self.views():
             if not view.bases.isdisjoint(tables):
+                self.generation += 1
                 Staging(self.folder(view.name)).outdate()
+
+    def outdate_twice(self, tables: Collection[str]) -> None:
+        """The same now and at the commit that changes the tables."""
+        self._unrecorded |= frozenset(tables)
+        self.outdate(tables)
+
+    def outdate_committed(self, tables: Collection[str]) -> None:
+        """The same for these tables and those of `outdate_twice`, right before their commit.
+
+        The caller has the lock under which snapshots are pinned.
+        """
+        self.outdate([*tables, *self._unrecorded])
+        self._unrecorded = frozenset()
 
     def sweep(self) -> None:
         """Removes the traces of fills whose views were dropped, replaced or filled by DuckDB."""

@@ -13,18 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ivm.ingest.fast_path import FastPath, first_of_each
-from ivm.ingest.further_keys import NeedsDuckDBError, Positions, Removed, whole_rows
+from ivm.ingest.fast_path import FastPath
+from ivm.ingest.further_keys import NeedsDuckDBError, Positions, Removed, whole_keys, whole_rows
 from ivm.ingest.key_index import KeyIndex, present
+from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.row_expressions import RowExpressions
+from ivm.ingest.table_rules import AT_ONCE
 from ivm.sql.statements.expressions import Expression
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes, Mask
+from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.zset import ZSet, add, ones
-
-_AT_ONCE = 2048
-"""Rows that DuckDB inserts at once: of equal keys further apart, it updates by the later ones."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,10 @@ def resolve(
     Returns:
         None if DuckDB must run the statement, perhaps to refuse it.
     """
+    if not path.updates_at_once(rule.updates, count):
+        return None
     draws = path.draws(given)  # then DuckDB, which would draw once more, has to be asked before
-    if draws and rule.updates and _updated(path, *path.nothing_twice(), rule, expressions) is None:
+    if draws and not _may_resolve(path, given, rule, expressions):
         return None
     rows = ZSet(path.complete(given, count), ones(count))
     if len(path.key) and len(whole_rows([rows.columns[i] for i in path.key])) < count:
@@ -111,6 +113,24 @@ def resolve(
     if not _fits(path, added, result, index, fixed):
         return _refused(path, result, draws, fixed)
     return Resolved(path.change(result, removed, index), result)
+
+
+def _may_resolve(
+    path: FastPath, given: Mapping[int, Column], rule: Rule, expressions: RowExpressions
+) -> bool:
+    """Returns whether DuckDB need not be asked, as far as it is known before values are drawn."""
+    if rule.updates and _updated(path, *path.nothing_twice(), rule, expressions) is None:
+        return False
+    try:
+        path.demand_further()
+    except NeedsDuckDBError:
+        return False
+    return all(are_distinct(path, key, given) for key in path.keys if given.keys() >= {*key})
+
+
+def are_distinct(path: FastPath, key: Positions, given: Mapping[int, Column]) -> bool:
+    """Returns whether no key without a NULL is there twice."""
+    return all_distinct(whole_keys([given[i] for i in key]), [path.schema[i][1] for i in key])
 
 
 class _Stored(NamedTuple):
@@ -174,7 +194,7 @@ def _different(path: FastPath, rows: ZSet) -> Indexes | None:
         types = [path.schema[i][1] for i in key]
         first = first_of_each([column.take(whole) for column in columns], types)
         if len(first) < len(whole):
-            return first if len(path.keys) == 1 and key == path.key and count <= _AT_ONCE else None
+            return first if len(path.keys) == 1 and key == path.key and count <= AT_ONCE else None
     return everything
 
 

@@ -7,67 +7,28 @@ or CHECKs; a change that cannot be applied is refused with nothing changed. Retr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from ivm.ingest.evaluated_defaults import EvaluatedDefault
-from ivm.ingest.further_keys import FurtherKeys, Lookup, NeedsDuckDBError, Removed, among
+from ivm.ingest.further_keys import Removed, among
 from ivm.ingest.key_index import KeyIndex, present
+from ivm.ingest.one_of_each import last_of_each, take_counts
+from ivm.ingest.table_rules import TableRules, row_text
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.column import Column, Indexes, Mask, concat, null_column
+from ivm.storage.values.column import Column, Mask, concat
 from ivm.storage.values.consolidate import all_distinct, consolidate, group
 from ivm.storage.values.key_codes import same_row
-from ivm.storage.values.types import ColumnType, Schema
-from ivm.storage.values.zset import Weights, ZSet, empty, ones
-
-Check = tuple[str, Callable[[Sequence[Column], int], Mask]]
-"""A CHECK's text and a kernel that is false exactly where it is violated."""
-Evaluate: TypeAlias = Callable[[Mapping[int, EvaluatedDefault], int], dict[int, Column]]
-"""Evaluates defaults, by position, for a number of rows."""
+from ivm.storage.values.types import ColumnType
+from ivm.storage.values.zset import Weights, ZSet, ones
 
 
 @dataclass(frozen=True)
-class FastPath:
-    """Everything that the fast path must know of one table.
-
-    Attributes:
-        table: canonical name.
-        schema: its columns.
-        key: positions of the primary key, empty for a keyless table.
-        required: positions of NOT NULL columns, the key's included.
-        defaults: position to a one-row column with the constant default.
-        checks: CHECK constraints that kernels evaluate.
-        evaluated: position to a default that is evaluated for each row.
-        evaluate: evaluates them in the running transaction.
-        further: UNIQUE constraints and foreign keys.
-        lookup: finds rows by these in the running transaction.
-        takes_only: rows can be added, and none removed: the table is not stored, and has no key.
-    """
-
-    table: str
-    schema: Schema
-    key: tuple[int, ...]
-    required: tuple[int, ...]
-    defaults: Mapping[int, Column]
-    checks: tuple[Check, ...]
-    evaluated: Mapping[int, EvaluatedDefault] = field(default_factory=dict)
-    evaluate: Evaluate | None = field(default=None, compare=False, repr=False)
-    further: FurtherKeys | None = None
-    lookup: Lookup | None = field(default=None, compare=False, repr=False)
-    takes_only: bool = False
-    _nothing: dict[tuple[int, ...] | None, ZSet] = field(
-        default_factory=dict, compare=False, repr=False
-    )
-
-    @property
-    def index_key(self) -> tuple[int, ...]:
-        """The positions that rows are looked up by: the key, or all columns if there is none."""
-        return self.key or tuple(range(len(self.schema)))
+class FastPath(TableRules):
+    """The changes of one table."""
 
     def insert(self, given: dict[int, Column], count: int, index: KeyIndex | None) -> TableChange:
         """Adds rows; columns not given take their default or NULL.
@@ -79,7 +40,10 @@ class FastPath:
 
         Raises:
             ConstraintError: a constraint is violated, or a key exists already.
+            NeedsDuckDBError: only DuckDB can add them; no sequence has advanced.
         """
+        if self.draws(given):
+            self.demand_further()
         rows = ZSet(self.complete(given, count), ones(count))
         self.check(rows)
         if self.key:
@@ -101,8 +65,11 @@ class FastPath:
         Raises:
             InputError: the table has no key, or a key column is missing.
             ConstraintError: a constraint is violated.
+            NeedsDuckDBError: as of `insert`.
         """
         self._need_key("upsert", given)
+        if self.draws(given):
+            self.demand_further()
         if count > 1:
             last = last_of_each([given[i] for i in self.key], self._key_types())
             if len(last) < count:
@@ -175,7 +142,7 @@ class FastPath:
             self._refuse_unknown(unique, int((stored < wanted).argmax()))
         if self.key and (wanted > 1).any():
             self._refuse_unknown(unique, int((wanted > 1).argmax()))
-        taken = _take_counts(matches.probe, matches.rows.weights, wanted)
+        taken = take_counts(matches.probe, matches.rows.weights, wanted)
         removed = ZSet(matches.rows.columns, taken).filter(taken > 0)
         return self.change(None, removed, index)
 
@@ -206,108 +173,6 @@ class FastPath:
         every = tuple(range(len(self.schema)))
         return KeyIndex(self.schema, every, every, (), unique=False)
 
-    def nothing(self, index: KeyIndex) -> TableChange:
-        """The change that changes nothing."""
-        return self.change(None, None, index)
-
-    def change(
-        self, added: ZSet | None, removed: ZSet | None, index: KeyIndex | None = None
-    ) -> TableChange:
-        columns = index.columns if index is not None else self.index_key
-        old = self._none(columns) if removed is None else removed
-        return TableChange(self.table, old, columns, self._none() if added is None else added)
-
-    def nothing_twice(self) -> tuple[ZSet, list[Column]]:
-        """No stored row, and the columns of none that is to be added."""
-        return self._none(), list(self._none().columns)
-
-    def _none(self, columns: tuple[int, ...] | None = None) -> ZSet:
-        """No rows, of some of the table's columns (None: all)."""
-        found = self._nothing.get(columns)
-        if found is None:
-            positions = range(len(self.schema)) if columns is None else columns
-            found = self._nothing[columns] = empty([self.schema[i][1] for i in positions])
-        return found
-
-    @property
-    def is_plain(self) -> bool:
-        """Returns whether it needs no transaction: see `within`."""
-        return self.further is None and not self.evaluated
-
-    def within(self, evaluate: Evaluate, lookup: Lookup) -> FastPath:
-        """The same in a transaction, which evaluates defaults and finds rows by further keys."""
-        return replace(self, evaluate=evaluate, lookup=lookup)
-
-    @property
-    def keys(self) -> tuple[tuple[int, ...], ...]:
-        """The primary key, and the columns of UNIQUE constraints."""
-        key = (self.key,) if self.key else ()
-        return key if self.further is None else (*key, *self.further.uniques)
-
-    def index_by(self, key: tuple[int, ...]) -> KeyIndex:
-        """The arrangement of the table by a UNIQUE constraint; raises NeedsDuckDBError."""
-        index = None if self.lookup is None else self.lookup(self.table, key)
-        if index is None:
-            raise NeedsDuckDBError
-        return index
-
-    def fits_key(self, added: ZSet, removed: ZSet, index: KeyIndex) -> bool:
-        """Returns whether rows that replace others, perhaps under other keys, take no stored key.
-
-        Args:
-            added: with all columns, none of the key NULL.
-            removed: the stored rows, with the columns of the index.
-        """
-        keys, types = [added.columns[i] for i in self.key], self._key_types()
-        if len(added) > 1 and not all_distinct(keys, types):
-            return False
-        known = present(index.find(keys), len(added))
-        gone = [removed.columns[index.columns.index(i)] for i in self.key]
-        return not (known & ~among(keys, gone, types)).any()
-
-    def set_columns(self, sets: Collection[int], *, returning: bool) -> Collection[int]:
-        """The columns that DuckDB writes where an update sets some: all, to return a row."""
-        return range(len(self.schema)) if returning else sets
-
-    def check_further(self, added: ZSet, removed: Removed | None) -> None:
-        """Checks UNIQUE constraints and foreign keys; see `FurtherKeys.refuse`."""
-        if self.further is not None:
-            assert self.lookup is not None
-            self.further.refuse(self.schema, added, removed, self.lookup)
-
-    def fits_further(self, added: ZSet, removed: Removed | None) -> bool:
-        """Returns whether they pass, which is certain; else DuckDB is to run the statement."""
-        try:
-            self.check_further(added, removed)
-        except (ConstraintError, NeedsDuckDBError):
-            return False
-        return True
-
-    def draws(self, given: Mapping[int, Column]) -> bool:
-        """Returns whether rows with these columns take values of sequences, which is not undone."""
-        return any(one.draws for i, one in self.evaluated.items() if i not in given)
-
-    def evaluated_too(self, given: Mapping[int, Column], count: int) -> Mapping[int, Column]:
-        """The columns given and those whose defaults are evaluated for each row."""
-        missing = {i: one for i, one in self.evaluated.items() if i not in given}
-        if not missing:
-            return given
-        assert self.evaluate is not None
-        return {**given, **self.evaluate(missing, count)}
-
-    def complete(self, given: Mapping[int, Column], count: int) -> tuple[Column, ...]:
-        """All columns, those not given with their defaults."""
-        known = self.evaluated_too(given, count) if self.evaluated else given
-        return tuple(
-            [known[i] if i in known else self.default(i, count) for i in range(len(self.schema))]
-        )
-
-    def default(self, position: int, count: int) -> Column:
-        constant = self.defaults.get(position)
-        if constant is None:
-            return null_column(self.schema[position][1], count)
-        return constant.take(np.zeros(count, np.int64))
-
     def _keep_stored(
         self,
         columns: tuple[Column, ...],
@@ -327,38 +192,6 @@ class FastPath:
                 old = stored.columns[index.columns.index(position)]
                 filled[position] = concat([filled[position], old]).take(source)
         return tuple(filled)
-
-    def check(self, rows: ZSet) -> None:
-        """Raises ConstraintError if a row violates NOT NULL or a CHECK."""
-        for position, why, violated in self.violations(rows):
-            row = self._row(rows, int(violated[0]))
-            if position is not None:
-                raise ConstraintError(f"{why}: row {row} has none; give a value")
-            raise ConstraintError(f"{why} for row {row}; nothing was changed")
-
-    def violations(self, rows: ZSet) -> Iterator[tuple[int | None, str, Indexes]]:
-        """Rows that violate NOT NULL or a CHECK.
-
-        Args:
-            rows: with all columns of the table.
-
-        Returns:
-            The position of the column that is NULL or None for a CHECK, the beginning of the
-            message, and the indexes of the rows, for each violated constraint.
-        """
-        for position in self.required:
-            valid = rows.columns[position].valid
-            if valid is not None and not valid.all():
-                yield position, self.why_not_null(position), (~valid).nonzero()[0]
-        for text, holds in self.checks:
-            mask = holds(rows.columns, len(rows))
-            if not mask.all():
-                why = f"CHECK constraint failed on table {self.table}: {text} is false"
-                yield None, why, (~mask).nonzero()[0]
-
-    def why_not_null(self, position: int) -> str:
-        """The beginning of the message that a NOT NULL column has no value."""
-        return f"NOT NULL constraint failed: {self.table}.{self.schema[position][0]}"
 
     def _refuse_repeated(self, rows: ZSet) -> None:
         if len(rows) < 2:
@@ -415,76 +248,11 @@ class FastPath:
                 f"apply to {self.table!r} needs every column; missing: {', '.join(missing)}"
             )
 
-    def _key_types(self) -> list[ColumnType]:
-        return [self.schema[i][1] for i in self.key]
-
     def _key_text(self, keys: Sequence[Column], at: int) -> str:
         names = [self.schema[i] for i in self.index_key]
         one = ZSet(tuple(keys), np.ones(len(keys[0]), np.int64)).slice(at, at + 1)
-        return _text(one, tuple(names))
-
-    def _row(self, rows: ZSet, at: int) -> str:
-        return _text(rows.slice(at, at + 1), self.schema)
-
-
-def _text(row: ZSet, schema: Schema) -> str:
-    table = row.to_arrow(schema)
-    return (
-        "("
-        + ", ".join(f"{name}: {_value(table.column(i))}" for i, (name, _) in enumerate(schema))
-        + ")"
-    )
-
-
-def _value(column: object) -> str:
-    scalar = column[0]  # type: ignore[index]
-    return "NULL" if not scalar.is_valid else str(scalar)
+        return row_text(one, tuple(names))
 
 
 def _all(rows: ZSet) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.arange(len(rows))
-
-
-def last_of_each(keys: Sequence[Column], types: Sequence[ColumnType]) -> Indexes:
-    """Index of the last row of each key, ascending."""
-    return _one_of_each(keys, types, np.maximum, -1)
-
-
-def first_of_each(keys: Sequence[Column], types: Sequence[ColumnType]) -> Indexes:
-    """Index of the first row of each key, ascending."""
-    return _one_of_each(keys, types, np.minimum, len(keys[0]))
-
-
-def _one_of_each(
-    keys: Sequence[Column], types: Sequence[ColumnType], better: np.ufunc, worst: int
-) -> Indexes:
-    count = len(keys[0])
-    if all_distinct(keys, types):
-        return np.arange(count)
-    groups = group(keys, types)
-    best = np.full(len(groups.first), worst)
-    better.at(best, groups.inverse, np.arange(count))
-    return np.sort(best)
-
-
-def _take_counts(
-    probe: np.ndarray[tuple[int], np.dtype[np.int64]], stored: Weights, wanted: Weights
-) -> Weights:
-    """The counts to take of each matching row, `wanted[i]` in all for probe i.
-
-    Rows equal in SQL's sense may differ in representation (0.0 and −0.0): they go in match order.
-    """
-    if len(probe) == len(wanted):  # one matching row a probe
-        taken = np.empty(len(probe), np.int64)
-        taken[:] = np.minimum(stored, wanted[probe])
-        return taken
-    # Sorted by probe, a running count of the rows before each within its probe: as many of a row
-    # are taken as are still wanted after those.
-    order = np.argsort(probe, kind="stable")
-    counts, wishes = stored[order], wanted[probe[order]]
-    before = np.cumsum(counts) - counts
-    starts = np.concatenate(([True], probe[order][1:] != probe[order][:-1]))
-    before -= np.maximum.accumulate(np.where(starts, before, 0))
-    taken = np.empty(len(probe), np.int64)
-    taken[order] = np.clip(wishes - before, 0, counts)
-    return taken

@@ -13,8 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 import duckdb
 
 from ivm.ingest.evaluated_defaults import EvaluatedDefault, evaluated_default
-from ivm.ingest.fast_path import Check, FastPath
+from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import FurtherKeys, Reference
+from ivm.ingest.table_rules import Check
 from ivm.sql.parse.expression_text import expression_of, names_of
 from ivm.sql.scalar.compile import compile_scalar
 from ivm.storage.errors import ConstraintError, EvaluationError

@@ -20,6 +20,7 @@ from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.consolidate import all_distinct, group
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet, ones
+from ivm.storage.warehouse.table_info import TableInfo
 
 Positions: TypeAlias = tuple[int, ...]
 Lookup: TypeAlias = Callable[[str, Positions], KeyIndex | None]
@@ -29,6 +30,15 @@ _STILL = (
     "is still referenced by a foreign key in a different table. If this is an unexpected "
     "constraint violation, please refer to our foreign key limitations in the documentation"
 )
+
+
+MOVES_PARENTS = "it would move rows that foreign keys refer to, which DuckDB alone does, or refuses"
+
+
+def moves_parents(info: TableInfo, sets: Collection[int], *, returning: bool) -> bool:
+    """Returns whether an update of these columns may move rows that foreign keys refer to."""
+    written = range(len(info.schema)) if returning else sets  # all, to return a row
+    return bool(info.referenced_by) and not info.moved_by.isdisjoint(written)
 
 
 class NeedsDuckDBError(Exception):
@@ -111,12 +121,20 @@ class FurtherKeys:
                     _refuse_equal(_Key(schema, positions), added, removed, self.table, lookup)
             for reference in self.parents:
                 if kept is None or not kept.issuperset(reference.own):
-                    _refuse_orphans(reference, added, lookup)
+                    gone = removed if sets is None and reference.table == self.table else None
+                    _refuse_orphans(reference, added, gone, lookup)
         if removed is not None and len(removed.rows) and self.children:
             if sets is not None and not self.moved_by.isdisjoint(sets):
                 raise NeedsDuckDBError
             for reference in self.children if sets is None else ():
                 _refuse_referenced(reference, removed, lookup)
+
+    def demand(self, lookup: Lookup) -> None:
+        """Raises NeedsDuckDBError if new rows cannot be checked here."""
+        for positions in self.uniques:
+            _demanded(lookup(self.table, positions))
+        for reference in self.parents:
+            _demanded(lookup(reference.table, reference.columns))
 
 
 class _Key(NamedTuple):
@@ -153,12 +171,18 @@ def _refuse_equal(
         )
 
 
-def _refuse_orphans(reference: Reference, added: ZSet, lookup: Lookup) -> None:
+def _refuse_orphans(
+    reference: Reference, added: ZSet, gone: Removed | None, lookup: Lookup
+) -> None:
+    """Refuses rows whose parents are not stored, or among those that go."""
     keys = whole_keys([added.columns[i] for i in reference.own])
     if not len(keys[0]):
         return
     index = _demanded(lookup(reference.table, reference.columns))
     lacking = ~present(index.find(keys), len(keys[0]))
+    if gone is not None:
+        left = [gone.rows.columns[gone.columns.index(i)] for i in reference.columns]
+        lacking |= among(keys, left, index.key_types)
     if lacking.any():
         shown = _named(reference.names, keys, index.key_types, int(lacking.argmax()))
         raise ConstraintError(

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ivm.ingest.compared_values import compared_values
-from ivm.ingest.fast_path import first_of_each
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.literal_columns import Parameters
+from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.row_expressions import RowExpressions, repeated
 from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.nodes import Comparison, KeyedChange

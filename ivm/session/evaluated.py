@@ -29,7 +29,7 @@ from ivm.ingest.fast_path import FastPath
 from ivm.session import dml, inserts, joined
 from ivm.session.bulk import can_load, load
 from ivm.session.inserts import InsertPlan
-from ivm.session.readable import may_read
+from ivm.session.readable import may_read, why_not_ahead
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
@@ -91,6 +91,8 @@ def source_of(
     clauses = Clauses(statement.text, params)
     if reads_a_pipe(clauses):
         return "it reads what can be read only once"
+    if (why := why_not_ahead(session, statement.text)) is not None:
+        return why
     read = _copy if statement.kind == "copy" else _insert
     source = read(session, info, statement, clauses)
     path = session.engine.definitions.fast_path(info.name)

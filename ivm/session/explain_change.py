@@ -7,6 +7,7 @@ value that no rule converts, a result of which a kernel is not certain).
 from __future__ import annotations
 
 from ivm.capture.clauses import Clauses
+from ivm.ingest.further_keys import MOVES_PARENTS, moves_parents
 from ivm.session import dml, evaluated, inserts, joined, keyed_dml
 from ivm.session.explain_read import CHANGED_BY, with_way
 from ivm.session.query import query
@@ -46,7 +47,7 @@ def _of_rows(session: Session, info: TableInfo, statement: st.Dml) -> str:
     source = evaluated.source_of(session, info, statement)
     if isinstance(source, str):
         return f"DuckDB, captured: {source}"
-    told = _looked_up(session, info)
+    told = _looked_up(session, info) + _of_parents(info, source.plan)
     return f"{_FAST}: DuckDB computes its rows, constraints are checked in memory{told}"
 
 
@@ -54,8 +55,18 @@ def _of_insert(session: Session, info: TableInfo, statement: st.Insert) -> str:
     plan = inserts.plan_of(session, info, statement)
     if isinstance(plan, str):
         return f"DuckDB, captured: {plan}"
-    told = _looked_up(session, info) + _evaluated(session, info, statement)
+    told = (
+        _looked_up(session, info) + _evaluated(session, info, statement) + _of_parents(info, plan)
+    )
     return f"{_FAST}: literals and parameters, constraints checked in memory{told}"
+
+
+def _of_parents(info: TableInfo, plan: inserts.InsertPlan) -> str:
+    """What is said of updates that a rule for conflicts makes, which come to light by the rows."""
+    updates = () if plan.rule is None else plan.rule.updates.keys()
+    if not updates or not moves_parents(info, updates, returning=plan.returning is not None):
+        return ""
+    return f"; DuckDB, if it comes to an update: {MOVES_PARENTS}"
 
 
 def _looked_up(session: Session, info: TableInfo) -> str:
@@ -108,7 +119,13 @@ def _of_joined(session: Session, info: TableInfo, statement: st.Dml) -> str:
     change = joined.plan_of(session, info, statement, Clauses(statement.text, None))
     if isinstance(change, str):
         return f"DuckDB, captured: {change}"
+    path = session.engine.definitions.fast_path(info.name)
+    if path is not None and not joined.finds_rows(session, path, statement, change):
+        return (
+            "DuckDB, captured: its condition does not compare the whole primary key with columns "
+            "of the source, of its types"
+        )
     return (
         f"{_FAST}: DuckDB computes the rows of {change.alias}, and those of {info.name} are found "
-        f"in the key index ({_names(info, info.primary_key)})"
+        f"in the key index ({_names(info, info.primary_key)}){_further(session, info)}"
     )

@@ -287,7 +287,7 @@ def set_history(session: Session, statement: st.SetHistory, params: Params) -> R
         if checked:
             _check(cursor, history, info)
             _demand_same(info, before, _fingerprint(cursor, info), statement)
-        engine.unfilled.outdate([info.name])
+        engine.unfilled.outdate_twice([info.name])
         engine.reload_tables(cursor)
         transaction.change_tables()
     return Result("done")

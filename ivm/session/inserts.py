@@ -40,11 +40,7 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
     columns = session.ahead(functools.partial(_columns, session, statement, params))
     with session.writing() as transaction:
         info, given = columns()
-        path = (
-            None
-            if info is None or given is None
-            else transaction.fast_path(info.name, checks_further=True)
-        )
+        path = None if info is None or given is None else transaction.fast_path(info.name)
         if info is not None and path is not None and given is not None:
             work = session, transaction, path, info
             result = insert_rows(*work, statement, given, statement.rows.count, params)
@@ -76,7 +72,7 @@ def _columns(
         return info, None
     cursor: Cursor | None = session.cursor
     if transaction is not None:
-        if transaction.fast_path(info.name, checks_further=True) is None:
+        if transaction.fast_path(info.name) is None:
             return info, None
         cursor = transaction.idle_cursor
     if not are_given(statement.parameters, params or ()):

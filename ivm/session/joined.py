@@ -6,22 +6,28 @@ need not be brought up to the log for them; kernels compute the rest.
 
 from __future__ import annotations
 
+import duckdb
+
 from ivm.capture.clauses import Clauses
 from ivm.capture.evaluation import described
 from ivm.capture.insert_clauses import reads_a_pipe
 from ivm.capture.joined_clauses import JoinedChange, read_joined
 from ivm.capture.joined_rows import Effect, Join, JoinedRows, join_of
 from ivm.engine.transaction import Transaction
+from ivm.ingest.conflicts import are_distinct
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import NeedsDuckDBError, Removed
+from ivm.ingest.further_keys import MOVES_PARENTS, NeedsDuckDBError, Removed, moves_parents
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.row_expressions import lookup_in
 from ivm.session.inserts import NO_RETURNING, finished, returned
-from ivm.session.readable import may_read
+from ivm.session.readable import may_read, why_not_ahead
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError
+from ivm.storage.identifiers import fold
+from ivm.storage.warehouse.duck import describe, lenient
+from ivm.storage.warehouse.duckdb_errors import raised_below
 from ivm.storage.warehouse.table_info import TableInfo
 
 KINDS = ("update", "delete", "merge")
@@ -40,9 +46,9 @@ def change_by_source(
     change = plan_of(session, info, statement, clauses)
     if isinstance(change, str) or not clauses.fit:
         return None
-    if transaction.idle_cursor is None or (statement.kind == "merge" and not path.is_plain):
-        return None  # the rows of several branches may take and leave the same keys
-    if not may_read(session, transaction, statement, change.source):
+    if transaction.idle_cursor is None or not may_read(
+        session, transaction, statement, change.source
+    ):
         return None
     found = described(session.cursor, change.source, clauses.params(change.source))
     if found is None:
@@ -70,9 +76,42 @@ def plan_of(
         return "its clauses have a form that DuckDB alone reads"
     if reads_a_pipe(clauses):
         return "it reads what can be read only once"
+    if (why := why_not_ahead(session, statement.text)) is not None:
+        return why
     if statement.returning and returned(session, info, _as_keyed(statement, change)) is None:
         return NO_RETURNING
+    named = [info.position(name) for branch in change.matched for name, _ in branch.sets]
+    sets = {position for position in named if position is not None}
+    if not sets.isdisjoint(info.primary_key):
+        return "it sets columns of the primary key"
+    if sets and moves_parents(info, sets, returning=statement.returning):
+        return MOVES_PARENTS
+    missing = _missing(session, info, change)
+    if missing:
+        return f"the defaults of {', '.join(missing)} are evaluated with its rows"
     return change
+
+
+def _missing(session: Session, info: TableInfo, change: JoinedChange) -> list[str]:
+    """The columns with evaluated defaults that some branch of a MERGE does not give."""
+    path = session.engine.definitions.fast_path(info.name)
+    evaluated = () if path is None else [info.schema[i][0] for i in path.evaluated]
+    lists = [b.columns for b in change.unmatched if b.action == "insert" and b.columns is not None]
+    given = [{fold(name) for name in columns} for columns in lists]
+    return [name for name in evaluated if any(fold(name) not in names for names in given)]
+
+
+def finds_rows(session: Session, path: FastPath, statement: st.Dml, change: JoinedChange) -> bool:
+    """Returns whether a change finds its rows by the key; True if that is not known."""
+    session.release()
+    with lenient(session.cursor):
+        try:
+            schema = describe(session.cursor, change.source)
+        except duckdb.Error as error:  # it has parameters
+            if raised_below(error) is not None:
+                raise
+            return True
+    return join_of(change, _reference(statement), path, schema) is not None
 
 
 def _reference(statement: st.Dml) -> str:
@@ -110,10 +149,7 @@ def _made(
     path, changes = join.path, []
     if effect.updated is not None and next(path.violations(effect.updated), None) is not None:
         return None
-    written = path.set_columns(effect.sets, returning=statement.returning)
-    replaced = Removed(effect.removed, index.columns, None if effect.updated is None else written)
-    fitting = effect.removed.slice(0, 0) if effect.updated is None else effect.updated
-    if not path.fits_further(fitting, replaced):
+    if not _fits(path, index, statement, effect):
         return None
     if effect.added is not None:
         columns = dict(enumerate(effect.added.columns))
@@ -125,8 +161,32 @@ def _made(
     if join.change.returned:
         info = session.engine.catalog.tables[path.table]
         shown = returned(session, info, _as_keyed(statement, join.change))
-        rows = effect.removed if effect.updated is None else effect.updated
+        rows = effect.deleted if effect.updated is None else effect.updated
         return finished(transaction, change, rows, shown)
     for each in (change, *changes):
         transaction.add(each)
     return Result.count(effect.rows)
+
+
+def _fits(path: FastPath, index: KeyIndex, statement: st.Dml, effect: Effect) -> bool:
+    """Returns whether the rows that go and those that replace others break no further key.
+
+    Rows of several branches that would take and leave the same keys are left to DuckDB.
+    """
+    if path.further is None:
+        return True
+    none, updated = effect.deleted.slice(0, 0), effect.updated
+    if not path.fits_further(none, Removed(effect.deleted, index.columns, None)):
+        return False
+    if updated is not None:
+        written = path.set_columns(effect.sets, returning=statement.returning)
+        replaced = Removed(effect.replaced, index.columns, written)
+        if not path.fits_further(updated, replaced):
+            return False
+    if not path.updates_at_once(effect.sets, effect.rows):
+        return False
+    rows = effect.written
+    refers = any(reference.table == path.table for reference in path.further.parents)
+    if rows is None or (refers and len(effect.deleted)):
+        return rows is None
+    return all(are_distinct(path, key, dict(enumerate(rows.columns))) for key in path.keys)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ivm.engine.transaction import Transaction
-from ivm.ingest.further_keys import Removed
+from ivm.ingest.further_keys import MOVES_PARENTS, Removed, moves_parents
 from ivm.ingest.keyed_rows import (
     Assignments,
     Search,
@@ -52,7 +52,7 @@ def _change(
     params: Params,
 ) -> Result | None:
     """The change by the fast path; None if DuckDB must run the statement."""
-    path = transaction.fast_path(info.name, checks_further=True)
+    path = transaction.fast_path(info.name)
     plan = "" if path is None else plan_of(session, info, statement)
     if path is None or isinstance(plan, str):
         return None
@@ -83,6 +83,8 @@ def _change(
         return None
     if not sets.all.isdisjoint(path.key) and not path.fits_key(new, stored, index):
         return None
+    if not path.updates_at_once(sets.all, len(new)):
+        return None
     written = path.set_columns(sets.all, returning=statement.returning)
     if not path.fits_further(new, Removed(stored, index.columns, written)):
         return None
@@ -108,6 +110,8 @@ def plan_of(session: Session, info: TableInfo, statement: st.KeyedChange) -> Cha
         return "it sets an unknown column, or one twice"
     if statement.returning and returning is None:
         return NO_RETURNING
+    if sets.all and moves_parents(info, sets.all, returning=statement.returning):
+        return MOVES_PARENTS
     return ChangePlan(sets, *found, returning)
 
 

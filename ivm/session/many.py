@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -18,9 +18,9 @@ import numpy as np
 from ivm.engine.transaction import Transaction
 from ivm.ingest.batches import Batch, Many, Rows, batch_of, each_row, rows_of
 from ivm.ingest.compared_values import compared_parameters, compared_values
-from ivm.ingest.conflicts import resolve
+from ivm.ingest.conflicts import are_distinct, resolve
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import NeedsDuckDBError, Removed
+from ivm.ingest.further_keys import NeedsDuckDBError, Positions, Removed
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.keyed_rows import condition_mask, new_rows
 from ivm.ingest.literal_columns import columns_of
@@ -158,7 +158,7 @@ def _in_batch(
 ) -> tuple[int, list[int] | None]:
     """The number of rows changed, and those to execute row by row; None for all of them."""
     with session.writing() as transaction:
-        path = transaction.fast_path(given.info.name, checks_further=True)
+        path = transaction.fast_path(given.info.name)
         returning = inserts.returned(session, given.info, statement)
         if path is None or (statement.returning and returning is None):
             return 0, None
@@ -274,6 +274,8 @@ def _key(batch: Batch, values: LiteralRows, type: ColumnType) -> Column:
 def _insert(call: _Call) -> tuple[int, list[int] | None]:
     path, count = call.path, call.batch.count
     index = call.transaction.index(path.table) if path.key else None
+    if path.draws(call.given.columns) and not path.may_fit(call.given.columns, count, index):
+        return 0, None  # each row is to draw from sequences once
     change = path.insert(call.given.columns, count, index)
     return (count, []) if call.add(change, change.added) else (0, None)
 
@@ -283,10 +285,15 @@ class _Upserts:
 
     def __init__(self, call: _Call, statement: st.Insert) -> None:
         self._call, self._statement = call, statement
-        self._given = dict(call.path.evaluated_too(call.given.columns, call.batch.count))
         path, rule = call.path, inserts.rule_of(call.info, statement)
         key = None if rule is None else rule.target or path.keys[0]
-        if rule is None or key is None or not set(key) <= self._given.keys():
+        if rule is None or key is None:
+            raise _NoBatchError
+        given = call.given.columns
+        if path.draws(given):
+            _demand_drawable(path, key, given)
+        self._given = dict(path.evaluated_too(given, call.batch.count))
+        if not set(key) <= self._given.keys():
             raise _NoBatchError
         self._rule, self._index = rule, None
         if path.key:
@@ -308,6 +315,14 @@ class _Upserts:
         if found is None or not call.add(found.change, found.rows):
             return None
         return len(found.rows)
+
+
+def _demand_drawable(path: FastPath, key: Positions, given: Mapping[int, Column]) -> None:
+    """Raises if it is known before sequences are drawn from that rows go one by one."""
+    path.demand_further()
+    others = [one for one in path.keys if one != key and given.keys() >= {*one}]
+    if not all(are_distinct(path, one, given) for one in others):
+        raise _NoBatchError
 
 
 class _Changes:

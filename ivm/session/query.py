@@ -17,6 +17,7 @@ from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
+from ivm.storage.interrupts import check
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.refused import RefusedError
@@ -85,6 +86,7 @@ def _run(
 ) -> bool:
     """Runs the statement; returns whether its cursor is in a transaction that pins a snapshot."""
     pinned = _prepare_snapshot(session, statement, writing=writing)
+    check()  # a signal that came until here has found no statement to interrupt
     session.cursor.execute(statement.text, params)
     return pinned
 

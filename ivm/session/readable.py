@@ -50,6 +50,22 @@ def may_read(session: Session, transaction: Transaction, statement: st.Dml, text
     return True
 
 
+def why_not_ahead(session: Session, text: str) -> str | None:
+    """The reason why no query of a statement is evaluated beside it, which may then run it."""
+    if "nextval" in text.lower():
+        return "it may draw from a sequence"
+    if _may_call_python(session, text):
+        return "it may call a Python function, which is to be called once"
+    return None
+
+
+def _may_call_python(session: Session, text: str) -> bool:
+    relations = session.engine.definitions.relations
+    if session.names.temporary:  # what these call, only the session's cursor knows
+        return bool(relations.python_functions)
+    return relations.may_call_python(text)
+
+
 def _may_tell_time(session: Session, text: str) -> bool:
     """Returns whether a query may tell the time, by itself or by a macro or view of the user's."""
     words = {word.lower() for word in _WORD.findall(text)}

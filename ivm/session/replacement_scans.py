@@ -20,6 +20,7 @@ import duckdb
 
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
+from ivm.engine.view_reads import words_of
 from ivm.session.caller_scope import values_of
 from ivm.session.names import SessionNames
 from ivm.session.result import Result
@@ -127,7 +128,10 @@ class ReplacementScans:
         Args:
             text: of a query whose objects are shown.
         """
-        return bool(self._once) and not self._once.isdisjoint(map(fold, _words(text)))
+        if not self._once:
+            return False
+        words = words_of(text)  # whichever quotes belong together
+        return any(words_of(name) <= words for name in self._once)
 
     def hide(self) -> None:
         """Forgets the objects of the last statement, whose result has been read."""

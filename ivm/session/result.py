@@ -20,6 +20,7 @@ import pyarrow as pa
 from ivm.engine.plain_arrow import plain
 from ivm.storage.errors import IvmError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import Deferral, check
+from ivm.storage.warehouse.arrow_streams import as_duckdb_errors
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import Translating
 
@@ -228,9 +229,10 @@ class Result:
             if reader is None:
                 with _copying():
                     reader = self._reader = self._cursor.to_arrow_reader(size)
-            for batch in reader:
-                if len(batch):
-                    return pa.Table.from_batches([batch])
+            with as_duckdb_errors():
+                for batch in reader:
+                    if len(batch):
+                        return pa.Table.from_batches([batch])
             self._end()
             return None
 
@@ -275,7 +277,8 @@ class Result:
         if self._cursor is None:
             return
         if self._reader is not None:
-            self._table = self._reader.read_all()
+            with as_duckdb_errors():
+                self._table = self._reader.read_all()
         else:
             with _copying():
                 self._table = self._cursor.to_arrow_table()

@@ -88,7 +88,7 @@ def _write(
     info: TableInfo,
     act: Callable[[TableWriter], None],
 ) -> None:
-    path = transaction.fast_path(info.name, checks_further=True)
+    path = transaction.fast_path(info.name)
     if path is not None:
         try:
             return act(FastWriter(transaction, path))

@@ -207,11 +207,15 @@ class Reader:
 
     def index(self, *words: str) -> int:
         """The index of the first token where `find` finds `words`, else the number of tokens."""
-        for ahead in top_level(self.tokens[self.at :]):
-            row = self.tokens[self.at + ahead : self.at + ahead + len(words)]
-            if [token.word for token in row] == list(words):
-                return self.at + ahead
-        return len(self.tokens)
+        tokens, wanted, depth = self.tokens, list(words), 0
+        for at in range(self.at, len(tokens)):
+            word = tokens[at].word
+            depth += _NESTING.get(word, 0)
+            if depth == 0 and word == words[0]:
+                row = [token.word for token in tokens[at : at + len(words)]]
+                if row == wanted:
+                    return at
+        return len(tokens)
 
 
 def unquoted(token: Token) -> str:

@@ -20,6 +20,7 @@ from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import check, interruptible
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
+from ivm.storage.warehouse.arrow_streams import streamed
 from ivm.storage.warehouse.carried import carried
 
 Cursor = duckdb.DuckDBPyConnection
@@ -53,7 +54,7 @@ def chunks(cursor: Cursor, sql: str, schema: Schema, size: int = 1 << 20) -> Ite
         size: rows a chunk.
     """
     with interruptible(cursor):
-        for batch in carried(cursor.sql(sql)).to_arrow_reader(size):
+        for batch in streamed(carried(cursor.sql(sql)).to_arrow_reader(size)):
             yield from_arrow(batch, schema).dictionary_encoded()
             check()
 

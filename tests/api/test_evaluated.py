@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from ivm.capture import evaluation
 from ivm.capture.clauses import Clauses
 from ivm.capture.insert_clauses import reads_a_pipe
 from ivm.errors import ConstraintError, EvaluationError, SqlError
+from tests.support.change_ways import demand_fast, demand_native, demand_refused, run_history
 from tests.support.duckdb_twin import Twin, watched
 from tests.tiers import examples
 
@@ -130,30 +132,19 @@ def run(both: Twin, sql: str, params: Any) -> bool:
 
 @pytest.mark.parametrize(("sql", "params"), FAST)
 def test_the_rows_alone_are_computed_by_duckdb(sql: str, params: Any) -> None:
-    both = twin()
-    with watched() as seen:
-        assert run(both, sql, params)
-        assert seen == []
-    both.check()
+    demand_fast(twin(), sql, params, run)
 
 
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
     both = twin()
-    with watched() as seen:
-        assert both.run(sql, params)
-        assert len(seen) == 1
-    both.check()
+    demand_native(both, sql, params)
     assert both.run("SELECT nextval('numbers')")
 
 
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_is_refused(sql: str, params: Any) -> None:
-    both = twin()
-    assert not both.run(sql, params)
-    both.check()
-    assert both.run("INSERT INTO t (id) SELECT 90")
-    both.check()
+    demand_refused(twin(), sql, params, "INSERT INTO t (id) SELECT 90")
 
 
 def test_errors_are_worded_by_duckdb() -> None:
@@ -174,18 +165,7 @@ statements = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size
 def test_any_history_leaves_what_duckdb_has(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[bool, Any]]
 ) -> None:
-    """Statements alone and in transactions, of which some are rolled back; and after reopening."""
-    both = twin(tmp_path_factory.mktemp("twin") / "t.duckdb")
-    for keep, chosen in history:
-        both.run("BEGIN")
-        going = all(run(both, sql, params) for sql, params in chosen)
-        both.run("COMMIT" if keep and going else "ROLLBACK")
-        if chosen:
-            run(both, *chosen[0])
-        both.check()
-    both.reopen()
-    both.check()
-    both.db.close()
+    run_history(twin(tmp_path_factory.mktemp("twin") / "t.duckdb"), history, run)
 
 
 # --- transactions ---
@@ -296,6 +276,15 @@ def test_python_objects(given: Any) -> None:
     both.check()
 
 
+def test_a_stream_is_read_once_beside_quotes_in_strings() -> None:
+    """DuckDB updates by one of two rows, so it runs the statement, which has to read the stream."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, s VARCHAR)")
+        db.register("stream", pa.table({"a": [1, 1]}).to_reader())
+        db.execute("""INSERT OR REPLACE INTO t SELECT a, '"' FROM stream WHERE '"' <> 'a'""")
+        assert db.execute("FROM t").fetchall() == [(1, '"')]
+
+
 @pytest.mark.parametrize("registered", [True, False])
 def test_a_stream_is_read_once(registered: bool) -> None:
     db = ivm.connect()
@@ -328,6 +317,12 @@ def test_a_broken_source_says_so() -> None:
     for sql in ("INSERT INTO t SELECT * FROM 'none.csv'", "INSERT INTO t SELECT error('no')"):
         with pytest.raises(ivm.IvmError):
             db.execute(sql)
+    late = "CASE WHEN i = 150000 THEN 'x' ELSE i::VARCHAR END::INTEGER FROM range(200000) r(i)"
+    with pytest.raises(EvaluationError, match="Could not convert"):
+        db.execute(f"INSERT INTO t SELECT {late}")
+    streamed = db.execute(f"SELECT {late}")
+    with pytest.raises(EvaluationError, match="Could not convert"):
+        list(iter(lambda: streamed.batch(1000), None))
     with pytest.raises(SqlError):
         db.execute("INSERT INTO t SELECT a FROM nowhere")
     db.execute("INSERT INTO t SELECT 1")
@@ -355,6 +350,57 @@ def test_rows_that_were_waited_for_are_used(monkeypatch: pytest.MonkeyPatch) -> 
         assert both.run("INSERT INTO t (id) SELECT i FROM range(20, 46) r(i) RETURNING id")
         assert seen == []
     both.check()
+
+
+@pytest.mark.parametrize("name", ["u", '"my u"', '"U""v"', '"!?"', "ü", "🦆"])
+def test_relations_are_found_beside_quotes_in_strings(name: str) -> None:
+    both = Twin(f"CREATE TABLE t (id INTEGER, s VARCHAR); CREATE TABLE {name} (id INTEGER)",
+                "CREATE MATERIALIZED VIEW v AS SELECT count(*) AS c FROM t")  # fmt: skip
+    for i, more in enumerate(("", " AND id < ?")):
+        assert both.run(f"INSERT INTO {name} VALUES ({i})")
+        sql = f"""INSERT INTO t SELECT id, '"' FROM {name} WHERE '"' <> 'a"'{more}"""
+        assert both.run(sql, [9] if more else None)
+        both.check()
+
+
+# --- Python functions ---
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("INSERT INTO t SELECT f(a) + 10, b FROM u", [0, 1, 2]),
+        ("INSERT INTO t SELECT f(a) + 1, b FROM u", [0, 1, 2]),
+        ("INSERT INTO t SELECT a + 10, b FROM called", [0, 1, 2]),
+        ("INSERT INTO t SELECT by_macro(a), 5000 FROM u", [0, 1, 2]),
+        ("INSERT INTO t VALUES (f(1), f(2))", [1, 2]),
+        ("INSERT INTO t (id) SELECT f(a + 1) FROM u", [1, 2, -1]),
+        ("UPDATE t SET n = q.x FROM (SELECT a, f(a) AS x FROM u) q WHERE id = a + 1", [0, 1, 2]),
+        ("MERGE INTO t USING (SELECT f(a) AS k FROM u) q ON id = k"
+         " WHEN MATCHED THEN UPDATE SET n = 5000", [0, 1, 2]),
+    ],
+)  # fmt: skip
+def test_a_python_function_is_called_once_for_a_row(sql: str, wanted: list[int]) -> None:
+    """Also where a constraint or the function itself refuses the rows."""
+    called: list[int] = []
+
+    def f(x: int) -> int:
+        called.append(x if x < 3 else -1)
+        if x == 3:
+            raise ValueError(x)
+        return x
+
+    with ivm.connect() as db:
+        db.create_function(ivm.Function("f", f, ["BIGINT"], "BIGINT", side_effects=True))
+        db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, n INTEGER CHECK (n < 1000))")
+        db.execute("CREATE TABLE u (a BIGINT, b INTEGER); INSERT INTO u VALUES (0,0), (1,1), (2,2)")
+        db.execute("INSERT INTO t FROM u; CREATE MACRO by_macro(x) AS f(x) + 10")
+        db.execute("CREATE VIEW called AS SELECT f(a) AS a, b FROM u")
+        with contextlib.suppress(ivm.IvmError):
+            db.execute(sql)
+        assert called == wanted
+        told = db.execute(f"EXPLAIN {sql}").fetchall()[-1][1]
+        assert "may call a Python function" in told
 
 
 # --- COPY ---
@@ -415,11 +461,15 @@ import ivm
 db = ivm.connect(sys.argv[1])
 db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY)")
 db.execute("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS c FROM t")
-threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-try:
-    db.execute("INSERT INTO t SELECT count(*) FROM range(10000000000) a(i) WHERE i % 7 = 3")
-except KeyboardInterrupt as error:
-    print(error.__notes__)
+for query in (
+    "SELECT count(*) FROM range(10000000000) a(i) WHERE i % 7 = 3",
+    "SELECT i FROM range(10000000000) a(i) WHERE i < 40000 OR i % 7 = 8",
+):
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        db.execute(f"INSERT INTO t {query}")
+    except KeyboardInterrupt as error:
+        print(error.__notes__)
 print(db.execute("SELECT * FROM v").fetchall())
 db.execute("INSERT INTO t SELECT 1")
 print(db.execute("SELECT * FROM v").fetchall())
@@ -431,7 +481,8 @@ def test_ctrl_c_ends_the_query_and_changes_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _INTERRUPTED, str(tmp_path / "t.duckdb")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     lines = done.stdout.splitlines()
-    assert lines == ["['The statement has changed nothing.']", "[(0,)]", "[(1,)]"], done.stderr
+    ended = "['The statement has changed nothing.']"
+    assert lines == [ended, ended, "[(0,)]", "[(1,)]"], done.stderr
 
 
 def test_nothing_is_lost_by_kill(tmp_path: Path) -> None:

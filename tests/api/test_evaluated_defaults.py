@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -131,6 +132,57 @@ def test_any_history_draws_what_duckdb_draws(
         both.reopen()
         check(both)
     both.db.close()
+
+
+LEFT = """
+CREATE SEQUENCE s;
+CREATE TABLE p (id BIGINT PRIMARY KEY); INSERT INTO p FROM range(5);
+CREATE TABLE t (id BIGINT PRIMARY KEY DEFAULT nextval('s'), u INTEGER UNIQUE, n INTEGER,
+                p BIGINT REFERENCES p (id));
+INSERT INTO t (u, n) SELECT i, i FROM range(3) r(i);
+"""
+Rows = list[tuple[Any, ...]]
+LEFT_ALONE: list[tuple[str, str, Rows | None]] = [
+    ("", "(10, 1), (10, 1) ON CONFLICT DO NOTHING", None),
+    ("", "(10, 1), (10, 2) ON CONFLICT (u) DO UPDATE SET n = t.n + 1", None),
+    ("", "(?, ?) ON CONFLICT DO NOTHING", [(30, 1), (30, 2), (31, 1)]),
+    ("", "(?, ?) ON CONFLICT (u) DO UPDATE SET n = excluded.n", [(1, 1), (30, 2), (30, 1)]),
+    ("UPDATE t SET n = n + 1 WHERE n > 0 OR u > 5", "(20, 1)", None),
+    ("DELETE FROM t WHERE n > 0 AND u < 9", "(2, 1), (3, 4)", None),
+    ("UPDATE t SET n = n + 1 WHERE n > 0 OR u > 5", "(?, ?)", [(20, 1), (21, 2)]),
+    ("UPDATE t SET n = 3 WHERE n > 0 OR u > 5", "(?, 1) ON CONFLICT DO NOTHING", [(20,), (1,)]),
+]
+
+
+@pytest.mark.parametrize(("before", "values", "rows"), LEFT_ALONE)
+def test_what_is_left_to_duckdb_has_drawn_nothing(
+    before: str, values: str, rows: Rows | None
+) -> None:
+    both, sql = Twin(LEFT, VIEW, ("t", "p")), f"INSERT INTO t (u, n) VALUES {values}"
+    for db in (both.db, both.duck):
+        db.execute("BEGIN")
+        if before:
+            db.execute(before)
+        if rows is None:
+            db.execute(sql)
+        else:
+            db.executemany(sql, rows)
+        db.execute("COMMIT")
+    both.check()
+    assert both.run("SELECT nextval('s')")
+
+
+def test_many_rows_that_are_refused_draw_as_far_as_they_are_taken() -> None:
+    both = Twin(LEFT, VIEW, ("t", "p"))
+    sql = "INSERT INTO t (u, p) VALUES (?, ?)"
+    for rows in ([(30, 1), (30, 2), (31, 3)], [(40, 1), (41, 9)], [(50, None), (1, None)]):
+        for db in (both.db, both.duck):
+            db.execute("BEGIN")
+            with pytest.raises((duckdb.Error, errors.ConstraintError)):
+                db.executemany(sql, rows)
+            db.execute("ROLLBACK")
+        assert both.run("SELECT nextval('s')")
+    both.check()
 
 
 def test_upsert_by_call_keeps_what_is_stored() -> None:

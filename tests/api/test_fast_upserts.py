@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.change_ways import demand_fast, demand_native, demand_refused, run_history
 from tests.support.duckdb_twin import Twin, watched
 from tests.tiers import examples
 
@@ -109,29 +110,17 @@ def twin(path: Path | None = None) -> Twin:
 
 @pytest.mark.parametrize(("sql", "params"), FAST)
 def test_no_duckdb_is_needed(sql: str, params: Any) -> None:
-    both = twin()
-    with watched() as seen:
-        assert both.run(sql, params)
-        assert seen == []
-    both.check()
+    demand_fast(twin(), sql, params)
 
 
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
-    both = twin()
-    with watched() as seen:
-        assert both.run(sql, params)
-        assert len(seen) == 1
-    both.check()
+    demand_native(twin(), sql, params)
 
 
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_is_refused(sql: str, params: Any) -> None:
-    both = twin()
-    assert not both.run(sql, params)
-    both.check()
-    assert both.run("INSERT OR REPLACE INTO t (id, n) VALUES (1, 3)")
-    both.check()
+    demand_refused(twin(), sql, params, "INSERT OR REPLACE INTO t (id, n) VALUES (1, 3)")
 
 
 statements = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size=8)
@@ -142,18 +131,7 @@ statements = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size
 def test_any_history_leaves_what_duckdb_has(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[bool, Any]]
 ) -> None:
-    """Statements alone and in transactions, of which some are rolled back; and after reopening."""
-    both = twin(tmp_path_factory.mktemp("twin") / "t.duckdb")
-    for keep, chosen in history:
-        both.run("BEGIN")
-        going = all(both.run(sql, params) for sql, params in chosen)
-        both.run("COMMIT" if keep and going else "ROLLBACK")
-        if chosen:
-            both.run(*chosen[0])
-        both.check()
-    both.reopen()
-    both.check()
-    both.db.close()
+    run_history(twin(tmp_path_factory.mktemp("twin") / "t.duckdb"), history)
 
 
 KEYS: dict[str, st.SearchStrategy[Any]] = {

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
+from tests.support.change_ways import demand_fast, demand_native, demand_refused, run_history
 from tests.support.duckdb_twin import Twin, watched
 from tests.tiers import examples
 
@@ -143,29 +144,17 @@ def run(both: Twin, sql: str, params: Any) -> bool:
 
 @pytest.mark.parametrize(("sql", "params"), FAST)
 def test_the_source_alone_is_read_by_duckdb(sql: str, params: Any) -> None:
-    both = twin()
-    with watched() as seen:
-        assert run(both, sql, params)
-        assert seen == []
-    both.check()
+    demand_fast(twin(), sql, params, run)
 
 
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
-    both = twin()
-    with watched() as seen:
-        assert both.run(sql, params)
-        assert len(seen) == 1
-    both.check()
+    demand_native(twin(), sql, params)
 
 
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_is_refused(sql: str, params: Any) -> None:
-    both = twin()
-    assert not both.run(sql, params)
-    both.check()
-    assert both.run("UPDATE t SET n = 3 FROM u WHERE id = i")
-    both.check()
+    demand_refused(twin(), sql, params, "UPDATE t SET n = 3 FROM u WHERE id = i")
 
 
 statements = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size=8)
@@ -176,18 +165,7 @@ statements = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size
 def test_any_history_leaves_what_duckdb_has(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[bool, Any]]
 ) -> None:
-    """Statements alone and in transactions, of which some are rolled back; and after reopening."""
-    both = twin(tmp_path_factory.mktemp("twin") / "t.duckdb")
-    for keep, chosen in history:
-        both.run("BEGIN")
-        going = all(run(both, sql, params) for sql, params in chosen)
-        both.run("COMMIT" if keep and going else "ROLLBACK")
-        if chosen:
-            run(both, *chosen[0])
-        both.check()
-    both.reopen()
-    both.check()
-    both.db.close()
+    run_history(twin(tmp_path_factory.mktemp("twin") / "t.duckdb"), history, run)
 
 
 KEYS = {

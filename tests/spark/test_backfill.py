@@ -18,8 +18,11 @@ import ivm
 from ivm.backfill import hand_over
 from ivm.backfill import job as jobs
 from ivm.backfill.hand_over import HandOver
+from ivm.capture import evaluation
 from ivm.delta_ops.joins.arrange import Arrange
 from ivm.engine.engine import Engine
+from ivm.engine.transaction import Transaction
+from ivm.session import bulk
 from ivm.spark_backfill import stages
 from ivm.spark_backfill.stages import Staging
 from ivm.storage.arrangement.builder import RunBuilder
@@ -222,6 +225,52 @@ def test_a_change_that_the_log_lacks_begins_it_anew(
         db.execute("DELETE FROM orders WHERE id < 500")
     db.execute("ALTER TABLE customers ADD COLUMN note VARCHAR DEFAULT 'x'")
     gate.open.set()
+    db.backfill("v")
+    demand_right(db)
+
+
+@pytest.mark.parametrize("by_load", [False, True])
+def test_a_change_that_the_log_lacks_beside_the_export_begins_it_anew(
+    by_load: bool, db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MOST_ROWS", 9)
+    monkeypatch.setattr(evaluation, "MOST_ROWS", 9)
+    gate = Gate(monkeypatch, jobs, "export_scanned")
+    db.execute(CREATE)
+    gate.wait()
+    if by_load:
+        db.execute("INSERT INTO orders SELECT range, 3, 1, 2 FROM range(3000, 9000)")
+    else:
+        with db.transaction():  # its commit is DuckDB's
+            db.execute("CREATE TABLE other (a INTEGER)")
+            db.execute("DELETE FROM orders WHERE id < 500")
+    gate.open.set()
+    db.backfill("v")
+    demand_right(db)
+
+
+def test_a_snapshot_that_is_taken_beside_a_load_is_not_used(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MOST_ROWS", 9)
+    monkeypatch.setattr(evaluation, "MOST_ROWS", 9)
+    loading, exporting = (
+        Gate(monkeypatch, Transaction, "rebuild"),
+        Gate(monkeypatch, jobs, "run_stage"),
+    )
+    first = Gate(monkeypatch, jobs, "pinned")
+    db.execute(CREATE)
+    first.wait()
+    load = threading.Thread(
+        target=db.execute, args=("INSERT INTO orders SELECT range, 3, 1, 2 FROM range(3000, 9000)",)
+    )
+    load.start()
+    loading.wait()
+    first.open.set()
+    exporting.wait()
+    loading.open.set()
+    load.join()
+    exporting.open.set()
     db.backfill("v")
     demand_right(db)
 

@@ -1,0 +1,237 @@
+"""The changes of an open transaction: in order, and in DuckDB once SQL needs it.
+
+Contract: as long as only the fast path is used, no DuckDB statement runs. The first SQL statement
+begins a DuckDB transaction on the session's cursor, into which the changes so far are written; the
+transaction is then *in DuckDB*, and its statements see its own writes, in tables and in views.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from ivm.catalog.catalog import View
+from ivm.engine.default_values import DefaultValues
+from ivm.engine.engine import Engine
+from ivm.engine.expiring import Expiring
+from ivm.engine.late_flush import LateFlush
+from ivm.engine.transaction_views import RefuseTemporary, TransactionViews
+from ivm.ingest.evaluated_defaults import EvaluatedDefault
+from ivm.ingest.fast_path import FastPath
+from ivm.ingest.key_index import KeyIndex
+from ivm.storage.errors import UnavailableError
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.column import Column
+from ivm.storage.warehouse.duck import Cursor, run
+
+
+class OpenChanges(Expiring):
+    """Holds the writer lock from its first statement to `commit` or `rollback`.
+
+    Args:
+        engine: the database's engine.
+        cursor: the session's cursor.
+        refuse_temporary: raises if a view's text names something that only this session sees.
+        begun: whether BEGIN opened it, so that several statements may follow.
+        read_only: whether only temporary tables may be changed.
+        owned: whether the caller has the writer lock, which the transaction then takes over.
+
+    Attributes:
+        held: the seconds for which it held the lock; known when it is over.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        cursor: Cursor,
+        refuse_temporary: RefuseTemporary,
+        *,
+        begun: bool = False,
+        read_only: bool = False,
+        owned: bool = False,
+    ) -> None:
+        super().__init__(engine.writer_lock)
+        self._engine = engine
+        self._cursor = cursor
+        self.changes: list[TableChange] = []
+        self._views = TransactionViews(engine, cursor, self.changes, refuse_temporary)
+        self._views_before: dict[str, View] | None = None
+        self._tables_differ = self._decided = False
+        self._late_flush = LateFlush(engine.tables, cursor)
+        self._defaults = DefaultValues(engine.warehouse, cursor)
+        self._begun = begun
+        self._read_only = read_only
+        self._breaks = False
+        self.in_duckdb = False
+        self._afterwards: list[Callable[[], None]] = []
+        if owned:
+            engine.writer_lock.pass_to(self)
+        else:
+            engine.writer_lock.acquire(self)
+        self.held, self._since = 0.0, time.perf_counter()
+
+    def fast_path(self, table: str) -> FastPath | None:
+        """The fast path into a table; None where changes must go through DuckDB."""
+        definitions = self._engine.definitions
+        if self._views_before is None:
+            path = definitions.fast_path(table)
+            if path is None or path.is_plain:
+                return path
+            return path.within(self._evaluate, self._lookup)
+        if self._engine.catalog.tables[table].history is None:
+            return None  # only the session's cursor sees the constraints
+        return definitions.fast_path_seen_by(self._cursor, table)
+
+    def begin_time(self) -> None:
+        """Begins DuckDB's transaction, if defaults tell its time; it reads nothing yet."""
+        if self._engine.definitions.defaults_tell_time and not self._read_only:
+            self._defaults.begin()
+
+    def _evaluate(self, defaults: Mapping[int, EvaluatedDefault], count: int) -> dict[int, Column]:
+        return self._defaults.of(defaults, count, in_duckdb=self.in_duckdb)
+
+    def _lookup(self, table: str, key: tuple[int, ...]) -> KeyIndex | None:
+        """The arrangement of a table by a key; None as of `index_of_committed`."""
+        if key == self._engine.catalog.tables[table].primary_key:
+            return self.index_of_committed(table, all_columns=False)
+        return self.index_by(table, key)
+
+    def index(self, table: str, *, all_columns: bool = False) -> KeyIndex:
+        """The table's key index, with this transaction's changes; built if it is missing."""
+        indexes = self._engine.indexes
+        index = indexes.find(table, all_columns=all_columns)
+        if index is not None:
+            return index
+        if not self.changes_catalog and not any(change.table == table for change in self.changes):
+            return indexes.build(table, all_columns=all_columns)
+        # Only this cursor sees a table that this transaction has created or changed, and the rows
+        # of `changes` may lack columns of the index: the index is built from the cursor's rows.
+        self.begin_in_duckdb()
+        return indexes.build(table, all_columns=all_columns, cursor=self._cursor)
+
+    def index_of_committed(self, table: str, all_columns: bool) -> KeyIndex | None:
+        """The table's key index; None if it is missing and this transaction has changed the table.
+
+        It would be built of all the rows that the transaction's cursor sees; DuckDB changes a few
+        of them sooner.
+        """
+        index = self._engine.indexes.find(table, all_columns=all_columns)
+        changed = any(change.table == table for change in self.changes)
+        unstored = self._engine.catalog.tables[table].history is not None  # needs it in any case
+        if index is None and (unstored or not (changed or self.changes_catalog)):
+            index = self.index(table, all_columns=all_columns)
+        return index
+
+    def index_by(self, table: str, key: tuple[int, ...]) -> KeyIndex | None:
+        """The arrangement of a table by the columns of a user's index; None as above."""
+        changed = any(change.table == table for change in self.changes)
+        stored = self._engine.catalog.tables[table].history is None
+        builds = stored and not (changed or self.changes_catalog)
+        return self._engine.indexes.secondary.find(table, key, builds=builds)
+
+    def add(self, change: TableChange) -> None:
+        """Adds a change that DuckDB has not made."""
+        if self._read_only:
+            raise UnavailableError(
+                f"table {change.table!r} cannot be changed in a READ ONLY transaction: end it first"
+            )
+        if len(change):
+            if self.in_duckdb:
+                self._engine.tables.write_changes(self._cursor, [change])
+            self.add_from_duckdb(change)
+
+    def add_from_duckdb(self, change: TableChange) -> None:
+        """Adds a change that the session's cursor has already made."""
+        if len(change):
+            self._engine.indexes.record(change)
+            self.changes.append(change)
+
+    def afterwards(self, act: Callable[[], None]) -> None:
+        """Calls a function once the transaction is committed, durable, and its lock released."""
+        self._afterwards.append(act)
+
+    @property
+    def begun(self) -> bool:
+        """Returns whether BEGIN opened it."""
+        return self._begun
+
+    @property
+    def idle_cursor(self) -> Cursor | None:
+        """The session's cursor; None if it has a transaction that an error would abort."""
+        return None if self.in_duckdb or self._defaults.begun else self._cursor
+
+    def begin_in_duckdb(self) -> None:
+        """Begins the DuckDB transaction, and writes the changes so far in it."""
+        if not self.in_duckdb:
+            if self._read_only or self._may_write_elsewhere():
+                self._engine.recomputed.refresh_all()  # the transaction itself cannot write views
+            self._late_flush.flush()
+            goes_on = self._defaults.go_on()
+            self.in_duckdb = True  # before BEGIN: an interrupt after it must roll it back
+            if not goes_on:
+                run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
+            self._engine.tables.write_changes(self._cursor, self.changes)
+
+    def _may_write_elsewhere(self) -> bool:
+        """Returns whether it may change another database; DuckDB lets it change only one."""
+        return self._begun and not self.changes and self._engine.catalog.names.others
+
+    def allow_late_flush(self) -> None:
+        """Lets the flush before the transaction's only statement fail; see `flush_late`."""
+        self._late_flush.allow()
+
+    def flush_late(self, *, commit_first: bool = False) -> None:
+        """Flushes after a statement that may have removed the reason why DuckDB refused the rows.
+
+        Args:
+            commit_first: whether to commit the statement before; see `LateFlush.behind`.
+        """
+        if self._late_flush.refused and commit_first:
+            self._late_flush.behind()
+        elif self._late_flush.refused:
+            self.change_tables()  # so that DuckDB's commit is the commit point
+            self._late_flush.within()
+
+    def show(self, relations: Iterable[str]) -> None:
+        """Begins in DuckDB, with the views among `relations` up to the transaction's changes.
+
+        Raises:
+            EvaluationError: one of them fails on the changes, or on those of a view below.
+        """
+        relations, broken = tuple(relations), self._engine.broken.names()
+        if not self.in_duckdb and not self.changes:  # for all sessions, not in this one alone
+            self._engine.recomputed.refresh(relations)
+        self.begin_in_duckdb()
+        self._views.fill()
+        self._views.show(relations)
+        for name in (self._engine.broken.names() - broken).intersection(relations):
+            self._engine.broken.demand_whole(name)
+
+    @property
+    def changes_catalog(self) -> bool:
+        """Returns whether a statement has changed the catalog, or is about to."""
+        return self._views_before is not None
+
+    def change_catalog(self) -> None:
+        """Saves the catalog before a statement changes it, for `rollback` and other sessions."""
+        if self._views_before is None:
+            self._views_before = self._engine.catalog.snapshot()
+            self._engine.catalog.committed = self._views_before
+
+    def change_tables(self) -> None:
+        """Notes that a statement has created, dropped or altered tables."""
+        self._tables_differ = True
+
+    def create_view(self, view: View) -> None:
+        self.change_catalog()
+        self._views.create(view)
+        self._engine.reload_tables(self._cursor)
+
+    def drop_view(self, view: View) -> None:
+        self.change_catalog()
+        self._views.drop(view)
+        self._engine.reload_tables(self._cursor)
+
+    def rebuild(self, views: Iterable[View]) -> None:
+        """Fills these views anew, which no delta can update; see `TransactionViews.rebuild`."""
+        self._views.rebuild(views)

@@ -1,0 +1,262 @@
+"""What the rows of one table have to fit, and what they are completed with, without DuckDB.
+
+Law: a row passes exactly where DuckDB would take it. What cannot be decided here raises
+NeedsDuckDBError or is said to be uncertain; nothing is changed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self, TypeAlias
+
+import numpy as np
+
+from ivm.ingest.evaluated_defaults import EvaluatedDefault
+from ivm.ingest.further_keys import FurtherKeys, Lookup, NeedsDuckDBError, Removed, among
+from ivm.ingest.key_index import KeyIndex, present
+from ivm.storage.errors import ConstraintError
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.column import Column, Indexes, Mask, null_column
+from ivm.storage.values.consolidate import all_distinct
+from ivm.storage.values.types import ColumnType, Schema
+from ivm.storage.values.zset import ZSet, empty, ones
+
+Check = tuple[str, Callable[[Sequence[Column], int], Mask]]
+"""A CHECK's text and a kernel that is false exactly where it is violated."""
+Evaluate: TypeAlias = Callable[[Mapping[int, EvaluatedDefault], int], dict[int, Column]]
+"""Evaluates defaults, by position, for a number of rows."""
+AT_ONCE = 2048
+"""Rows that DuckDB inserts or updates at once; keys that later ones leave are not free before."""
+
+
+@dataclass(frozen=True)
+class TableRules:
+    """Everything that the fast path must know of one table.
+
+    Attributes:
+        table: canonical name.
+        schema: its columns.
+        key: positions of the primary key, empty for a keyless table.
+        required: positions of NOT NULL columns, the key's included.
+        defaults: position to a one-row column with the constant default.
+        checks: CHECK constraints that kernels evaluate.
+        evaluated: position to a default that is evaluated for each row.
+        evaluate: evaluates them in the running transaction.
+        further: UNIQUE constraints and foreign keys.
+        lookup: finds rows by these in the running transaction.
+        takes_only: rows can be added, and none removed: the table is not stored, and has no key.
+    """
+
+    table: str
+    schema: Schema
+    key: tuple[int, ...]
+    required: tuple[int, ...]
+    defaults: Mapping[int, Column]
+    checks: tuple[Check, ...]
+    evaluated: Mapping[int, EvaluatedDefault] = field(default_factory=dict)
+    evaluate: Evaluate | None = field(default=None, compare=False, repr=False)
+    further: FurtherKeys | None = None
+    lookup: Lookup | None = field(default=None, compare=False, repr=False)
+    takes_only: bool = False
+    _nothing: dict[tuple[int, ...] | None, ZSet] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    # -- what is known of the table ---------------------------------------------------------------
+
+    @property
+    def index_key(self) -> tuple[int, ...]:
+        """The positions that rows are looked up by: the key, or all columns if there is none."""
+        return self.key or tuple(range(len(self.schema)))
+
+    @property
+    def keys(self) -> tuple[tuple[int, ...], ...]:
+        """The primary key, and the columns of UNIQUE constraints."""
+        key = (self.key,) if self.key else ()
+        return key if self.further is None else (*key, *self.further.uniques)
+
+    @property
+    def is_plain(self) -> bool:
+        """Returns whether it needs no transaction: see `within`."""
+        return self.further is None and not self.evaluated
+
+    def within(self, evaluate: Evaluate, lookup: Lookup) -> Self:
+        """The same in a transaction, which evaluates defaults and finds rows by further keys."""
+        return replace(self, evaluate=evaluate, lookup=lookup)
+
+    def index_by(self, key: tuple[int, ...]) -> KeyIndex:
+        """The arrangement of the table by a UNIQUE constraint; raises NeedsDuckDBError."""
+        index = None if self.lookup is None else self.lookup(self.table, key)
+        if index is None:
+            raise NeedsDuckDBError
+        return index
+
+    def _key_types(self) -> list[ColumnType]:
+        return [self.schema[i][1] for i in self.key]
+
+    # -- rows -------------------------------------------------------------------------------------
+
+    def draws(self, given: Mapping[int, Column]) -> bool:
+        """Returns whether rows with these columns take values of sequences, which is not undone."""
+        return any(one.draws for i, one in self.evaluated.items() if i not in given)
+
+    def evaluated_too(self, given: Mapping[int, Column], count: int) -> Mapping[int, Column]:
+        """The columns given and those whose defaults are evaluated for each row."""
+        missing = {i: one for i, one in self.evaluated.items() if i not in given}
+        if not missing:
+            return given
+        assert self.evaluate is not None
+        return {**given, **self.evaluate(missing, count)}
+
+    def complete(self, given: Mapping[int, Column], count: int) -> tuple[Column, ...]:
+        """All columns, those not given with their defaults."""
+        known = self.evaluated_too(given, count) if self.evaluated else given
+        return tuple(
+            [known[i] if i in known else self.default(i, count) for i in range(len(self.schema))]
+        )
+
+    def default(self, position: int, count: int) -> Column:
+        constant = self.defaults.get(position)
+        if constant is None:
+            return null_column(self.schema[position][1], count)
+        return constant.take(np.zeros(count, np.int64))
+
+    def change(
+        self, added: ZSet | None, removed: ZSet | None, index: KeyIndex | None = None
+    ) -> TableChange:
+        columns = index.columns if index is not None else self.index_key
+        old = self._none(columns) if removed is None else removed
+        return TableChange(self.table, old, columns, self._none() if added is None else added)
+
+    def nothing(self, index: KeyIndex) -> TableChange:
+        """The change that changes nothing."""
+        return self.change(None, None, index)
+
+    def nothing_twice(self) -> tuple[ZSet, list[Column]]:
+        """No stored row, and the columns of none that is to be added."""
+        return self._none(), list(self._none().columns)
+
+    def _none(self, columns: tuple[int, ...] | None = None) -> ZSet:
+        """No rows, of some of the table's columns (None: all)."""
+        found = self._nothing.get(columns)
+        if found is None:
+            positions = range(len(self.schema)) if columns is None else columns
+            found = self._nothing[columns] = empty([self.schema[i][1] for i in positions])
+        return found
+
+    def _row(self, rows: ZSet, at: int) -> str:
+        return row_text(rows.slice(at, at + 1), self.schema)
+
+    # -- constraints of rows ----------------------------------------------------------------------
+
+    def check(self, rows: ZSet) -> None:
+        """Raises ConstraintError if a row violates NOT NULL or a CHECK."""
+        for position, why, violated in self.violations(rows):
+            row = self._row(rows, int(violated[0]))
+            if position is not None:
+                raise ConstraintError(f"{why}: row {row} has none; give a value")
+            raise ConstraintError(f"{why} for row {row}; nothing was changed")
+
+    def violations(self, rows: ZSet) -> Iterator[tuple[int | None, str, Indexes]]:
+        """Rows that violate NOT NULL or a CHECK.
+
+        Args:
+            rows: with all columns of the table.
+
+        Returns:
+            The position of the column that is NULL or None for a CHECK, the beginning of the
+            message, and the indexes of the rows, for each violated constraint.
+        """
+        for position in self.required:
+            valid = rows.columns[position].valid
+            if valid is not None and not valid.all():
+                yield position, self.why_not_null(position), (~valid).nonzero()[0]
+        for text, holds in self.checks:
+            mask = holds(rows.columns, len(rows))
+            if not mask.all():
+                why = f"CHECK constraint failed on table {self.table}: {text} is false"
+                yield None, why, (~mask).nonzero()[0]
+
+    def why_not_null(self, position: int) -> str:
+        """The beginning of the message that a NOT NULL column has no value."""
+        return f"NOT NULL constraint failed: {self.table}.{self.schema[position][0]}"
+
+    # -- keys -------------------------------------------------------------------------------------
+
+    def fits_key(self, added: ZSet, removed: ZSet, index: KeyIndex) -> bool:
+        """Returns whether rows that replace others, perhaps under other keys, take no stored key.
+
+        Args:
+            added: with all columns, none of the key NULL.
+            removed: the stored rows, with the columns of the index.
+        """
+        keys, types = [added.columns[i] for i in self.key], self._key_types()
+        if len(added) > 1 and not all_distinct(keys, types):
+            return False
+        known = present(index.find(keys), len(added))
+        gone = [removed.columns[index.columns.index(i)] for i in self.key]
+        return not (known & ~among(keys, gone, types)).any()
+
+    def updates_at_once(self, sets: Collection[int], count: int) -> bool:
+        """Returns whether so many rows do not get in each other's way in DuckDB."""
+        return count <= AT_ONCE or all(set(sets).isdisjoint(key) for key in self.keys)
+
+    def set_columns(self, sets: Collection[int], *, returning: bool) -> Collection[int]:
+        """The columns that DuckDB writes where an update sets some: all, to return a row."""
+        return range(len(self.schema)) if returning else sets
+
+    def check_further(self, added: ZSet, removed: Removed | None) -> None:
+        """Checks UNIQUE constraints and foreign keys; see `FurtherKeys.refuse`."""
+        if self.further is not None:
+            assert self.lookup is not None
+            self.further.refuse(self.schema, added, removed, self.lookup)
+
+    def demand_further(self) -> None:
+        """Raises NeedsDuckDBError if UNIQUE constraints or foreign keys cannot be checked here."""
+        if self.further is not None:
+            assert self.lookup is not None
+            self.further.demand(self.lookup)
+
+    def fits_further(self, added: ZSet, removed: Removed | None) -> bool:
+        """Returns whether they pass, which is certain; else DuckDB is to run the statement."""
+        try:
+            self.check_further(added, removed)
+        except (ConstraintError, NeedsDuckDBError):
+            return False
+        return True
+
+    def may_fit(self, given: Mapping[int, Column], count: int, index: KeyIndex | None) -> bool:
+        """Returns whether rows may be added, as far as it is known before sequences are drawn from.
+
+        Args:
+            given: column by position.
+            count: rows.
+            index: needed for a keyed table.
+        """
+        drawn = {i for i, one in self.evaluated.items() if one.draws and i not in given}
+        known = {i: null_column(self.schema[i][1], count) for i in drawn}
+        rows = ZSet(self.complete({**given, **known}, count), ones(count))
+        if any(position not in drawn for position, *_ in self.violations(rows)):
+            return False
+        if self.key and drawn.isdisjoint(self.key):
+            assert index is not None
+            keys = [rows.columns[i] for i in self.key]
+            if not all_distinct(keys, self._key_types()) or len(index.find(keys).probe):
+                return False
+        return self.fits_further(rows, None)
+
+
+def row_text(row: ZSet, schema: Schema) -> str:
+    """One row with the names of its columns, for a message."""
+    table = row.to_arrow(schema)
+    return (
+        "("
+        + ", ".join(f"{name}: {_value(table.column(i))}" for i, (name, _) in enumerate(schema))
+        + ")"
+    )
+
+
+def _value(column: object) -> str:
+    scalar = column[0]  # type: ignore[index]
+    return "NULL" if not scalar.is_valid else str(scalar)

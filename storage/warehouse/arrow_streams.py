@@ -1,0 +1,83 @@
+"""Arrow streams of DuckDB's results; what fails while one is read is an error of DuckDB's again.
+
+Of an error behind the first rows Arrow makes an OSError, with DuckDB's words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from _thread import start_new_thread
+from collections.abc import Callable, Iterator
+from threading import get_ident
+from typing import TypeVar
+
+import duckdb
+import pyarrow as pa
+
+T = TypeVar("T")
+
+_KINDS: dict[str, type[duckdb.Error]] = {
+    "Constraint": duckdb.ConstraintException,
+    "Conversion": duckdb.ConversionException,
+    "FATAL": duckdb.FatalException,
+    "INTERNAL": duckdb.InternalException,
+    "INTERRUPT": duckdb.InterruptException,
+    "IO": duckdb.IOException,
+    "Invalid Input": duckdb.InvalidInputException,
+    "Not implemented": duckdb.NotImplementedException,
+    "Out of Memory": duckdb.OutOfMemoryException,
+    "Out of Range": duckdb.OutOfRangeException,
+}
+
+
+@contextlib.contextmanager
+def as_duckdb_errors() -> Iterator[None]:
+    """Raises what DuckDB has refused in the block as DuckDB's own error."""
+    try:
+        yield
+    except OSError as error:
+        kind, found, _ = str(error).partition(" Error: ")
+        if not found or kind not in _KINDS:
+            raise
+        raise _KINDS[kind](str(error)) from error
+
+
+def streamed(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The batches of a stream."""
+    with as_duckdb_errors():
+        yield from reader
+
+
+def aside(cursor: duckdb.DuckDBPyConnection, read: Callable[[], T]) -> T:
+    """Calls a function that reads a stream of the cursor's, so that a signal can interrupt it.
+
+    Arrow looks for no signals while it waits: another thread reads, and the main one handles them.
+    """
+    if get_ident() != threading.main_thread().ident:
+        return read()
+    answers: list[T] = []
+    errors: list[BaseException] = []
+    ended = threading.Lock()
+    ended.acquire()
+    start_new_thread(_answer, (read, answers, errors, ended))
+    try:
+        ended.acquire()
+    except BaseException:  # of a handler of the user's that is not held back
+        cursor.interrupt()
+        ended.acquire()
+        raise
+    if errors:
+        raise errors.pop()
+    return answers.pop()
+
+
+def _answer(
+    read: Callable[[], T], answers: list[T], errors: list[BaseException], ended: threading.Lock
+) -> None:
+    try:
+        answers.append(read())
+    except BaseException as error:
+        errors.append(error)
+    finally:
+        ended.release()
