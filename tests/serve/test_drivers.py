@@ -187,6 +187,45 @@ def test_pipelined_changes_are_one_transaction(shop: Served) -> None:
         assert connection.execute("DELETE FROM customers WHERE id = 504").rowcount == 1
 
 
+SEVERAL = {
+    "INSERT INTO m VALUES (1); INSERT INTO m VALUES (1); COMMIT": [],
+    "INSERT INTO m VALUES (1); COMMIT; INSERT INTO m VALUES (1)": [1],
+    "BEGIN; INSERT INTO m VALUES (1); COMMIT; INSERT INTO m VALUES (2); SELECT nope": [1],
+    "INSERT INTO m VALUES (1); BEGIN; INSERT INTO m VALUES (2); ROLLBACK": [],
+    "INSERT INTO m VALUES (1); BEGIN; INSERT INTO m VALUES (2); COMMIT": [1, 2],
+    "INSERT INTO m VALUES (1); SELECT nope; INSERT INTO m VALUES (2)": [],
+    "SELECT 1;; INSERT INTO m VALUES (1);": [1],
+}
+
+
+@pytest.mark.parametrize("sql", SEVERAL)
+def test_several_statements_of_one_message_are_one_transaction(shop: Served, sql: str) -> None:
+    """As in PostgreSQL: what ends a transaction among them ends that of those before it."""
+    with psycopg.connect(shop.dsn(), autocommit=True) as connection:
+        connection.execute("CREATE OR REPLACE TABLE m (a INTEGER PRIMARY KEY)")
+        connection.pgconn.exec_(sql.encode())
+        connection.pgconn.exec_(b"ROLLBACK")
+        found = connection.execute("SELECT a FROM m ORDER BY a").fetchall()
+        assert [a for (a,) in found] == SEVERAL[sql]
+        connection.execute("DROP TABLE m")
+
+
+def test_statements_behind_a_copy_of_the_same_message_are_run(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as connection:
+        sql = b"CREATE TABLE m (a INTEGER); COPY m FROM STDIN; INSERT INTO m VALUES (2); TABLE m"
+        wire = connection.pgconn
+        wire.send_query(sql)
+        statuses = []
+        while (result := wire.get_result()) is not None:
+            statuses.append(result.status)
+            if result.status == psycopg.pq.ExecStatus.COPY_IN:
+                wire.put_copy_data(b"1\n")
+                wire.put_copy_end()
+        assert len(statuses) == 5
+        assert connection.execute("SELECT sum(a) FROM m").fetchone() == (3,)
+        connection.execute("DROP TABLE m")
+
+
 def _pipelined(connection: psycopg.Connection[Any], statements: list[str]) -> None:
     with connection.pipeline():
         for statement in statements:

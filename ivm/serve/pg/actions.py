@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -401,16 +401,3 @@ def changes(action: Action) -> bool:
     return isinstance(action, Sql) and not isinstance(
         action.statement, st.Query | st.TransactionControl
     )
-
-
-def is_transaction(actions: Sequence[Action]) -> bool:
-    """Returns whether the statements of a simple query are one transaction."""
-    if len(actions) < 2 or any(_controls(action) for action in actions):
-        return False
-    return sum(changes(action) or isinstance(action, CopyRows) for action in actions) > 0
-
-
-def _controls(action: Action) -> bool:
-    if isinstance(action, Begin):
-        return True
-    return isinstance(action, Sql) and isinstance(action.statement, st.TransactionControl)

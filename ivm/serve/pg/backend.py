@@ -8,6 +8,7 @@ before it were, and a simple query of several statements is one, too.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -20,7 +21,6 @@ from ivm.serve.pg.actions import (
     Sql,
     actions_of,
     changes,
-    is_transaction,
 )
 from ivm.serve.pg.catalog import Catalog
 from ivm.serve.pg.codec import Column, Frame, ProtocolError, Reader
@@ -96,6 +96,7 @@ class Backend:
         self._skipping = False
         self._copy: CopyIn | None = None
         self._copy_by_query = False
+        self._several, self._left = False, deque[Action]()  # statements of a simple query
         self._statements = Statements(served, gate, catalog, settings, self._notice, self._report)
         self._sql, self._offset = "", 0  # the text that is being run, and where in it
         self._late: Portal | None = None  # is described as it is executed
@@ -195,14 +196,19 @@ class Backend:
         actions = actions_of(text)
         if not actions:
             self._out += codec.EMPTY_QUERY
-        together = is_transaction(actions)
-        if together:
-            self._statements.begin_implicit()
-        for action in actions:
+        self._several, self._left = len(actions) > 1, deque(actions)
+        self._run_left()
+
+    def _run_left(self) -> None:
+        """Runs what is left of a simple query: it is one transaction but for what ends one."""
+        while self._left:
+            action = self._left.popleft()
+            self._offset = action.offset
+            if self._several and (changes(action) or isinstance(action, CopyRows)):
+                self._statements.begin_implicit()
             if isinstance(action, CopyRows) and action.comes:
                 self._copy_in(action, by_query=True)
-                return  # ReadyForQuery comes after its rows
-            self._offset = action.offset
+                return  # the rest follows its rows
             self._run_simply(action)
         self._statements.end_implicit(commits=True)
         self._ready()
@@ -424,15 +430,15 @@ class Backend:
             self._out += codec.command_complete(f"COPY {count}")
             self._log.statement(self._served, self._sql, time.perf_counter() - began)
             if self._copy_by_query:
-                self._statements.end_implicit(commits=True)
+                self._run_left()
         except Exception as error:
-            if not self._copy_by_query:
-                self._skipping = True
             self._fail(error)
+            if self._copy_by_query:
+                self._ready()
+            else:
+                self._skipping = True
         finally:
             copy.drop()
-        if self._copy_by_query:
-            self._ready()
 
     def _copy_out(self, action: CopyRows) -> None:
         began = time.perf_counter()

@@ -248,6 +248,8 @@ class Statements:
         if not self._served.connection.in_transaction and not self._failed:
             self._notice("25P01", _NONE)
             return _done(statement.action.upper())
+        if self.implicit:
+            self._notice("25P01", _NONE)
         commits = statement.action == "commit" and not self._failed
         self.implicit = False
         self._end(commits=commits)
