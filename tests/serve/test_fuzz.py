@@ -183,6 +183,7 @@ def mutated(session: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.timeout(3600 if tiers.TIER == "fuzz" else 300)
 def test_recorded_sessions_with_mistakes(
     server: Listening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

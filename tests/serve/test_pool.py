@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeAlias
 
 import pytest
@@ -192,6 +193,11 @@ def test_work_that_others_wait_for_gets_a_thread() -> None:
     threads.end()
 
 
+def _set_after(awaited: threading.Event, then: threading.Event) -> None:
+    if awaited.wait(5):
+        then.set()
+
+
 def test_work_is_done_beside_work_that_was_given_just_before_and_waits_for_it() -> None:
     for _ in range(30):
         threads = Threads(4)
@@ -199,7 +205,7 @@ def test_work_is_done_beside_work_that_was_given_just_before_and_waits_for_it() 
         threads.submit(warm.set)
         assert warm.wait(5)
         time.sleep(0.001)  # its thread has nothing to do from here on
-        threads.submit(lambda end=second, done=first: end.wait(5) and done.set())
+        threads.submit(partial(_set_after, second, first))
         threads.submit(second.set)  # the thread has been woken, and has not taken the first yet
         assert first.wait(4)
         threads.end()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ivm.serve.pg.catalog_words import asks_catalog
+from ivm.serve.pg.copy_syntax import CopyRows, copy_rows, unquoted_value
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens
 from ivm.storage.errors import IvmError, SqlError, UnsupportedError
@@ -70,23 +71,6 @@ class Begin:
 
 
 @dataclass(frozen=True)
-class CopyRows:
-    """COPY table [(columns)] FROM STDIN, or COPY table or (query) TO STDOUT.
-
-    Attributes:
-        comes: rows come from the client.
-        relation: the table and columns, or the query in parentheses, as written.
-        options: names in upper case, and values.
-    """
-
-    text: str
-    offset: int
-    comes: bool
-    relation: str
-    options: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
 class Nothing:
     """A statement without a meaning here, answered with its tag."""
 
@@ -132,18 +116,6 @@ _NOTHING = re.compile(
     r"(?P<tag>DISCARD\s+(?:ALL|PLANS|SEQUENCES|TEMP(?:ORARY)?)|UNLISTEN|CLOSE\s+ALL|DEALLOCATE\s+ALL)"
     r"\b.*",
     re.IGNORECASE | re.DOTALL,
-)
-_COPY = re.compile(
-    r"COPY\s+(?P<relation>\(.*\)|[^()]+?(?:\s*\([^()]*\))?)\s+"
-    r"(?:(?P<comes>FROM\s+STDIN)|TO\s+STDOUT)\s*(?:WITH\s*)?(?P<options>.*)",
-    re.IGNORECASE | re.DOTALL,
-)
-_OPTION = re.compile(
-    r"(\w+)(?:\s+(?:AS\s+)?(E?'(?:[^']|'')*'|\([^()]*\)|\w+))?\s*(?:,|$)", re.DOTALL
-)
-_OLD_OPTION = re.compile(
-    r"(BINARY|CSV|HEADER)|(DELIMITER|NULL|QUOTE|ESCAPE|ENCODING)\s*(?:AS\s+)?(E?'(?:[^']|'')*')",
-    re.IGNORECASE,
 )
 _SAVEPOINT = re.compile(
     r"(?P<verb>SAVEPOINT|RELEASE(?:\s+SAVEPOINT)?|ROLLBACK(?:\s+(?:WORK|TRANSACTION))?\s+TO"
@@ -341,44 +313,6 @@ def _nothing(text: str, offset: int) -> Action | None:
     return None if found is None else Nothing(text, offset, " ".join(found["tag"].upper().split()))
 
 
-def _copy(text: str, offset: int) -> Action | None:
-    found = _COPY.fullmatch(text)
-    if found is None:
-        return None
-    return CopyRows(
-        text,
-        offset,
-        comes=found["comes"] is not None,
-        relation=found["relation"].strip(),
-        options=tuple(_options(found["options"].strip())),
-    )
-
-
-def _options(text: str) -> Iterator[tuple[str, str]]:
-    if text.startswith("("):
-        for name, value in _OPTION.findall(text[1:].rstrip(") \t\r\n")):
-            yield name.upper(), unquoted_value(value) if value else "true"
-        return
-    for flag, name, value in _OLD_OPTION.findall(text):
-        if flag.upper() == "HEADER":
-            yield "HEADER", "true"
-        elif flag:
-            yield "FORMAT", flag.lower()
-        else:
-            yield name.upper(), unquoted_value(value)
-
-
-def unquoted_value(text: str) -> str:
-    """A value as written after SET or in an option, without its quotes."""
-    text = text.strip()
-    if text[:1] in "Ee" and text[1:2] == "'":
-        inner = text[2:-1].replace("''", "'")
-        return inner.replace("\\t", "\t").replace("\\n", "\n").replace("\\\\", "\\")
-    if text[:1] in ("'", '"') and text[-1:] == text[:1]:
-        return text[1:-1].replace("''", "'")
-    return text
-
-
 _OWN = {
     "BEGIN": _begin,
     "START": _begin,
@@ -389,7 +323,7 @@ _OWN = {
     "UNLISTEN": _nothing,
     "CLOSE": _nothing,
     "DEALLOCATE": _nothing,
-    "COPY": _copy,
+    "COPY": copy_rows,
     "SAVEPOINT": _savepoint,
     "RELEASE": _savepoint,
     "ROLLBACK": _savepoint,

@@ -16,7 +16,6 @@ from ivm.serve.access import Gate
 from ivm.serve.pg import codec
 from ivm.serve.pg.actions import (
     Action,
-    CopyRows,
     Nothing,
     Sql,
     actions_of,
@@ -24,7 +23,9 @@ from ivm.serve.pg.actions import (
 )
 from ivm.serve.pg.catalog import Catalog
 from ivm.serve.pg.codec import Column, Frame, ProtocolError, Reader
-from ivm.serve.pg.copying import CopyIn, copy_out
+from ivm.serve.pg.copy_in import CopyIn
+from ivm.serve.pg.copy_out import CopyOut
+from ivm.serve.pg.copy_syntax import CopyRows
 from ivm.serve.pg.errors import (
     NO_PORTAL,
     NO_STATEMENT,
@@ -411,7 +412,7 @@ class Backend:
     def _copy_in(self, action: CopyRows, *, by_query: bool) -> None:
         self._copy = CopyIn(action, self._statements)
         self._copy_by_query = by_query
-        self._out += codec.copy_response(b"G", self._copy.columns, binary=False)
+        self._out += codec.copy_response(b"G", self._copy.columns, binary=self._copy.binary)
         self._flush()
 
     def _copy_data(self, data: bytes) -> None:
@@ -443,8 +444,9 @@ class Backend:
     def _copy_out(self, action: CopyRows) -> None:
         began = time.perf_counter()
         count = 0
-        columns, pieces = copy_out(action, self._statements)
-        self._out += codec.copy_response(b"H", columns, binary=False)
+        copy = CopyOut(action, self._statements)
+        self._out += codec.copy_response(b"H", copy.columns, binary=copy.binary)
+        pieces = copy.pieces()
         while (piece := self._served.around(lambda: next(pieces, None))) is not None:
             rows, data = piece
             count += rows

@@ -22,6 +22,7 @@ from ivm.storage.errors import (
 
 SYNTAX, PROTOCOL, FAILED_TRANSACTION = "42601", "08P01", "25P02"
 NO_STATEMENT, NO_PORTAL, NOT_SUPPORTED = "26000", "34000", "0A000"
+BAD_COPY, BAD_TEXT, BAD_BINARY = "22P04", "22021", "22P03"
 TOO_MANY, STOPPED, TOO_LARGE, BAD_LOGIN, NO_LOGIN = "53300", "57P01", "54000", "28P01", "28000"
 
 _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...] = (

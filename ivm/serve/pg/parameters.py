@@ -55,7 +55,7 @@ def values_of(
 def _value(value: bytes, binary: bool, oid: int, number: int) -> Any:
     try:
         if binary:
-            return _from_binary(value, oid)
+            return binary_value(value, oid)
         return _from_text(value.decode(), oid)
     except (ValueError, ArithmeticError, struct.error, IndexError, KeyError) as error:
         raise EvaluationError(
@@ -70,7 +70,7 @@ def _name(oid: int) -> str:
 
 def _from_text(text: str, oid: int) -> Any:
     if oid in types.ELEMENTS:
-        return _array_from_text(text, types.ELEMENTS[oid])
+        return array_from_text(text, types.ELEMENTS[oid])
     read = _TEXT.get(oid)
     if read is None:
         return text
@@ -93,7 +93,8 @@ def _duckdb(text: str, oid: int) -> Any:
     return duckdb.Value(text, type)  # type: ignore[arg-type]
 
 
-def _from_binary(value: bytes, oid: int) -> Any:
+def binary_value(value: bytes, oid: int) -> Any:
+    """A value of a type from its binary form."""
     if oid in types.ELEMENTS:
         return _array_from_binary(value)
     read = _BINARY.get(oid)
@@ -111,7 +112,8 @@ def _boolean(text: str) -> bool:
     raise ValueError(text)
 
 
-def _bytes(text: str) -> bytes:
+def bytes_from_text(text: str) -> bytes:
+    """The bytes of a text such as `\\x00ff`, or with escapes as older servers write them."""
     if text.startswith("\\x"):
         return bytes.fromhex(text[2:])
     return text.encode("latin-1").decode("unicode_escape").encode("latin-1")
@@ -189,12 +191,12 @@ def _array_from_binary(value: bytes) -> list[Any]:
     for _ in range(count):
         (length,) = struct.unpack_from("!i", value, at)
         at += 4
-        found.append(None if length < 0 else _from_binary(value[at : at + length], oid))
+        found.append(None if length < 0 else binary_value(value[at : at + length], oid))
         at += max(length, 0)
     return found
 
 
-def _array_from_text(text: str, oid: int) -> list[Any]:
+def array_from_text(text: str, oid: int) -> list[Any]:
     """The values of an array such as `{1,NULL,"a b"}`."""
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError(text)
@@ -233,7 +235,7 @@ _TEXT: dict[int, Callable[[str], Any]] = {
     **dict.fromkeys((types.INT2, types.INT4, types.INT8, types.OID), int),
     **dict.fromkeys((types.FLOAT4, types.FLOAT8), float),
     types.BOOL: _boolean,
-    types.BYTEA: _bytes,
+    types.BYTEA: bytes_from_text,
     types.NUMERIC: Decimal,
     types.DATE: datetime.date.fromisoformat,
     types.TIME: datetime.time.fromisoformat,
