@@ -110,6 +110,19 @@ def test_parameters_keep_their_types(connection: psycopg.Connection[Any]) -> Non
             assert row[0] == value, (form, value)
 
 
+def test_parameters_that_duckdb_does_not_take_from_python(
+    connection: psycopg.Connection[Any],
+) -> None:
+    west = datetime.timezone(datetime.timedelta(hours=-5, minutes=-30))
+    time = datetime.time(1, 2, 3, 4, tzinfo=west)
+    assert connection.execute("SELECT %b, %t", [time, time]).fetchone() == (time, time)
+    for form in ("%b", "%t::NUMERIC"):
+        sql = f"SELECT {form}"
+        with pytest.raises(psycopg.errors.NumericValueOutOfRange):
+            connection.execute(sql.encode(), [Decimal("9" * 39)])
+        connection.rollback()
+
+
 def test_infinite_dates_and_years_before_our_era_as_text(
     connection: psycopg.Connection[Any],
 ) -> None:

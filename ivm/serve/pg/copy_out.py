@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ivm.serve.pg import codec
 from ivm.serve.pg.actions import actions_of
+from ivm.serve.pg.batches import Batches
 from ivm.serve.pg.columns import Wanted, data_rows, framed, one_buffer, value_bytes
 from ivm.serve.pg.copy_binary import END, HEAD
 from ivm.serve.pg.copy_in import NAMED
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ivm.serve.pg.statements import Statements
     from ivm.session.result import Result
 
-_BATCH = 20_000
 _ENDS = [pa.scalar(each, pa.large_binary()) for each in (b"\n", b"")]
 _SIGNS = {"\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r"}
 
@@ -54,7 +54,8 @@ class CopyOut:
             yield 0, codec.copy_data(HEAD)
         elif self._options.header:
             yield 0, self._lines(self._names())
-        while (table := self._result.batch(_BATCH)) is not None:
+        batches = Batches(self._result)
+        while (table := batches.next()) is not None:
             yield len(table), self._messages(table)
         if self.binary:
             yield 0, codec.copy_data(END)

@@ -12,6 +12,7 @@ from contextlib import closing
 import duckdb
 import pyarrow as pa
 
+from ivm.serve.pg.batches import Batches
 from ivm.serve.pg.codec import data_row
 from ivm.serve.pg.columns import Wanted, data_rows, one_buffer
 from ivm.serve.pg.errors import NOT_SUPPORTED, PgError
@@ -21,7 +22,6 @@ from ivm.storage.identifiers import quote
 
 _FEW = 50
 _CHANGED = "cached plan must not change result type"  # by these words clients know it
-_BATCH = 20_000
 
 
 def as_told(result: Result, columns: Sequence[tuple[str, str]]) -> Result:
@@ -64,6 +64,7 @@ class Rows:
 
     def __init__(self, result: Result, formats: Sequence[int], zone: str) -> None:
         self._result = result
+        self._batches = Batches(result)
         self._zone = zone
         binary = formats_of(formats, len(result.columns))
         self.wanted = [Wanted(t, b) for t, b in zip(result.types, binary, strict=True)]
@@ -113,7 +114,7 @@ class Rows:
             self._ended = len(rows) < _FEW
             self._encoders = None
             return
-        table = self._result.batch(_BATCH)
+        table = self._batches.next()
         self._ended = table is None
         if table is not None:
             self._columns = data_rows(table, self.wanted, self._zone)
