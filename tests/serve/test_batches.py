@@ -19,8 +19,9 @@ def test_large_values_come_a_few_at_a_time(*, held: bool, rows: int, size: int, 
     sql = f"SELECT i, repeat('x', {size}) AS x FROM range({rows}) t(i)"
     with ivm.connect() as database:
         if held:
-            table = duckdb.execute(sql).to_arrow_table()
-            result = Result.of_table(table, ["BIGINT", "VARCHAR"])
+            relation = duckdb.sql(sql)
+            assert relation is not None
+            result = Result.of_table(relation.to_arrow_table(), ["BIGINT", "VARCHAR"])
         else:
             result = database.execute(sql)
         batches, found = Batches(result), []

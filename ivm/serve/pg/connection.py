@@ -22,6 +22,7 @@ from ivm.serve.pg import codec
 from ivm.serve.pg.backend import Backend
 from ivm.serve.pg.codec import Frame, ProtocolError, Reader, next_frame
 from ivm.serve.pg.errors import (
+    BAD_LOGIN,
     NO_LOGIN,
     PROTOCOL,
     STOPPED,
@@ -214,23 +215,48 @@ class PgConnection(asyncio.BufferedProtocol):
     def _open(self, reader: Reader) -> None:
         while name := reader.text():
             self._given[name] = reader.text()
-        user = self._given.get("user", "")
-        listener = self._listener
+        listener, encrypted = self._listener, self._is_encrypted or is_loopback(self._host)
         try:
-            self._number = listener.pool.reserve()
-            if listener.demands_tls and not self._is_encrypted and not is_loopback(self._host):
+            if listener.demands_tls and not encrypted:
                 raise PgError(
                     NO_LOGIN, "connections from elsewhere are encrypted: use sslmode=require"
                 )
+            wait = self._wait()
         except (IvmError, PgError) as error:
             self.refuse(error)
             return
-        self._login = Login(listener.gate, user)
-        if listener.trusts(self._host):
-            self._working = True
-            self._submit(lambda: self._enter(trusted(user), codec.authentication(0)))
+        self._working = True  # nothing that comes meanwhile is looked at
+        if wait:
+            self._loop.call_later(wait, self._begin_login)
         else:
-            self._write(self._login.begin())
+            self._begin_login()
+
+    def _wait(self) -> float:
+        """The seconds for which the login is held back, see `FailedLogins`."""
+        if self._listener.trusts(self._host):
+            return 0.0
+        return self._listener.gate.failures.wait(self._host, self._user)
+
+    def _begin_login(self) -> None:
+        if self._lost:
+            return
+        try:
+            self._number = self._listener.pool.reserve()
+        except IvmError as error:
+            self.refuse(error)
+            return
+        self._login = Login(self._listener.gate, self._user)
+        if self._listener.trusts(self._host):
+            self._submit(lambda: self._enter(trusted(self._user), codec.authentication(0)))
+            return
+        self._write(self._login.begin())
+        self._working = False
+        if self._frames:
+            self._loop.call_soon(self._advance)
+
+    @property
+    def _user(self) -> str:
+        return self._given.get("user", "")
 
     @property
     def _is_encrypted(self) -> bool:
@@ -243,7 +269,9 @@ class PgConnection(asyncio.BufferedProtocol):
     def refuse(self, error: IvmError | PgError) -> None:
         """Tells the client an error, and ends the connection."""
         if self._backend is None:
-            self._listener.log.refused(self.peer, self._given.get("user", ""), error)
+            self._listener.log.refused(self.peer, self._user, error)
+            if isinstance(error, PgError) and error.code == BAD_LOGIN:
+                self._listener.gate.failures.failed(self._host, self._user)
         told = error_fields(error)
         self._write(codec.fields(b"E", {**told, "S": "FATAL", "V": "FATAL"}))
         self._close()
@@ -316,6 +344,7 @@ class PgConnection(asyncio.BufferedProtocol):
             if user is None:
                 self.send(answer)
                 continue
+            self._listener.gate.failures.succeeded(self._host, self._user)
             self._enter(user, answer)
             if frames[i + 1 :]:
                 return bool(self._backend and self._backend.handle(frames[i + 1 :]))

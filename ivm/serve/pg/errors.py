@@ -80,6 +80,7 @@ _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...]
             ("read only", "25006"),
             ("another transaction has been open", "55P03"),
             ("connections, and takes no more", TOO_MANY),
+            ("logins of .* have failed", NO_LOGIN),
             ("the server is being stopped", STOPPED),
             ("did nothing for", "25P03"),
             ("interrupted", "57014"),
