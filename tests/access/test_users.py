@@ -64,7 +64,7 @@ def test_logins_of_one_address_are_slowed_down_unless_the_password_was_right_bef
     with pytest.raises(AccessError):
         gate.login("ann", "wrong", "h")
     for name in ("ann", "ANN"):
-        with pytest.raises(UnavailableError, match="too many logins of .* from h have failed"):
+        with pytest.raises(UnavailableError, match="from h have failed"):
             gate.login(name, "wrong again", "h")
     assert gate.login("ann", SECRET, "h") == gate.login("ann", SECRET, "i")
 
