@@ -394,6 +394,29 @@ def test_asyncpg_infers_the_types_of_parameters(shop: Served) -> None:
     assert run(shop, work) == [(800, "US"), (800,), (0,), (1,), 12, "DELETE 1"]
 
 
+def test_types_of_parameters_follow_the_table(shop: Served) -> None:
+    """They are remembered for all sessions, but not beyond a change of the table."""
+
+    async def work(connection: Any) -> None:
+        sql = "SELECT a FROM followed WHERE a = $1"
+        values: list[Any] = [1, "x", datetime.date(2024, 1, 1)]
+        for type, value in zip(("INTEGER", "VARCHAR", "DATE"), values, strict=True):
+            await connection.execute(f"CREATE OR REPLACE TABLE followed (a {type})")
+            await connection.execute("INSERT INTO followed VALUES ($1)", value)
+            await connection.reload_schema_state()
+            for _ in range(3):
+                async with connection.transaction():
+                    assert await connection.fetchval(sql, value) == value
+        async with connection.transaction():
+            await connection.execute("CREATE TEMP TABLE followed (a BOOLEAN)")
+            await connection.execute("INSERT INTO temp.followed VALUES (TRUE)")
+            assert await connection.fetchval(sql + " ", True) is True
+        await connection.execute("DROP TABLE temp.followed")
+        await connection.execute("DROP TABLE followed")
+
+    run(shop, work)
+
+
 def test_asyncpg_gets_the_types_that_it_was_told(shop: Served) -> None:
     """DuckDB types a small value as INTEGER, whatever the parameter was declared as."""
 

@@ -26,6 +26,7 @@ from ivm.serve.pg.codec import Column, Frame, ProtocolError, Reader
 from ivm.serve.pg.copy_in import CopyIn
 from ivm.serve.pg.copy_out import CopyOut
 from ivm.serve.pg.copy_syntax import CopyRows
+from ivm.serve.pg.describe import KnownParameters
 from ivm.serve.pg.errors import (
     NO_PORTAL,
     NO_STATEMENT,
@@ -72,6 +73,7 @@ class Backend:
         client: the way back.
         gate: says what its user may do.
         catalog: answers queries about the catalog.
+        known: remembers the types of parameters.
         settings: of the session.
         limits: the settings of the server.
         log: of statements.
@@ -83,6 +85,7 @@ class Backend:
         client: Client,
         gate: Gate,
         catalog: Catalog,
+        known: KnownParameters,
         settings: SessionSettings,
         limits: Callable[[], ServerSettings],
         log: StatementLog,
@@ -98,7 +101,9 @@ class Backend:
         self._copy: CopyIn | None = None
         self._copy_by_query = False
         self._several, self._left = False, deque[Action]()  # statements of a simple query
-        self._statements = Statements(served, gate, catalog, settings, self._notice, self._report)
+        self._statements = Statements(
+            served, gate, catalog, known, settings, self._notice, self._report
+        )
         self._sql, self._offset = "", 0  # the text that is being run, and where in it
         self._late: Portal | None = None  # is described as it is executed
 

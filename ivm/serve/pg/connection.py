@@ -361,6 +361,7 @@ class PgConnection(asyncio.BufferedProtocol):
             self,
             listener.gate,
             listener.catalog,
+            listener.known,
             settings,
             lambda: listener.pool.settings,
             listener.log,

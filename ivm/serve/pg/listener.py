@@ -11,6 +11,7 @@ from pathlib import Path
 from ivm.serve.access import Gate, is_loopback
 from ivm.serve.pg.catalog import Catalog
 from ivm.serve.pg.connection import PgConnection
+from ivm.serve.pg.describe import KnownParameters
 from ivm.serve.pg.errors import STOPPED, PgError
 from ivm.serve.pool import SessionPool
 from ivm.serve.settings import ServerSettings, address
@@ -35,6 +36,7 @@ class PgListener:
         connections: those that are open.
         gate: who may do what.
         catalog: answers queries about the catalog.
+        known: remembers the types of parameters.
         tls: encrypts connections; None if they cannot be.
         received: the bytes that have just come.
         refusing: nobody comes in any more, and who has nothing to do leaves.
@@ -45,6 +47,7 @@ class PgListener:
         self.gate: Gate = pool.gate
         self.log = log
         self.catalog = Catalog(pool.database.path)
+        self.known = KnownParameters()
         self.connections: set[PgConnection] = set()
         self.refusing = False
         self.received = memoryview(bytearray(_RECEIVED))

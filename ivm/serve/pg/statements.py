@@ -17,7 +17,7 @@ from ivm.dispatch import run_statement
 from ivm.serve.access import Gate
 from ivm.serve.pg.actions import Action, Begin, CatalogQuery, Nothing, Savepoint, Setting, Sql
 from ivm.serve.pg.catalog import Catalog, Teller, catalog_parameters
-from ivm.serve.pg.describe import READS, Columns, parameter_types, result_columns
+from ivm.serve.pg.describe import READS, Columns, KnownParameters, result_columns
 from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
 from ivm.serve.pg.session_settings import SessionSettings, seconds
 from ivm.serve.pg.tags import tag_of
@@ -56,6 +56,7 @@ class Statements:
         served: its session.
         gate: says what its user may do.
         catalog: answers queries about the catalog.
+        known: remembers the types of parameters.
         settings: of the session.
         notice: tells the client something: a code and a text.
         report: tells the client that a setting has changed.
@@ -66,6 +67,7 @@ class Statements:
         served: ServedSession,
         gate: Gate,
         catalog: Catalog,
+        known: KnownParameters,
         settings: SessionSettings,
         notice: Callable[[str, str], None],
         report: Callable[[str], None],
@@ -73,6 +75,7 @@ class Statements:
         self._served = served
         self._gate = gate
         self._catalog = catalog
+        self._known = known
         self.settings = settings
         self._notice = notice
         self._report = report
@@ -196,7 +199,9 @@ class Statements:
         if not isinstance(action, Sql):
             return ()
         statement = action.statement
-        return self._allowed(statement, lambda session: parameter_types(session, statement, given))
+        return self._allowed(
+            statement, lambda session: self._known.types(session, statement, given)
+        )
 
     def columns(self, action: Action | None, oids: Sequence[int]) -> Columns | None:
         """The columns of a statement's result, None if it has none."""
