@@ -7,9 +7,10 @@ before it were, and a simple query of several statements is one, too.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ivm.serve.access import Gate
@@ -23,6 +24,7 @@ from ivm.serve.pg.actions import (
 )
 from ivm.serve.pg.catalog import Catalog
 from ivm.serve.pg.codec import Column, Frame, ProtocolError, Reader
+from ivm.serve.pg.columns import Wanted
 from ivm.serve.pg.copy_in import CopyIn
 from ivm.serve.pg.copy_out import CopyOut
 from ivm.serve.pg.copy_syntax import CopyRows
@@ -175,8 +177,7 @@ class Backend:
             case "D":
                 self._describe(reader, frames[at + 1] if at + 1 < len(frames) else None)
             case "E":
-                more = any(f.tag in "BEPQ" for f in _up_to_sync(frames, at + 1))
-                self._execute(reader.text(), reader.long(), alone=not more)
+                self._execute(reader.text(), reader.long(), alone=_is_last(frames, at))
             case "C":
                 self._close(reader.byte(), reader.text())
             case "S":
@@ -375,10 +376,7 @@ class Backend:
         if portal.rows is None:
             self._out += codec.NO_DATA
             return
-        names = portal.outcome.result.columns
-        wanted = portal.rows.wanted
-        columns = [_column(n, w.type, w.binary) for n, w in zip(names, wanted, strict=True)]
-        self._out += codec.row_description(columns)
+        self._out += _described(tuple(portal.outcome.result.columns), portal.rows.wanted)
 
     def _send_rows(self, portal: Portal, most: int | None) -> None:
         assert portal.outcome is not None
@@ -386,7 +384,10 @@ class Backend:
         if portal.rows is not None:
             rows, limit = portal.rows, self._limits().result_megabytes * _MEGABYTE
             size = 0
-            for rows_sent, data in self._read(rows, most):
+            while most is None or count < most:
+                data, rows_sent = self._read(rows, None if most is None else most - count)
+                if not rows_sent:
+                    break
                 count += rows_sent
                 size += len(data)
                 if limit and size > limit:
@@ -406,11 +407,11 @@ class Backend:
         self._log.statement(self._served, portal.prepared.text, time.perf_counter() - portal.began)
         portal.sent = 0
 
-    def _read(self, rows: Rows, most: int | None) -> Iterator[tuple[int, bytes]]:
-        """The rows' messages; each reading can be cancelled as a statement."""
-        pieces = rows.messages(most)
-        while (piece := self._served.around(lambda: next(pieces, None))) is not None:
-            yield piece
+    def _read(self, rows: Rows, most: int | None) -> tuple[bytes, int]:
+        """The next rows' messages; reading them can be cancelled as a statement."""
+        if rows.ended or rows.is_in_memory:
+            return rows.next(most)
+        return self._served.around(lambda: rows.next(most))
 
     # -- COPY -----------------------------------------------------------------------------------
 
@@ -492,17 +493,25 @@ class Backend:
 _PIECE = 1 << 18
 
 
+@functools.lru_cache(maxsize=1024)
+def _described(names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> bytes:
+    """The message of a result's columns."""
+    columns = [_column(n, w.type, w.binary) for n, w in zip(names, wanted, strict=True)]
+    return codec.row_description(columns)
+
+
 def _column(name: str, type: str, binary: bool) -> Column:
     return Column(name, *pg_type(type), binary)
 
 
-def _up_to_sync(frames: Sequence[Frame], start: int) -> Iterator[Frame]:
-    """The messages that follow up to Sync; an Execute if it has not come."""
-    for frame in frames[start:]:
+def _is_last(frames: Sequence[Frame], at: int) -> bool:
+    """Whether nothing is done after a message before the next Sync, which has come."""
+    for frame in frames[at + 1 :]:
         if frame.tag == "S":
-            return
-        yield frame
-    yield Frame("E", b"")
+            return True
+        if frame.tag in "BEPQ":
+            return False
+    return False
 
 
 def _is_executed(following: Frame | None, name: str) -> bool:
