@@ -2,7 +2,8 @@
 
 Invariant: at most one thread works for a connection, and only it writes to the client once somebody
 is logged in: to the socket itself where nothing waits in the loop before, so that a small answer
-costs no turn of the loop. The loop cuts frames, encrypts, and cancels; it touches no session.
+costs no turn of the loop. The loop logs in, encrypts, and cancels; it touches no session. What is
+not encrypted is read by the `Poller` after the login, else by the loop.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ivm.serve.pg.errors import (
     error_fields,
 )
 from ivm.serve.pg.login import Login
+from ivm.serve.pg.poller import read_now
 from ivm.serve.pg.session_settings import SessionSettings
 from ivm.serve.pool import STOPPING
 from ivm.serve.statement_log import LOG
@@ -58,8 +60,10 @@ class PgConnection(asyncio.BufferedProtocol):
         self._buffer = bytearray()
         self._frames: list[Frame] = []
         self._tagged = False
-        self._working = self._lost = self._encrypting = self._paused = False
-        self._lock = threading.Lock()  # guards `_frames`, `_working`, `_lost`, `_queued`
+        self._waiting = 0  # bytes of these
+        self._working = self._lost = self._encrypting = self._paused = self._closing = False
+        self._polled = False  # read by the poller, no more by the loop
+        self._lock = threading.Lock()  # guards all of these, `_buffer`, `_queued` and `_socket`
         self._queued = 0  # answers that wait in the loop
         self._socket = -1  # of an open connection that is not encrypted
         self._writable = threading.Event()
@@ -87,9 +91,8 @@ class PgConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has left, or was sent away."""
-        with (
-            self._lock
-        ):  # no thread writes to the socket from here on: its number will be another's
+        with self._lock:  # no thread uses the socket from here on: its number will be another's
+            self._leave_poller()
             self._lost, self._socket = True, -1
             working = self._working
         self._writable.set()
@@ -119,54 +122,125 @@ class PgConnection(asyncio.BufferedProtocol):
         self.last = time.monotonic()
         self._advance()
 
-    def _advance(self) -> None:
-        try:
-            self._cut()
-        except ProtocolError as error:
-            self.refuse(PgError(PROTOCOL, str(error)))
-            return
+    def readable(self) -> None:
+        """Reads and answers what has come, in the thread that waits for the sockets."""
         with self._lock:
-            working = self._working
-            frames = None if working else self._taken()
-            self._working = working or frames is not None
-        if working:
-            self._hold_up()
-        elif frames is not None:
-            self._submit(self._handler(frames))
+            if self._socket < 0:
+                return
+            data = read_now(self._socket, _READ)
+            if data:
+                self._buffer += data
+            elif data is not None:
+                self._leave_poller()
+        if data:
+            self.last = time.monotonic()
+            work = self._next_work()
+            if work is not None:
+                self._work(work)
+        elif data is not None:
+            self._in_loop(self._close)
+
+    def _advance(self) -> None:
+        work = self._next_work()
+        if work is not None:
+            self._submit(work)
+
+    def _next_work(self) -> Callable[[], bool] | None:
+        """What a thread is to do now with what has come; None if nothing, or one works already."""
+        try:
+            if not self._tagged:
+                self._cut_start()
+            with self._lock:
+                self._cut()
+                if self._working:
+                    self._hold_up()
+                    return None
+                frames = self._taken()
+                self._working = frames is not None
+        except ProtocolError as error:
+            self._in_loop(partial(self.refuse, PgError(PROTOCOL, str(error))))
+            return None
+        return None if frames is None else self._handler(frames)
 
     def _taken(self) -> list[Frame] | None:
         """The messages that a thread is to answer now; None if more of them must come first."""
         frames = self._frames
-        if not frames or (
-            frames[-1].tag not in _ENDS and self._login is None and len(frames) < _MANY
-        ):
+        if not frames or self._closing:
             return None
-        self._frames = []
+        several = len(frames) >= _MANY or self._waiting > _MOST_WAITING
+        if frames[-1].tag not in _ENDS and self._login is None and not several:
+            return None
+        self._frames, self._waiting = [], 0
         return frames
 
+    def _cut_start(self) -> None:
+        """Cuts off and answers what comes before messages have tags."""
+        while not self._encrypting and not self._tagged:
+            most = codec.MOST_BEFORE_LOGIN
+            frame, end = next_frame(self._buffer, 0, tagged=False, most=most)
+            if not end:
+                return
+            del self._buffer[:end]
+            self._start(frame, left=len(self._buffer))
+
     def _cut(self) -> None:
-        """Cuts the frames off that have come whole."""
-        start = 0
-        while not self._encrypting:
-            known = self._backend is not None
-            most = codec.MOST if known else codec.MOST_BEFORE_LOGIN
-            frame, end = next_frame(self._buffer, start, tagged=self._tagged, most=most)
+        """Cuts the messages off that have come whole."""
+        if not self._tagged or self._encrypting:
+            return
+        buffer, frames, start = self._buffer, self._frames, 0
+        most = codec.MOST if self._backend is not None else codec.MOST_BEFORE_LOGIN
+        while True:
+            frame, end = next_frame(buffer, start, tagged=True, most=most)
             if not end:
                 break
+            self._waiting += end - start
             start = end
-            if self._tagged:
-                with self._lock:
-                    self._frames.append(frame)
-            else:
-                self._start(frame, left=len(self._buffer) - end)
+            frames.append(frame)
         if start:
-            del self._buffer[:start]
+            del buffer[:start]
 
     def _hold_up(self) -> None:
-        waiting = len(self._buffer) + sum(len(frame.body) for frame in self._frames)
-        if waiting > _MOST_WAITING and not self._paused and self._transport is not None:
-            self._paused = True
+        """Reads no more for now, if much waits."""
+        if len(self._buffer) + self._waiting <= _MOST_WAITING or self._paused:
+            return
+        self._paused = True
+        poller = self._listener.poller
+        if self._polled and poller is not None:
+            poller.pause(self._socket)
+        elif self._transport is not None:
             self._transport.pause_reading()
+
+    def _go_on_reading(self) -> None:
+        poller, transport = self._listener.poller, self._transport
+        with self._lock:
+            if not self._paused:
+                return
+            self._paused = False
+            if self._polled and poller is not None:
+                poller.resume(self._socket)
+                return
+        if transport is not None:
+            with contextlib.suppress(RuntimeError):  # it is closing
+                transport.resume_reading()
+
+    def _join_poller(self) -> None:
+        """Has the thread that waits for the sockets read from here on; the loop does no more."""
+        poller, transport = self._listener.poller, self._transport
+        if poller is None or transport is None or transport.is_closing():
+            return
+        with self._lock:
+            if self._socket < 0 or self._paused:
+                return
+            transport.pause_reading()
+            self._polled = True
+            poller.add(self._socket, self)
+
+    def _leave_poller(self) -> None:
+        """Has nobody read any more; called with the lock."""
+        poller = self._listener.poller
+        if self._polled and poller is not None and self._socket >= 0:
+            poller.remove(self._socket)
+            self._polled = False
 
     # -- before the login -----------------------------------------------------------------------
 
@@ -272,6 +346,8 @@ class PgConnection(asyncio.BufferedProtocol):
             self._listener.log.refused(self.peer, self._user, error)
             if isinstance(error, PgError) and error.code == BAD_LOGIN:
                 self._listener.gate.failures.failed(self._host, self._user)
+        with self._lock:
+            self._closing = True
         told = error_fields(error)
         self._write(codec.fields(b"E", {**told, "S": "FATAL", "V": "FATAL"}))
         self._close()
@@ -320,22 +396,19 @@ class PgConnection(asyncio.BufferedProtocol):
 
     def _worked(self, goes_on: bool) -> None:
         """A thread has done what it was given, and there is something to decide."""
-        self._working = False
-        if self._lost:
+        with self._lock:
+            self._working, self._closing = False, self._closing or not goes_on
+            lost = self._lost
+        if lost:
             if self._backend is not None:
                 self._backend.close()
-            return
-        if not goes_on:
+        elif not goes_on:
             self._close()
-            return
-        if self._listener.refusing:
+        elif self._listener.refusing:
             self.take_leave()
-            return
-        if self._paused and self._transport is not None:
-            self._paused = False
-            with contextlib.suppress(RuntimeError):  # it is closing
-                self._transport.resume_reading()
-        self._advance()
+        else:
+            self._go_on_reading()
+            self._advance()
 
     def _log_in(self, frames: list[Frame]) -> bool:
         assert self._login is not None
@@ -382,6 +455,7 @@ class PgConnection(asyncio.BufferedProtocol):
             with self._lock:
                 if not self._lost:
                     self._socket = transport.get_extra_info("socket").fileno()
+            self._in_loop(self._join_poller)
 
     def _wishes(self) -> dict[str, str]:
         """The settings that the client gave at its start, and that stand for themselves."""
@@ -437,8 +511,15 @@ class PgConnection(asyncio.BufferedProtocol):
 
     def take_leave(self) -> None:
         """Ends the connection once no statement of it runs, and tells the client why."""
-        if not self._working:
-            self.refuse(PgError(STOPPED, STOPPING))
+        self.refuse_if_idle(PgError(STOPPED, STOPPING))
+
+    def refuse_if_idle(self, error: PgError) -> None:
+        """Ends the connection unless a statement of it runs."""
+        with self._lock:
+            if self._working:
+                return
+            self._closing = True  # none begins meanwhile
+        self.refuse(error)
 
     def abort(self) -> None:
         """Ends the connection now."""
@@ -460,5 +541,6 @@ def _written(socket: int, data: bytes) -> int:
 
 
 _LARGE = 1 << 17
+_READ = 1 << 16  # bytes read at a time
 _MANY = 1000
 _MOMENT = 0.005  # seconds
