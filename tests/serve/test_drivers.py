@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
+import threading
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from decimal import Decimal
@@ -163,6 +165,38 @@ def test_an_idle_transaction_that_has_only_read_holds_up_nobody(shop: Served) ->
         writer.execute("INSERT INTO customers VALUES (502, 'EU', 'idle')")
         writer.execute("DELETE FROM customers WHERE id = 502")
         writer.commit()
+
+
+def test_a_transaction_that_does_nothing_for_too_long_is_ended(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as idle, psycopg.connect(shop.dsn()) as other:
+        idle.execute("SET idle_in_transaction_session_timeout = '200ms'")
+        idle.execute("SELECT 1")
+        idle.execute("BEGIN")
+        idle.execute("INSERT INTO customers VALUES (503, 'EU', 'idle')")
+        other.execute("INSERT INTO customers VALUES (503, 'EU', 'other')")  # waits for its end
+        other.rollback()
+        with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+            idle.execute("SELECT 1")
+
+
+def test_writers_wait_for_each_other(shop: Served) -> None:
+    """Each holds up the thread that has read its message, and the last message ends them all."""
+    sql = "UPDATE customers SET region = region WHERE id = 7"
+    with contextlib.ExitStack() as stack:
+        first, *others = [stack.enter_context(psycopg.connect(shop.dsn())) for _ in range(6)]
+        first.execute(sql)
+        threads = [threading.Thread(target=_change, args=(each, sql)) for each in others]
+        for thread in threads:
+            thread.start()
+        first.commit()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+def _change(connection: psycopg.Connection[Any], sql: str) -> None:
+    connection.execute(sql.encode())
+    connection.commit()
 
 
 def test_read_only_transactions_refuse_changes(shop: Served) -> None:

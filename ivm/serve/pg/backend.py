@@ -150,6 +150,11 @@ class Backend:
         self._flush()
         return True
 
+    @property
+    def seconds_in_transaction(self) -> float:
+        """After which a client that does nothing in a transaction is sent away; 0: never."""
+        return self._statements.idle_seconds
+
     def close(self) -> None:
         """Forgets what the connection held, when the client has left."""
         self._drop_copy()

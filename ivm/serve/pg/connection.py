@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import ssl
 import threading
 import time
@@ -24,6 +25,7 @@ from ivm.serve.pg.backend import Backend
 from ivm.serve.pg.codec import Frame, ProtocolError, Reader, next_frame
 from ivm.serve.pg.errors import (
     BAD_LOGIN,
+    IDLE_TRANSACTION,
     NO_LOGIN,
     PROTOCOL,
     STOPPED,
@@ -86,6 +88,7 @@ class PgConnection(asyncio.BufferedProtocol):
             return
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         self.peer, self._host = f"{host}:{port}", str(host)
+        keep_alive(transport)
         self._listener.connections.add(self)
         self._timer = self._loop.call_later(_LOGIN_SECONDS, self._login_took_too_long)
 
@@ -526,16 +529,29 @@ class PgConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is being done for the client."""
-        return not self._working
+    def look(self, now: float, limit: float) -> None:
+        """Sends a client away that has done nothing for long; called now and then."""
+        idle = now - self.last
+        if limit and idle > limit:
+            self.refuse_if_idle(PgError(STOPPED, f"the connection did nothing for {limit:g} s"))
+        limit = self._backend.seconds_in_transaction if self._backend is not None else 0.0
+        if limit and idle > limit:
+            self.refuse_if_idle(
+                PgError(IDLE_TRANSACTION, f"the transaction did nothing for {limit:g} s")
+            )
 
 
-def _written(socket: int, data: bytes) -> int:
+def keep_alive(transport: asyncio.BaseTransport) -> None:
+    """Has the system notice clients whose machine is gone, as PostgreSQL does."""
+    found = transport.get_extra_info("socket")
+    if found is not None:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+def _written(descriptor: int, data: bytes) -> int:
     """Writes what the socket takes at once; returns how much that was."""
     try:
-        return os.write(socket, data)
+        return os.write(descriptor, data)
     except BlockingIOError:
         return 0
 

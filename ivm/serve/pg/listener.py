@@ -12,7 +12,6 @@ from ivm.serve.access import Gate, is_loopback
 from ivm.serve.pg.catalog import Catalog
 from ivm.serve.pg.connection import PgConnection
 from ivm.serve.pg.describe import KnownParameters
-from ivm.serve.pg.errors import STOPPED, PgError
 from ivm.serve.pg.poller import Poller
 from ivm.serve.pool import SessionPool
 from ivm.serve.settings import ServerSettings, address
@@ -120,12 +119,6 @@ class PgListener:
     async def _send_idle_away(self) -> None:
         while True:
             await asyncio.sleep(_LOOKS)
-            limit = self.pool.settings.idle_seconds
-            if not limit:
-                continue
-            now = time.monotonic()
+            now, limit = time.monotonic(), self.pool.settings.idle_seconds
             for connection in list(self.connections):
-                if connection.is_idle and now - connection.last > limit:
-                    connection.refuse_if_idle(
-                        PgError(STOPPED, f"the connection did nothing for {limit:g} s")
-                    )
+                connection.look(now, limit)

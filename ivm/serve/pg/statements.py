@@ -33,6 +33,7 @@ T = TypeVar("T")
 _FAILED = (
     "the transaction has failed, and nothing of it was done: what follows is refused until ROLLBACK"
 )
+_IDLE = "idle_in_transaction_session_timeout"
 _NONE = "there is no transaction in progress"
 
 
@@ -82,6 +83,7 @@ class Statements:
         self._failed = self._read_only = False
         self._savepoints: list[str] = []
         self._limit = served.seconds
+        self._idle_seconds = 0.0
         self.implicit = False
 
     @property
@@ -91,6 +93,11 @@ class Statements:
         if self._failed:
             return "E"
         return "T" if connection.in_transaction and not self.implicit else "I"
+
+    @property
+    def idle_seconds(self) -> float:
+        """For which the client may do nothing now, if it is in a transaction; 0: for ever."""
+        return self._idle_seconds if self.state != "I" else 0.0
 
     def fail(self) -> None:
         """A statement has failed: so has the transaction."""
@@ -311,6 +318,8 @@ class Statements:
         before = self.settings.get(name) if name == "timezone" else None
         if name == "statement_timeout":
             self._served.seconds = self._limited(seconds(value) if value != "default" else 0)
+        if name == _IDLE:
+            self._idle_seconds = seconds(value) if value.lower() != "default" else 0.0
         reported = self.settings.set(name, value)
         if name == "timezone":
             try:
@@ -326,6 +335,8 @@ class Statements:
             self._report(reported)
         if name in (None, "statement_timeout"):
             self._served.seconds = self._limit
+        if name in (None, _IDLE):
+            self._idle_seconds = 0.0
         if name in (None, "timezone"):
             self._take_zone()
 
