@@ -13,6 +13,7 @@ from typing import Any
 
 import asyncpg
 import psycopg
+import psycopg2
 import pytest
 import sqlalchemy as sa
 
@@ -347,6 +348,72 @@ def test_settings_are_told(shop: Served) -> None:
             connection.execute("SET TIME ZONE 'No/Where'")
         connection.rollback()
         assert connection.execute("SHOW timezone").fetchone() == ("Europe/Berlin",)
+
+
+# -- cursors ------------------------------------------------------------------------------------
+
+
+def test_cursors_of_psycopg(connection: psycopg.Connection[Any]) -> None:
+    for binary in (False, True):
+        with connection.cursor("c", binary=binary) as cursor:
+            sql = "SELECT id, region FROM customers WHERE id < %s ORDER BY id"
+            cursor.execute(sql, [70])
+            assert [column.name for column in cursor.description or ()] == ["id", "region"]
+            assert cursor.fetchone() == (0, "R0")
+            assert len(cursor.fetchmany(20)) == 20
+            connection.execute("UPDATE customers SET region = 'changed' WHERE id = 30")
+            assert list(cursor) == [(i, f"R{i % 3}") for i in range(21, 70)]
+            assert cursor.fetchall() == []
+        connection.rollback()
+    with pytest.raises(psycopg.errors.InvalidCursorName):
+        connection.execute("FETCH 1 FROM c")
+
+
+def test_cursors_of_psycopg2(shop: Served) -> None:
+    with (
+        contextlib.closing(psycopg2.connect(shop.dsn())) as connection,
+        connection.cursor("named") as cursor,
+    ):
+        cursor.itersize = 300
+        cursor.execute("SELECT id FROM orders ORDER BY id")
+        assert [id for (id,) in cursor] == list(range(1000))
+
+
+def test_cursors_in_sql(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as connection:
+
+        def run(sql: str) -> Any:
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else cursor.statusmessage
+
+        with pytest.raises(psycopg.errors.NoActiveSqlTransaction):
+            run("DECLARE a CURSOR FOR SELECT 1")
+        run("BEGIN")
+        assert run('DECLARE "A b" NO SCROLL CURSOR FOR SELECT i FROM range(5) t(i)') == (
+            "DECLARE CURSOR"
+        )
+        assert run('FETCH "A b"') == [(0,)]
+        assert run('MOVE 2 IN "A b"') == "MOVE 2"
+        assert run('FETCH FORWARD 1 FROM "A b"') == [(3,)]
+        assert run('FETCH ALL FROM "A b"') == [(4,)]
+        assert run('FETCH NEXT FROM "A b"') == []
+        run("DECLARE held CURSOR WITH HOLD FOR SELECT i FROM range(30000) t(i)")
+        assert run('CLOSE "A b"') == "CLOSE CURSOR"
+        run("COMMIT")
+        assert len(run("FETCH 25000 held")) == 25000
+        assert run("FETCH ALL IN held")[0] == (25000,)
+        run("BEGIN")
+        run("DECLARE lost CURSOR WITH HOLD FOR SELECT 1")
+        run("ROLLBACK")
+        for sql in ("FETCH lost", "CLOSE lost"):
+            with pytest.raises(psycopg.errors.InvalidCursorName):
+                run(sql)
+        assert run("CLOSE ALL") == "CLOSE CURSOR ALL"
+        for sql in ("FETCH PRIOR FROM held", "DECLARE s SCROLL CURSOR FOR SELECT 1"):
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                run(sql)
+        with pytest.raises(psycopg.errors.SyntaxError, match="one query"):
+            run("DECLARE d CURSOR FOR DELETE FROM orders")
 
 
 def test_copy_in_and_out(connection: psycopg.Connection[Any]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from ivm.serve.pg import cursors
 from ivm.serve.pg.catalog_words import asks_catalog
 from ivm.serve.pg.copy_syntax import CopyRows, copy_rows, unquoted_value
 from ivm.sql.statements import parse as st
@@ -89,7 +90,29 @@ class Savepoint:
     name: str
 
 
-Action: TypeAlias = Savepoint | Sql | CatalogQuery | Setting | Begin | CopyRows | Nothing
+@dataclass(frozen=True)
+class Declare:
+    """DECLARE of a cursor for a query."""
+
+    text: str
+    offset: int
+    name: str
+    holds: bool
+    query: Sql | CatalogQuery
+
+
+Action: TypeAlias = (
+    Savepoint
+    | Sql
+    | CatalogQuery
+    | Setting
+    | Begin
+    | CopyRows
+    | Nothing
+    | Declare
+    | cursors.Fetch
+    | cursors.Close
+)
 
 _BEGIN = re.compile(
     r"(?:BEGIN(?:\s+(?:WORK|TRANSACTION))?|START\s+TRANSACTION)"
@@ -113,7 +136,7 @@ _SHOW = re.compile(
     re.IGNORECASE,
 )
 _NOTHING = re.compile(
-    r"(?P<tag>DISCARD\s+(?:ALL|PLANS|SEQUENCES|TEMP(?:ORARY)?)|UNLISTEN|CLOSE\s+ALL|DEALLOCATE\s+ALL)"
+    r"(?P<tag>DISCARD\s+(?:ALL|PLANS|SEQUENCES|TEMP(?:ORARY)?)|UNLISTEN|DEALLOCATE\s+ALL)"
     r"\b.*",
     re.IGNORECASE | re.DOTALL,
 )
@@ -125,8 +148,6 @@ _SAVEPOINT = re.compile(
 _REFUSED = {
     "LISTEN": "there is no LISTEN: follow a view by a changefeed",
     "NOTIFY": "there is no NOTIFY: follow a view by a changefeed",
-    "DECLARE": "there are no cursors in SQL: the protocol's portals read a result in parts",
-    "FETCH": "there are no cursors in SQL: the protocol's portals read a result in parts",
     "GRANT": "what a user may do is decided by the user's role",
     "REVOKE": "what a user may do is decided by the user's role",
 }
@@ -308,6 +329,19 @@ def _savepoint(text: str, offset: int) -> Action | None:
     return Savepoint(text, offset, found["verb"].split()[0].upper(), found["name"].strip('"'))
 
 
+def _declare(text: str, offset: int) -> Action:
+    found = cursors.declared(text)
+    place = offset + found.place
+    query, *more = _of(found.query, place)
+    is_query = isinstance(query, CatalogQuery) or (
+        isinstance(query, Sql) and isinstance(query.statement, st.Query)
+    )
+    if more or not is_query:
+        raise SqlError("syntax error: a cursor is declared for one query", place)
+    assert isinstance(query, Sql | CatalogQuery)
+    return Declare(text, offset, found.name, found.holds, query)
+
+
 def _nothing(text: str, offset: int) -> Action | None:
     found = _NOTHING.fullmatch(text)
     return None if found is None else Nothing(text, offset, " ".join(found["tag"].upper().split()))
@@ -321,7 +355,10 @@ _OWN = {
     "SHOW": _show,
     "DISCARD": _nothing,
     "UNLISTEN": _nothing,
-    "CLOSE": _nothing,
+    "DECLARE": _declare,
+    "FETCH": cursors.fetch,
+    "MOVE": cursors.fetch,
+    "CLOSE": cursors.close,
     "DEALLOCATE": _nothing,
     "COPY": copy_rows,
     "SAVEPOINT": _savepoint,

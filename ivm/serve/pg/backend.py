@@ -28,7 +28,7 @@ from ivm.serve.pg.columns import Wanted
 from ivm.serve.pg.copy_in import CopyIn
 from ivm.serve.pg.copy_out import CopyOut
 from ivm.serve.pg.copy_syntax import CopyRows
-from ivm.serve.pg.describe import KnownParameters
+from ivm.serve.pg.describe import Columns, KnownParameters
 from ivm.serve.pg.errors import (
     NO_PORTAL,
     NO_STATEMENT,
@@ -273,6 +273,9 @@ class Backend:
         if kind == "S":
             self._describe_statement(self._statement(name))
             return
+        if name not in self._portals and name in self._statements.cursors:
+            self._tell(self._statements.cursors.columns(name), ())  # they are portals, too
+            return
         portal = self._portal(name)
         self._sql = portal.prepared.text
         if portal.outcome is not None:
@@ -292,7 +295,10 @@ class Backend:
         prepared.told = columns
         if columns is None:
             self._out += codec.NO_DATA
-            return
+        else:
+            self._tell(columns, formats)
+
+    def _tell(self, columns: Columns, formats: Sequence[int]) -> None:
         binary = formats_of(formats, len(columns))
         told = [_column(n, t, b) for (n, t), b in zip(columns, binary, strict=True)]
         self._out += codec.row_description(told)

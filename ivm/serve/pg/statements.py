@@ -15,8 +15,18 @@ import pyarrow as pa
 
 from ivm.dispatch import run_statement
 from ivm.serve.access import Gate
-from ivm.serve.pg.actions import Action, Begin, CatalogQuery, Nothing, Savepoint, Setting, Sql
+from ivm.serve.pg.actions import (
+    Action,
+    Begin,
+    CatalogQuery,
+    Declare,
+    Nothing,
+    Savepoint,
+    Setting,
+    Sql,
+)
 from ivm.serve.pg.catalog import Catalog, Teller, catalog_parameters
+from ivm.serve.pg.cursors import Close, Cursors, Fetch
 from ivm.serve.pg.describe import READS, Columns, KnownParameters, result_columns
 from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
 from ivm.serve.pg.session_settings import SessionSettings, seconds
@@ -61,6 +71,10 @@ class Statements:
         settings: of the session.
         notice: tells the client something: a code and a text.
         report: tells the client that a setting has changed.
+
+    Attributes:
+        cursors: that SQL has declared.
+        implicit: the transaction is one of several statements, which the client did not begin.
     """
 
     def __init__(
@@ -85,6 +99,7 @@ class Statements:
         self._limit = served.seconds
         self._idle_seconds = 0.0
         self.implicit = False
+        self.cursors = Cursors()
 
     @property
     def state(self) -> str:
@@ -141,11 +156,29 @@ class Statements:
                 return self._setting(action)
             case CatalogQuery():
                 return _rows(self._catalog.answer(action.text, params, self._teller()))
+            case Declare():
+                return self._declare(action, params)
+            case Fetch():
+                result = self._served.around(lambda: self.cursors.fetch(action.name, action.count))
+                return _fetched(action.verb, result)
+            case Close():
+                self.cursors.close(action.name)
+                return _done("CLOSE CURSOR" if action.name is not None else "CLOSE CURSOR ALL")
             case Nothing(tag=tag):
                 if tag == "DISCARD ALL":
+                    self.cursors.close(None)
                     self._reset(None)
                 return _done(tag)
         raise AssertionError(action)
+
+    def _declare(self, action: Declare, params: Sequence[Any] | None) -> Outcome:
+        if not action.holds and self.state == "I":
+            raise PgError("25P01", "DECLARE CURSOR can only be used in a transaction: BEGIN first")
+        result = self.run(action.query, params).result
+        self._served.around(lambda: self.cursors.declare(action.name, result, holds=action.holds))
+        if self.state == "I":
+            self.cursors.end(commits=True)
+        return _done("DECLARE CURSOR")
 
     def _demand_sound(self) -> None:
         if self._failed:
@@ -201,6 +234,8 @@ class Statements:
 
     def parameters(self, action: Action | None, given: Sequence[int]) -> tuple[int, ...]:
         """The OIDs of a statement's parameters; see `describe`."""
+        if isinstance(action, Declare):
+            action = action.query
         if isinstance(action, CatalogQuery):
             return catalog_parameters(action.text, given)
         if not isinstance(action, Sql):
@@ -214,6 +249,8 @@ class Statements:
         """The columns of a statement's result, None if it has none."""
         if isinstance(action, Setting) and action.verb == "SHOW":
             return [(self.settings.column_name(str(action.name)), "VARCHAR")]
+        if isinstance(action, Fetch):
+            return self.cursors.columns(action.name) if action.verb == "FETCH" else None
         if isinstance(action, CatalogQuery):
             result = self._catalog.answer(action.text, [None] * len(oids), self._teller())
             return list(zip(result.columns, result.types, strict=True))
@@ -293,6 +330,7 @@ class Statements:
     def _end(self, *, commits: bool) -> None:
         self._failed = self._read_only = False
         self._savepoints.clear()
+        self.cursors.end(commits=commits)
         connection = self._served.connection
         if commits:
             self._served.around(connection.commit)
@@ -353,6 +391,13 @@ class Statements:
     def _teller(self) -> Teller:
         served = self._served
         return Teller(served.number, served.user.name, self.settings, self.set, served.run)
+
+
+def _fetched(verb: str, result: Result) -> Outcome:
+    if verb == "FETCH":
+        return Outcome(result, lambda rows: f"FETCH {rows}")
+    table = result.held() if result.kind == "rows" else None
+    return _done(f"MOVE {0 if table is None else len(table)}")
 
 
 def _done(tag: str) -> Outcome:
