@@ -154,6 +154,8 @@ class PgConnection(asyncio.BufferedProtocol):
             if not self._tagged:
                 self._cut_start()
             with self._lock:
+                if self._closing:
+                    return None
                 self._cut()
                 if self._working:
                     self._hold_up()
