@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import socket
 import ssl
 import threading
 import time
@@ -22,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 from ivm.serve.access import User, is_loopback, trusted
 from ivm.serve.pg import codec
 from ivm.serve.pg.backend import Backend
-from ivm.serve.pg.codec import Frame, ProtocolError, Reader, next_frame
+from ivm.serve.pg.codec import Frame, ProtocolError, Reader
 from ivm.serve.pg.errors import (
     BAD_LOGIN,
     IDLE_TRANSACTION,
@@ -32,9 +30,10 @@ from ivm.serve.pg.errors import (
     PgError,
     error_fields,
 )
+from ivm.serve.pg.incoming import Incoming
 from ivm.serve.pg.login import Login
-from ivm.serve.pg.poller import read_now
 from ivm.serve.pg.session_settings import SessionSettings
+from ivm.serve.pg.sockets import keep_alive, read_now, written_now
 from ivm.serve.pool import STOPPING
 from ivm.serve.statement_log import LOG
 from ivm.storage.errors import IvmError
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
     from ivm.serve.pg.listener import PgListener
 
 _LOGIN_SECONDS = 15.0
-_MOST_WAITING = 1 << 22  # bytes that wait for a thread before the client is held up
-_ENDS = frozenset("QSHXdcfp")  # kinds of messages that a client may wait behind
 
 
 class PgConnection(asyncio.BufferedProtocol):
@@ -59,13 +56,10 @@ class PgConnection(asyncio.BufferedProtocol):
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray()
-        self._frames: list[Frame] = []
-        self._tagged = False
-        self._waiting = 0  # bytes of these
+        self._incoming = Incoming()
         self._working = self._lost = self._encrypting = self._paused = self._closing = False
         self._polled = False  # read by the poller, no more by the loop
-        self._lock = threading.Lock()  # guards all of these, `_buffer`, `_queued` and `_socket`
+        self._lock = threading.Lock()  # guards all of these, `_queued` and `_socket`
         self._queued = 0  # answers that wait in the loop
         self._socket = -1  # of an open connection that is not encrypted
         self._writable = threading.Event()
@@ -121,7 +115,7 @@ class PgConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come."""
-        self._buffer += self._listener.received[:nbytes]
+        self._incoming.add(self._listener.received[:nbytes])
         self.last = time.monotonic()
         self._advance()
 
@@ -132,7 +126,7 @@ class PgConnection(asyncio.BufferedProtocol):
                 return
             data = read_now(self._socket, _READ)
             if data:
-                self._buffer += data
+                self._incoming.add(data)
             elif data is not None:
                 self._leave_poller()
         if data:
@@ -151,12 +145,13 @@ class PgConnection(asyncio.BufferedProtocol):
     def _next_work(self) -> Callable[[], bool] | None:
         """What a thread is to do now with what has come; None if nothing, or one works already."""
         try:
-            if not self._tagged:
+            if not self._incoming.tagged:
                 self._cut_start()
             with self._lock:
                 if self._closing:
                     return None
-                self._cut()
+                if self._incoming.tagged and not self._encrypting:
+                    self._incoming.cut(known=self._backend is not None)
                 if self._working:
                     self._hold_up()
                     return None
@@ -168,45 +163,20 @@ class PgConnection(asyncio.BufferedProtocol):
         return None if frames is None else self._handler(frames)
 
     def _taken(self) -> list[Frame] | None:
-        """The messages that a thread is to answer now; None if more of them must come first."""
-        frames = self._frames
-        if not frames or self._closing:
-            return None
-        several = len(frames) >= _MANY or self._waiting > _MOST_WAITING
-        if frames[-1].tag not in _ENDS and self._login is None and not several:
-            return None
-        self._frames, self._waiting = [], 0
-        return frames
+        """The messages that a thread is to answer now."""
+        return None if self._closing else self._incoming.take(known=self._login is None)
 
     def _cut_start(self) -> None:
-        """Cuts off and answers what comes before messages have tags."""
-        while not self._encrypting and not self._tagged:
-            most = codec.MOST_BEFORE_LOGIN
-            frame, end = next_frame(self._buffer, 0, tagged=False, most=most)
-            if not end:
+        """Answers what comes before messages have tags."""
+        while not self._encrypting and not self._incoming.tagged:
+            found = self._incoming.first()
+            if found is None:
                 return
-            del self._buffer[:end]
-            self._start(frame, left=len(self._buffer))
-
-    def _cut(self) -> None:
-        """Cuts the messages off that have come whole."""
-        if not self._tagged or self._encrypting:
-            return
-        buffer, frames, start = self._buffer, self._frames, 0
-        most = codec.MOST if self._backend is not None else codec.MOST_BEFORE_LOGIN
-        while True:
-            frame, end = next_frame(buffer, start, tagged=True, most=most)
-            if not end:
-                break
-            self._waiting += end - start
-            start = end
-            frames.append(frame)
-        if start:
-            del buffer[:start]
+            self._start(*found)
 
     def _hold_up(self) -> None:
         """Reads no more for now, if much waits."""
-        if len(self._buffer) + self._waiting <= _MOST_WAITING or self._paused:
+        if self._paused or not self._incoming.is_much:
             return
         self._paused = True
         poller = self._listener.poller
@@ -263,7 +233,7 @@ class PgConnection(asyncio.BufferedProtocol):
         elif version >> 16 != 3:
             raise ProtocolError(f"version 3 of the protocol is spoken here, not {version >> 16}")
         else:
-            self._tagged = True
+            self._incoming.tagged = True
             self._open(reader)
 
     def _encrypt(self, left: int) -> None:
@@ -330,7 +300,7 @@ class PgConnection(asyncio.BufferedProtocol):
             return
         self._write(self._login.begin())
         self._working = False
-        if self._frames:
+        if len(self._incoming):
             self._loop.call_soon(self._advance)
 
     @property
@@ -473,7 +443,7 @@ class PgConnection(asyncio.BufferedProtocol):
                 raise ConnectionResetError("the client has left")
             written = 0
             if self._socket >= 0 and not self._queued:
-                written = _written(self._socket, data)
+                written = written_now(self._socket, data)
                 if written == len(data):
                     return
             self._queued += 1
@@ -543,22 +513,6 @@ class PgConnection(asyncio.BufferedProtocol):
             )
 
 
-def keep_alive(transport: asyncio.BaseTransport) -> None:
-    """Has the system notice clients whose machine is gone, as PostgreSQL does."""
-    found = transport.get_extra_info("socket")
-    if found is not None:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-
-
-def _written(descriptor: int, data: bytes) -> int:
-    """Writes what the socket takes at once; returns how much that was."""
-    try:
-        return os.write(descriptor, data)
-    except BlockingIOError:
-        return 0
-
-
 _LARGE = 1 << 17
 _READ = 1 << 16  # bytes read at a time
-_MANY = 1000
 _MOMENT = 0.005  # seconds

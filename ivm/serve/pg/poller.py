@@ -143,13 +143,3 @@ class Poller:
                 self._works.clear()
                 if self._lead.began or self._ended:
                     self._works.set()
-
-
-def read_now(socket: int, most: int) -> bytes | None:
-    """What has come at a socket; None if nothing has, b"" if its other side was closed."""
-    try:
-        return os.read(socket, most)
-    except BlockingIOError:
-        return None
-    except OSError:  # the connection is broken
-        return b""
