@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import uuid
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import asyncpg
 import psycopg
 import pytest
 
+from ivm.serve.pg.copy_syntax import copy_rows
+from ivm.storage.errors import SqlError
 from tests.serve.serving import Served
 
 # What comes, and the rows that PostgreSQL has of it, or the code of the error.
@@ -210,6 +213,14 @@ def test_asyncpg_copies_records(connection: psycopg.Connection[Any], shop: Serve
     assert asyncio.run(work()) == "COPY 1000"
     sql = "SELECT count(*), count(v), sum(id) FROM copied"
     assert connection.execute(sql).fetchone() == (1000, 334, 499_500)
+
+
+def test_many_quotes_are_read_in_no_time() -> None:
+    """Where a pattern can read them in several ways, it takes for ever to refuse them."""
+    for text in ("COPY {} x", "COPY t ({}) FROM", "COPY t FROM STDIN (NULL {}", "COPY {} TO"):
+        for sign in ("'", '"', "(", ")", '"" ', " ", "\n", ") "):
+            with contextlib.suppress(SqlError):
+                copy_rows(text.format(sign * 20_001), 0)
 
 
 def test_names_with_quotes(connection: psycopg.Connection[Any]) -> None:

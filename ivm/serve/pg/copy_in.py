@@ -30,7 +30,7 @@ from ivm.storage.warehouse.duck import rows
 if TYPE_CHECKING:
     from ivm.serve.pg.statements import Statements
 
-NAMED = re.compile(r'(?P<table>(?:"(?:[^"]|"")*"|[^()"])+?)\s*(?:\((?P<columns>.*)\))?', re.DOTALL)
+NAMED = re.compile(r'(?P<table>(?:"(?:[^"]|"")*+"|[^()"])+?)\s*(?:\((?P<columns>.*)\))?', re.DOTALL)
 
 
 class CopyIn:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from ivm.storage.errors import SqlError, UnsupportedError
 
-_TEXT = r"E?'(?:[^']|'')*'"
-_NAMES = r'(?:"(?:[^"]|"")*"|[^()"])'
+_TEXT = r"E?'(?:[^']|'')*+'"
+_NAMES = r'(?:"(?:[^"]|"")*+"|[^()"])'
 _COPY = re.compile(
     rf"COPY\s+(?P<relation>\(.*\)|{_NAMES}+?(?:\s*\({_NAMES}*\))?)\s*"
     r"\b(?:(?P<comes>FROM\s+STDIN)|TO\s+STDOUT)\b\s*(?:WITH\b\s*)?(?P<options>.*)",
     re.IGNORECASE | re.DOTALL,
 )
+_GAP = re.compile(r"\s{200}")  # nobody writes it, and it would be tried from each of its blanks
 _OPTION = re.compile(
     rf"\s*(?P<name>\w+)(?:\s+(?P<value>{_TEXT}|\((?P<names>{_NAMES}*)\)|\*|[\w.-]+))?\s*(?:,|\Z)",
     re.IGNORECASE | re.DOTALL,
@@ -54,7 +55,7 @@ def copy_rows(text: str, offset: int) -> CopyRows | None:
         SqlError: its options make no sense.
         UnsupportedError: it has a condition.
     """
-    found = _COPY.fullmatch(text)
+    found = _COPY.fullmatch(text) if _is_query(text) or not _GAP.search(text) else None
     if found is None:
         return None
     options = found["options"].strip()
@@ -65,6 +66,10 @@ def copy_rows(text: str, offset: int) -> CopyRows | None:
         relation=found["relation"].strip(),
         options=tuple(_listed(options) if options.startswith("(") else _old(options)),
     )
+
+
+def _is_query(text: str) -> bool:
+    return text[4:5] == "(" or text[4:].lstrip()[:1] == "("
 
 
 def _listed(text: str) -> Iterator[tuple[str, str]]:
