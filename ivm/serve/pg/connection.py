@@ -491,7 +491,7 @@ class PgConnection(asyncio.BufferedProtocol):
     def refuse_if_idle(self, error: PgError) -> None:
         """Ends the connection unless a statement of it runs."""
         with self._lock:
-            if self._working:
+            if self._working or self._closing:
                 return
             self._closing = True  # none begins meanwhile
         self.refuse(error)
