@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ivm.access.roles import Grant
 from ivm.access.verifiers import Verifier
+from ivm.serve.failed_logins import FailedLogins
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.users import ROLES
@@ -41,7 +42,13 @@ class User:
 
 
 class Gate(Protocol):
-    """The users of one database; any thread calls it."""
+    """The users of one database; any thread calls it.
+
+    Attributes:
+        failures: the logins that have failed.
+    """
+
+    failures: FailedLogins
 
     def verifier(self, name: str) -> Verifier | None:
         """The verifier of a user's password; None if there is no such user."""
@@ -59,6 +66,9 @@ class Gate(Protocol):
 
 class NoUsers:
     """The gate of a database that has no users."""
+
+    def __init__(self) -> None:
+        self.failures = FailedLogins()
 
     def verifier(self, name: str) -> Verifier | None:
         """See `Gate`."""

@@ -66,16 +66,26 @@ class SessionPool:
             return number
 
     def open(self, number: int, user: User, peer: str) -> ServedSession:
-        """Opens the session of a client that is logged in, in a thread of the pool."""
+        """Opens the session of a client that is logged in, in a thread of the pool.
+
+        Raises:
+            ConnectionError: the client has left meanwhile, and its place was given back.
+        """
         connection = self.database.connection()
         session = ServedSession(number, user, peer, connection, self.settings.statement_seconds)
-        self._sessions[number] = session
+        with self._lock:
+            stays = number in self._reserved
+            if stays:
+                self._sessions[number] = session
+        if not stays:
+            session.close()
+            raise ConnectionResetError("the client has left")
         return session
 
     def release(self, number: int) -> None:
         """Closes a client's session, if it has one, and gives its place to others."""
-        session = self._sessions.pop(number, None)
         with self._lock:
+            session = self._sessions.pop(number, None)
             self._reserved.discard(number)
         if session is not None:
             session.cancel("the client has left")

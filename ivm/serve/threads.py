@@ -47,10 +47,10 @@ class Threads:
         """Calls a function in one of the threads, soon."""
         with self._lock:
             self._work.append(work)
-            if not self._began:
+            if not self._began and len(self._work) == 1:
                 self._wake()
                 return
-        self._waits.set()
+        self._waits.set()  # also if a thread was woken that has not yet taken the work before
 
     async def call(self, work: Callable[[], T]) -> T:
         """Calls a function in one of the threads, and waits for what it returns or raises."""

@@ -23,6 +23,7 @@ from ivm.access.verifiers import Verifier, read, token_hash, verifier_of
 from ivm.engine.engine import Engine
 from ivm.engine.settings_file import section
 from ivm.serve.access import User
+from ivm.serve.failed_logins import FailedLogins
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.users import ROLES
@@ -42,11 +43,15 @@ class Users:
         engine: the database's engine.
         named: users by name, as `ivm.toml` has them under `[users]`.
 
+    Attributes:
+        failures: the logins that have failed.
+
     Raises:
         InputError: one of them makes no sense.
     """
 
     def __init__(self, engine: Engine, named: Mapping[str, Any]) -> None:
+        self.failures = FailedLogins()
         self._engine = engine
         self._checks = Checks(engine)
         self._named = {fold(name): _named(name, given) for name, given in named.items()}
@@ -82,17 +87,29 @@ class Users:
         """See `Gate`."""
         self._checks.demand(session, user.grant, statement)
 
-    def login(self, name: str, password: str) -> User:
+    def login(self, name: str, password: str, host: str | None = None) -> User:
         """The user of this name, if the password is right.
+
+        Args:
+            name: of the user.
+            password: as it was given.
+            host: from which it comes; None if failures are not to be noted.
 
         Raises:
             AccessError: it is not, or there is no such user; the answer takes as long.
+            UnavailableError: too many logins have failed, see `FailedLogins`; a password that was
+                right before is right nevertheless.
         """
         found = self._known().get(fold(name))
         verifier = found.verifier if found is not None else None
         mark = self._mark(name, password, verifier)
         if mark not in self._right:
-            if not (verifier or self._no_verifier()).verifies(password) or verifier is None:
+            if host is not None:
+                self.failures.demand_no_wait(host, name)
+            is_right = (verifier or self._no_verifier()).verifies(password) and verifier is not None
+            if host is not None:
+                self.failures.note(host, name, succeeded=is_right)
+            if not is_right:
                 raise AccessError(_REFUSED)
             with self._lock:
                 if len(self._right) >= _MOST:

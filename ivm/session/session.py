@@ -91,7 +91,7 @@ class Session:
             return frozenset()
         if reads is Reads.EVERYTHING or (isinstance(statement, st.Dml) and relations.triggers()):
             return relations.everything()
-        found = None if self._sees_more() else relations.read_by(sql)
+        found = None if self.sees_more() else relations.read_by(sql)
         return relations.seen_by(self.cursor, sql) if found is None else found
 
     @property
@@ -111,7 +111,7 @@ class Session:
         """Refuses views that would read temporary things; see `ivm.session.temporary`."""
         refuse_temporary(self.cursor, self.names.temporary, queries)
 
-    def _sees_more(self) -> bool:
+    def sees_more(self) -> bool:
         """Returns whether names may mean something else here than in other sessions."""
         transaction = self.transaction
         catalog_changes = transaction is not None and transaction.changes_catalog

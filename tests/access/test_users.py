@@ -16,7 +16,7 @@ from ivm.errors import AccessError, IvmError, SqlError
 from ivm.serve.users import Users
 from ivm.shell.prompt import _Kept
 from ivm.sql.statements.users import without_passwords
-from ivm.storage.errors import InputError
+from ivm.storage.errors import InputError, UnavailableError
 
 SECRET = "geheim'3"
 QUOTED = "'geheim''3'"
@@ -53,6 +53,20 @@ def test_a_login_without_a_user_is_refused(db: ivm.Database) -> None:
     for name, password in (("", ""), ("ann", ""), ("ann", "\x00")):
         with pytest.raises(AccessError):
             gate.login(name, password)
+
+
+def test_logins_of_one_address_are_slowed_down_unless_the_password_was_right_before(
+    db: ivm.Database,
+) -> None:
+    db.execute(f"CREATE USER ann PASSWORD {QUOTED} ROLE read")
+    gate = users(db)
+    gate.login("ann", SECRET, "h")
+    with pytest.raises(AccessError):
+        gate.login("ann", "wrong", "h")
+    for name in ("ann", "ANN"):
+        with pytest.raises(UnavailableError, match="from h have failed"):
+            gate.login(name, "wrong again", "h")
+    assert gate.login("ann", SECRET, "h") == gate.login("ann", SECRET, "i")
 
 
 def test_a_verifier_of_postgresql_is_taken_as_it_is(db: ivm.Database) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
+import threading
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from decimal import Decimal
@@ -11,6 +13,7 @@ from typing import Any
 
 import asyncpg
 import psycopg
+import psycopg2
 import pytest
 import sqlalchemy as sa
 
@@ -110,6 +113,19 @@ def test_parameters_keep_their_types(connection: psycopg.Connection[Any]) -> Non
             assert row[0] == value, (form, value)
 
 
+def test_parameters_that_duckdb_does_not_take_from_python(
+    connection: psycopg.Connection[Any],
+) -> None:
+    west = datetime.timezone(datetime.timedelta(hours=-5, minutes=-30))
+    time = datetime.time(1, 2, 3, 4, tzinfo=west)
+    assert connection.execute("SELECT %b, %t", [time, time]).fetchone() == (time, time)
+    for form in ("%b", "%t::NUMERIC"):
+        sql = f"SELECT {form}"
+        with pytest.raises(psycopg.errors.NumericValueOutOfRange):
+            connection.execute(sql.encode(), [Decimal("9" * 39)])
+        connection.rollback()
+
+
 def test_infinite_dates_and_years_before_our_era_as_text(
     connection: psycopg.Connection[Any],
 ) -> None:
@@ -152,6 +168,38 @@ def test_an_idle_transaction_that_has_only_read_holds_up_nobody(shop: Served) ->
         writer.commit()
 
 
+def test_a_transaction_that_does_nothing_for_too_long_is_ended(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as idle, psycopg.connect(shop.dsn()) as other:
+        idle.execute("SET idle_in_transaction_session_timeout = '200ms'")
+        idle.execute("SELECT 1")
+        idle.execute("BEGIN")
+        idle.execute("INSERT INTO customers VALUES (503, 'EU', 'idle')")
+        other.execute("INSERT INTO customers VALUES (503, 'EU', 'other')")  # waits for its end
+        other.rollback()
+        with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+            idle.execute("SELECT 1")
+
+
+def test_writers_wait_for_each_other(shop: Served) -> None:
+    """Each holds up the thread that has read its message, and the last message ends them all."""
+    sql = "UPDATE customers SET region = region WHERE id = 7"
+    with contextlib.ExitStack() as stack:
+        first, *others = [stack.enter_context(psycopg.connect(shop.dsn())) for _ in range(6)]
+        first.execute(sql)
+        threads = [threading.Thread(target=_change, args=(each, sql)) for each in others]
+        for thread in threads:
+            thread.start()
+        first.commit()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+def _change(connection: psycopg.Connection[Any], sql: str) -> None:
+    connection.execute(sql.encode())
+    connection.commit()
+
+
 def test_read_only_transactions_refuse_changes(shop: Served) -> None:
     with psycopg.connect(shop.dsn()) as connection:
         connection.read_only = True
@@ -185,6 +233,45 @@ def test_pipelined_changes_are_one_transaction(shop: Served) -> None:
             second = connection.execute("SELECT note FROM customers WHERE id = 504")
         assert (first.rowcount, second.fetchall()) == (1, [("p",)])
         assert connection.execute("DELETE FROM customers WHERE id = 504").rowcount == 1
+
+
+SEVERAL = {
+    "INSERT INTO m VALUES (1); INSERT INTO m VALUES (1); COMMIT": [],
+    "INSERT INTO m VALUES (1); COMMIT; INSERT INTO m VALUES (1)": [1],
+    "BEGIN; INSERT INTO m VALUES (1); COMMIT; INSERT INTO m VALUES (2); SELECT nope": [1],
+    "INSERT INTO m VALUES (1); BEGIN; INSERT INTO m VALUES (2); ROLLBACK": [],
+    "INSERT INTO m VALUES (1); BEGIN; INSERT INTO m VALUES (2); COMMIT": [1, 2],
+    "INSERT INTO m VALUES (1); SELECT nope; INSERT INTO m VALUES (2)": [],
+    "SELECT 1;; INSERT INTO m VALUES (1);": [1],
+}
+
+
+@pytest.mark.parametrize("sql", SEVERAL)
+def test_several_statements_of_one_message_are_one_transaction(shop: Served, sql: str) -> None:
+    """As in PostgreSQL: what ends a transaction among them ends that of those before it."""
+    with psycopg.connect(shop.dsn(), autocommit=True) as connection:
+        connection.execute("CREATE OR REPLACE TABLE m (a INTEGER PRIMARY KEY)")
+        connection.pgconn.exec_(sql.encode())
+        connection.pgconn.exec_(b"ROLLBACK")
+        found = connection.execute("SELECT a FROM m ORDER BY a").fetchall()
+        assert [a for (a,) in found] == SEVERAL[sql]
+        connection.execute("DROP TABLE m")
+
+
+def test_statements_behind_a_copy_of_the_same_message_are_run(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as connection:
+        sql = b"CREATE TABLE m (a INTEGER); COPY m FROM STDIN; INSERT INTO m VALUES (2); TABLE m"
+        wire = connection.pgconn
+        wire.send_query(sql)
+        statuses = []
+        while (result := wire.get_result()) is not None:
+            statuses.append(result.status)
+            if result.status == psycopg.pq.ExecStatus.COPY_IN:
+                wire.put_copy_data(b"1\n")
+                wire.put_copy_end()
+        assert len(statuses) == 5
+        assert connection.execute("SELECT sum(a) FROM m").fetchone() == (3,)
+        connection.execute("DROP TABLE m")
 
 
 def _pipelined(connection: psycopg.Connection[Any], statements: list[str]) -> None:
@@ -261,6 +348,72 @@ def test_settings_are_told(shop: Served) -> None:
             connection.execute("SET TIME ZONE 'No/Where'")
         connection.rollback()
         assert connection.execute("SHOW timezone").fetchone() == ("Europe/Berlin",)
+
+
+# -- cursors ------------------------------------------------------------------------------------
+
+
+def test_cursors_of_psycopg(connection: psycopg.Connection[Any]) -> None:
+    for binary in (False, True):
+        with connection.cursor("c", binary=binary) as cursor:
+            sql = "SELECT id, region FROM customers WHERE id < %s ORDER BY id"
+            cursor.execute(sql, [70])
+            assert [column.name for column in cursor.description or ()] == ["id", "region"]
+            assert cursor.fetchone() == (0, "R0")
+            assert len(cursor.fetchmany(20)) == 20
+            connection.execute("UPDATE customers SET region = 'changed' WHERE id = 30")
+            assert list(cursor) == [(i, f"R{i % 3}") for i in range(21, 70)]
+            assert cursor.fetchall() == []
+        connection.rollback()
+    with pytest.raises(psycopg.errors.InvalidCursorName):
+        connection.execute("FETCH 1 FROM c")
+
+
+def test_cursors_of_psycopg2(shop: Served) -> None:
+    with (
+        contextlib.closing(psycopg2.connect(shop.dsn())) as connection,
+        connection.cursor("named") as cursor,
+    ):
+        cursor.itersize = 300
+        cursor.execute("SELECT id FROM orders ORDER BY id")
+        assert [id for (id,) in cursor] == list(range(1000))
+
+
+def test_cursors_in_sql(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as connection:
+
+        def run(sql: str) -> Any:
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else cursor.statusmessage
+
+        with pytest.raises(psycopg.errors.NoActiveSqlTransaction):
+            run("DECLARE a CURSOR FOR SELECT 1")
+        run("BEGIN")
+        assert run('DECLARE "A b" NO SCROLL CURSOR FOR SELECT i FROM range(5) t(i)') == (
+            "DECLARE CURSOR"
+        )
+        assert run('FETCH "A b"') == [(0,)]
+        assert run('MOVE 2 IN "A b"') == "MOVE 2"
+        assert run('FETCH FORWARD 1 FROM "A b"') == [(3,)]
+        assert run('FETCH ALL FROM "A b"') == [(4,)]
+        assert run('FETCH NEXT FROM "A b"') == []
+        run("DECLARE held CURSOR WITH HOLD FOR SELECT i FROM range(30000) t(i)")
+        assert run('CLOSE "A b"') == "CLOSE CURSOR"
+        run("COMMIT")
+        assert len(run("FETCH 25000 held")) == 25000
+        assert run("FETCH ALL IN held")[0] == (25000,)
+        run("BEGIN")
+        run("DECLARE lost CURSOR WITH HOLD FOR SELECT 1")
+        run("ROLLBACK")
+        for sql in ("FETCH lost", "CLOSE lost"):
+            with pytest.raises(psycopg.errors.InvalidCursorName):
+                run(sql)
+        assert run("CLOSE ALL") == "CLOSE CURSOR ALL"
+        for sql in ("FETCH PRIOR FROM held", "DECLARE s SCROLL CURSOR FOR SELECT 1"):
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                run(sql)
+        with pytest.raises(psycopg.errors.SyntaxError, match="one query"):
+            run("DECLARE d CURSOR FOR DELETE FROM orders")
 
 
 def test_copy_in_and_out(connection: psycopg.Connection[Any]) -> None:
@@ -340,6 +493,29 @@ def test_asyncpg_infers_the_types_of_parameters(shop: Served) -> None:
         return [*map(tuple, (changed, *by_region, *first)), sum_, gone]
 
     assert run(shop, work) == [(800, "US"), (800,), (0,), (1,), 12, "DELETE 1"]
+
+
+def test_types_of_parameters_follow_the_table(shop: Served) -> None:
+    """They are remembered for all sessions, but not beyond a change of the table."""
+
+    async def work(connection: Any) -> None:
+        sql = "SELECT a FROM followed WHERE a = $1"
+        values: list[Any] = [1, "x", datetime.date(2024, 1, 1)]
+        for type, value in zip(("INTEGER", "VARCHAR", "DATE"), values, strict=True):
+            await connection.execute(f"CREATE OR REPLACE TABLE followed (a {type})")
+            await connection.execute("INSERT INTO followed VALUES ($1)", value)
+            await connection.reload_schema_state()
+            for _ in range(3):
+                async with connection.transaction():
+                    assert await connection.fetchval(sql, value) == value
+        async with connection.transaction():
+            await connection.execute("CREATE TEMP TABLE followed (a BOOLEAN)")
+            await connection.execute("INSERT INTO temp.followed VALUES (TRUE)")
+            assert await connection.fetchval(sql + " ", True) is True
+        await connection.execute("DROP TABLE temp.followed")
+        await connection.execute("DROP TABLE followed")
+
+    run(shop, work)
 
 
 def test_asyncpg_gets_the_types_that_it_was_told(shop: Served) -> None:

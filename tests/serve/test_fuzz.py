@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -19,11 +22,15 @@ import psycopg
 import pytest
 
 import ivm
+from benchmarks.serve import megabytes
 from ivm.serve.settings import ServerSettings
 from tests import tiers
 from tests.serve.in_process import Listening, listening, startup
 
-SESSIONS = {"quick": 60, "full": 2_000, "fuzz": 20_000}[tiers.TIER]
+SESSIONS = {"quick": 60, "full": 2_000, "fuzz": 100_000}[tiers.TIER]
+_WARM = 1_000  # sessions, or a tenth of all, in which the server takes the memory that it needs
+_GROWTH = 64  # megabytes that it may need more of later, whatever comes
+_LENGTHS = (0, 3, -1, -(1 << 31), (1 << 31) - 1, 5, 70_000)
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +107,59 @@ async def _asyncpg_session(port: int) -> None:
     await connection.close()
 
 
+async def _copies_and_errors(port: int) -> None:
+    """What the others do not send: a Describe, a Close, a Flush, COPY in binary, and mistakes."""
+    connection: Any = await asyncpg.connect(
+        host="127.0.0.1", port=port, user="ann", database="shop", ssl=False
+    )
+    for sql in ("SELEC 1", "SELECT 1/0", "COPY t TO STDOUT (FORMAT binary)", "BEGIN", "SELEC 2"):
+        with contextlib.suppress(asyncpg.PostgresError):
+            await connection.execute(sql)
+    await connection.execute("ROLLBACK")
+    prepared = await connection.prepare("SELECT $1::DATE, $2::NUMERIC, $3::INTEGER[]")
+    prepared.get_attributes()
+    await connection.close()
+
+
+def cut(session: bytes) -> list[bytes]:
+    """The messages of a session behind its first one."""
+    found, at = [], 0
+    while at + 5 <= len(session):
+        (length,) = struct.unpack_from("!i", session, at + 1)
+        found.append(session[at : at + 1 + length])
+        at += 1 + length
+    return found
+
+
+def disordered(session: bytes, chance: random.Random) -> bytes:
+    """A session whose messages come out of phase, or lie about their kind and length."""
+    messages = cut(session)
+    for _ in range(chance.randint(1, 4)):
+        at, other = chance.randrange(len(messages)), chance.randrange(len(messages))
+        message = messages[at]
+        match chance.randrange(6):
+            case 0:
+                messages[at], messages[other] = messages[other], message
+            case 1:
+                messages.insert(other, message)
+            case 2:
+                messages[at] = bytes([chance.randrange(256)]) + message[1:]
+            case 3:
+                length = struct.pack("!i", chance.choice(_LENGTHS))
+                messages[at] = message[:1] + length + message[5:]
+            case 4:
+                messages[at] = message.replace(b"S", chance.choice([b"\0", b"\xff", b"\xed\xa0"]))
+            case 5:
+                body = chance.randbytes(chance.randint(0, 30))
+                tag = chance.choice(b"QPBDECSHFdcfpX").to_bytes(1)
+                messages.insert(at, tag + struct.pack("!i", len(body) + 4) + body)
+    return b"".join(messages)
+
+
 def mutated(session: bytes, chance: random.Random) -> bytes:
     """A session with some bytes of it changed, lost, doubled or from nowhere."""
+    if len(session) > 5 and chance.random() < 0.3:
+        return disordered(session, chance)
     data = bytearray(session)
     for _ in range(chance.randint(1, 6)):
         at = chance.randrange(len(data))
@@ -125,17 +183,24 @@ def mutated(session: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
-def test_recorded_sessions_with_mistakes(server: Listening) -> None:
+@pytest.mark.timeout(3600 if tiers.TIER == "fuzz" else 300)
+def test_recorded_sessions_with_mistakes(
+    server: Listening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # COPY … TO STDOUT with a letter changed writes a file
     with recorded(server) as (port, sessions):
         _psycopg_session(port)
         asyncio.run(_asyncpg_session(port))
-    chance = random.Random(tiers.SEED)
+        asyncio.run(_copies_and_errors(port))
+    chance, warm = random.Random(tiers.SEED), 0.0
     head = len(startup())
     for i in range(SESSIONS):
         session = bytes(chance.choice([s for s in sessions if len(s) > 200]))
         keeps_head = chance.random() < 0.8  # else hardly one would come in
         data = session[:head] + mutated(session[head:], chance) if keeps_head else None
-        _send(server, data or mutated(session, chance))
+        _send(server, data or mutated(session, chance), waits=i % 3 == 0)
+        if i % 50 == 0 and i <= max(SESSIONS // 10, _WARM):
+            warm = max(warm, megabytes(os.getpid()))
         if i % 50 == 0:
             with psycopg.connect(server.dsn()) as connection:
                 assert connection.execute("SELECT n > 0 FROM v").fetchone() == (True,)
@@ -144,12 +209,20 @@ def test_recorded_sessions_with_mistakes(server: Listening) -> None:
         time.sleep(0.05)
     assert server.pool.size == 0
     assert not server.listener.connections
+    assert megabytes(os.getpid()) - warm < _GROWTH
 
 
-def _send(server: Listening, data: bytes) -> None:
+def _send(server: Listening, data: bytes, *, waits: bool) -> None:
+    """Sends a session; reads until the server ends it, or first as long as it answers."""
     address = "127.0.0.1", server.port
     with contextlib.suppress(ConnectionError), socket.create_connection(address, 30) as client:
         client.sendall(data)
-        client.shutdown(socket.SHUT_WR)
+        if waits:
+            client.settimeout(0.01)
+            with contextlib.suppress(TimeoutError):
+                while client.recv(65536):
+                    pass
+            client.settimeout(30)
+        client.shutdown(socket.SHUT_WR)  # what still runs is cancelled
         while client.recv(65536):
             pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from scramp import ScramMechanism
 
 import ivm
 from ivm.serve.access import AccessError, User, Verifier
+from ivm.serve.failed_logins import FailedLogins
 from ivm.serve.settings import ServerSettings
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
+from ivm.storage.errors import UnavailableError
 from tests.serve.in_process import Listening, listening, startup
 
 
@@ -28,6 +31,7 @@ class OneUser:
         info = ScramMechanism("SCRAM-SHA-256").make_auth_info("geheim", iteration_count=4096)
         salt, stored, server, iterations = info
         self._verifier = Verifier(salt, iterations, stored, server)
+        self.failures = FailedLogins(first=0.01, most=0.05)
 
     def verifier(self, name: str) -> Verifier | None:
         return self._verifier if name == "ann" else None
@@ -127,3 +131,59 @@ def _all(client: socket.socket) -> bytes:
     while data := client.recv(65536):
         received += data
     return received
+
+
+# -- failed logins ------------------------------------------------------------------------------
+
+
+def test_each_failure_holds_back_the_next_login_of_its_user_and_address() -> None:
+    now = 100.0
+    failures = FailedLogins(first=1, most=5, clock=lambda: now)
+    assert failures.wait("h", "ann") == 0
+    waits = []
+    for _ in range(5):
+        failures.failed("h", "ann")
+        waits.append(failures.wait("h", "Ann"))
+        now += waits[-1]
+    assert waits == [1, 2, 4, 5, 5]
+    assert failures.wait("h", "bob") == failures.wait("i", "ann") == 0
+    failures.succeeded("h", "ann")
+    assert failures.wait("h", "ann") == 0
+
+
+def test_logins_beside_each_other_wait_one_after_the_other() -> None:
+    now = 100.0
+    failures = FailedLogins(first=1, most=2, clock=lambda: now)
+    failures.failed("h", "ann")
+    failures.failed("h", "ann")
+    assert failures.wait("h", "ann") == 2
+    with pytest.raises(UnavailableError, match=r"try again in 4\.0 s"):
+        failures.wait("h", "ann")
+    with pytest.raises(UnavailableError, match="too many logins of 'ann' from h"):
+        failures.demand_no_wait("h", "ann")
+    failures.demand_no_wait("h", "bob")
+    now += 1000
+    assert failures.wait("h", "ann") == 0
+
+
+def test_wrong_passwords_are_slowed_down_and_nobody_else_is(
+    server: Listening, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.listener.gate, "failures", FailedLogins(first=0.2, most=0.2))
+    for name in ("ann", "eve"):  # the one exists, the other does not
+        began = time.monotonic()
+        for _ in range(2):
+            with pytest.raises(psycopg.OperationalError, match="the password is wrong"):
+                psycopg.connect(f"{server.dsn(name)} password=falsch")
+        assert time.monotonic() - began > 0.2
+        assert f"logins of '{name}' from 127.0.0.1 have failed 2 times" in caplog.text
+    with pytest.raises(psycopg.OperationalError, match="wrong"):
+        psycopg.connect(f"{server.dsn('eve')} password=falsch")
+    began = time.monotonic()
+    with server.raw("eve") as waiting, psycopg.connect(f"{server.dsn()} password=geheim") as ann:
+        assert ann.execute("SELECT 1").fetchone() == (1,)
+        assert server.pool.size == 1  # who waits has no place
+        waiting.recv(1)
+        assert time.monotonic() - began > 0.15
+    with psycopg.connect(f"{server.dsn()} password=geheim") as ann:  # it has succeeded
+        assert ann.execute("SELECT 1").fetchone() == (1,)

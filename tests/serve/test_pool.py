@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeAlias
 
 import pytest
@@ -37,6 +38,18 @@ def pool() -> Iterator[SessionPool]:
 
 def opened(pool: SessionPool) -> ServedSession:
     return pool.open(pool.reserve(), trusted("ann"), "test")
+
+
+def test_a_client_that_leaves_during_its_login_leaves_no_session(
+    pool: SessionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = pool.database.connection()
+    monkeypatch.setattr(pool.database, "connection", lambda: connection)
+    number = pool.reserve()
+    pool.release(number)  # by the event loop, while a thread opens the session
+    with pytest.raises(ConnectionResetError):
+        pool.open(number, trusted("ann"), "test")
+    assert connection.closed
 
 
 def begun(session: ServedSession, work: Callable[[Session], object]) -> Begun:
@@ -178,6 +191,24 @@ def test_work_that_others_wait_for_gets_a_thread() -> None:
     for _ in range(30):
         assert done.acquire(timeout=30)
     threads.end()
+
+
+def _set_after(awaited: threading.Event, then: threading.Event) -> None:
+    if awaited.wait(5):
+        then.set()
+
+
+def test_work_is_done_beside_work_that_was_given_just_before_and_waits_for_it() -> None:
+    for _ in range(30):
+        threads = Threads(4)
+        warm, first, second = threading.Event(), threading.Event(), threading.Event()
+        threads.submit(warm.set)
+        assert warm.wait(5)
+        time.sleep(0.001)  # its thread has nothing to do from here on
+        threads.submit(partial(_set_after, second, first))
+        threads.submit(second.set)  # the thread has been woken, and has not taken the first yet
+        assert first.wait(4)
+        threads.end()
 
 
 def test_short_work_is_done_by_few_threads() -> None:

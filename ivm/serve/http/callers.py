@@ -63,6 +63,7 @@ def user_of(call: HTTPConnection, users: Users, settings: ServerSettings) -> Use
     Raises:
         HttpError: there is none.
         AccessError: the password or the token is wrong.
+        UnavailableError: too many logins have failed.
     """
     given = call.headers.get("authorization")
     if given is None:
@@ -72,7 +73,7 @@ def user_of(call: HTTPConnection, users: Users, settings: ServerSettings) -> Use
         return users.bearer(value.strip())
     if scheme.lower() == "basic":
         name, password = _basic(value)
-        return users.login(name, password)
+        return users.login(name, password, "?" if call.client is None else call.client.host)
     raise HttpError(401, "access", f"{scheme!r} is unknown here: use Basic or Bearer")
 
 

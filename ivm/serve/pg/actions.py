@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from ivm.serve.pg import cursors
 from ivm.serve.pg.catalog_words import asks_catalog
+from ivm.serve.pg.copy_syntax import CopyRows, copy_rows, unquoted_value
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens
 from ivm.storage.errors import IvmError, SqlError, UnsupportedError
@@ -70,23 +72,6 @@ class Begin:
 
 
 @dataclass(frozen=True)
-class CopyRows:
-    """COPY table [(columns)] FROM STDIN, or COPY table or (query) TO STDOUT.
-
-    Attributes:
-        comes: rows come from the client.
-        relation: the table and columns, or the query in parentheses, as written.
-        options: names in upper case, and values.
-    """
-
-    text: str
-    offset: int
-    comes: bool
-    relation: str
-    options: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
 class Nothing:
     """A statement without a meaning here, answered with its tag."""
 
@@ -105,7 +90,29 @@ class Savepoint:
     name: str
 
 
-Action: TypeAlias = Savepoint | Sql | CatalogQuery | Setting | Begin | CopyRows | Nothing
+@dataclass(frozen=True)
+class Declare:
+    """DECLARE of a cursor for a query."""
+
+    text: str
+    offset: int
+    name: str
+    holds: bool
+    query: Sql | CatalogQuery
+
+
+Action: TypeAlias = (
+    Savepoint
+    | Sql
+    | CatalogQuery
+    | Setting
+    | Begin
+    | CopyRows
+    | Nothing
+    | Declare
+    | cursors.Fetch
+    | cursors.Close
+)
 
 _BEGIN = re.compile(
     r"(?:BEGIN(?:\s+(?:WORK|TRANSACTION))?|START\s+TRANSACTION)"
@@ -129,21 +136,9 @@ _SHOW = re.compile(
     re.IGNORECASE,
 )
 _NOTHING = re.compile(
-    r"(?P<tag>DISCARD\s+(?:ALL|PLANS|SEQUENCES|TEMP(?:ORARY)?)|UNLISTEN|CLOSE\s+ALL|DEALLOCATE\s+ALL)"
+    r"(?P<tag>DISCARD\s+(?:ALL|PLANS|SEQUENCES|TEMP(?:ORARY)?)|UNLISTEN|DEALLOCATE\s+ALL)"
     r"\b.*",
     re.IGNORECASE | re.DOTALL,
-)
-_COPY = re.compile(
-    r"COPY\s+(?P<relation>\(.*\)|[^()]+?(?:\s*\([^()]*\))?)\s+"
-    r"(?:(?P<comes>FROM\s+STDIN)|TO\s+STDOUT)\s*(?:WITH\s*)?(?P<options>.*)",
-    re.IGNORECASE | re.DOTALL,
-)
-_OPTION = re.compile(
-    r"(\w+)(?:\s+(?:AS\s+)?(E?'(?:[^']|'')*'|\([^()]*\)|\w+))?\s*(?:,|$)", re.DOTALL
-)
-_OLD_OPTION = re.compile(
-    r"(BINARY|CSV|HEADER)|(DELIMITER|NULL|QUOTE|ESCAPE|ENCODING)\s*(?:AS\s+)?(E?'(?:[^']|'')*')",
-    re.IGNORECASE,
 )
 _SAVEPOINT = re.compile(
     r"(?P<verb>SAVEPOINT|RELEASE(?:\s+SAVEPOINT)?|ROLLBACK(?:\s+(?:WORK|TRANSACTION))?\s+TO"
@@ -153,8 +148,6 @@ _SAVEPOINT = re.compile(
 _REFUSED = {
     "LISTEN": "there is no LISTEN: follow a view by a changefeed",
     "NOTIFY": "there is no NOTIFY: follow a view by a changefeed",
-    "DECLARE": "there are no cursors in SQL: the protocol's portals read a result in parts",
-    "FETCH": "there are no cursors in SQL: the protocol's portals read a result in parts",
     "GRANT": "what a user may do is decided by the user's role",
     "REVOKE": "what a user may do is decided by the user's role",
 }
@@ -336,47 +329,22 @@ def _savepoint(text: str, offset: int) -> Action | None:
     return Savepoint(text, offset, found["verb"].split()[0].upper(), found["name"].strip('"'))
 
 
+def _declare(text: str, offset: int) -> Action:
+    found = cursors.declared(text)
+    place = offset + found.place
+    query, *more = _of(found.query, place)
+    is_query = isinstance(query, CatalogQuery) or (
+        isinstance(query, Sql) and isinstance(query.statement, st.Query)
+    )
+    if more or not is_query:
+        raise SqlError("syntax error: a cursor is declared for one query", place)
+    assert isinstance(query, Sql | CatalogQuery)
+    return Declare(text, offset, found.name, found.holds, query)
+
+
 def _nothing(text: str, offset: int) -> Action | None:
     found = _NOTHING.fullmatch(text)
     return None if found is None else Nothing(text, offset, " ".join(found["tag"].upper().split()))
-
-
-def _copy(text: str, offset: int) -> Action | None:
-    found = _COPY.fullmatch(text)
-    if found is None:
-        return None
-    return CopyRows(
-        text,
-        offset,
-        comes=found["comes"] is not None,
-        relation=found["relation"].strip(),
-        options=tuple(_options(found["options"].strip())),
-    )
-
-
-def _options(text: str) -> Iterator[tuple[str, str]]:
-    if text.startswith("("):
-        for name, value in _OPTION.findall(text[1:].rstrip(") \t\r\n")):
-            yield name.upper(), unquoted_value(value) if value else "true"
-        return
-    for flag, name, value in _OLD_OPTION.findall(text):
-        if flag.upper() == "HEADER":
-            yield "HEADER", "true"
-        elif flag:
-            yield "FORMAT", flag.lower()
-        else:
-            yield name.upper(), unquoted_value(value)
-
-
-def unquoted_value(text: str) -> str:
-    """A value as written after SET or in an option, without its quotes."""
-    text = text.strip()
-    if text[:1] in "Ee" and text[1:2] == "'":
-        inner = text[2:-1].replace("''", "'")
-        return inner.replace("\\t", "\t").replace("\\n", "\n").replace("\\\\", "\\")
-    if text[:1] in ("'", '"') and text[-1:] == text[:1]:
-        return text[1:-1].replace("''", "'")
-    return text
 
 
 _OWN = {
@@ -387,9 +355,12 @@ _OWN = {
     "SHOW": _show,
     "DISCARD": _nothing,
     "UNLISTEN": _nothing,
-    "CLOSE": _nothing,
+    "DECLARE": _declare,
+    "FETCH": cursors.fetch,
+    "MOVE": cursors.fetch,
+    "CLOSE": cursors.close,
     "DEALLOCATE": _nothing,
-    "COPY": _copy,
+    "COPY": copy_rows,
     "SAVEPOINT": _savepoint,
     "RELEASE": _savepoint,
     "ROLLBACK": _savepoint,
@@ -401,16 +372,3 @@ def changes(action: Action) -> bool:
     return isinstance(action, Sql) and not isinstance(
         action.statement, st.Query | st.TransactionControl
     )
-
-
-def is_transaction(actions: Sequence[Action]) -> bool:
-    """Returns whether the statements of a simple query are one transaction."""
-    if len(actions) < 2 or any(_controls(action) for action in actions):
-        return False
-    return sum(changes(action) or isinstance(action, CopyRows) for action in actions) > 0
-
-
-def _controls(action: Action) -> bool:
-    if isinstance(action, Begin):
-        return True
-    return isinstance(action, Sql) and isinstance(action.statement, st.TransactionControl)

@@ -8,39 +8,39 @@ before it were, and a simple query of several statements is one, too.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ivm.serve.access import Gate
 from ivm.serve.pg import codec
 from ivm.serve.pg.actions import (
     Action,
-    CopyRows,
     Nothing,
     Sql,
     actions_of,
     changes,
-    is_transaction,
 )
 from ivm.serve.pg.catalog import Catalog
-from ivm.serve.pg.codec import Column, Frame, ProtocolError, Reader
-from ivm.serve.pg.copying import CopyIn, copy_out
+from ivm.serve.pg.codec import Frame, ProtocolError, Reader
+from ivm.serve.pg.copy_in import CopyIn
+from ivm.serve.pg.copy_syntax import CopyRows
+from ivm.serve.pg.describe import KnownParameters
 from ivm.serve.pg.errors import (
     NO_PORTAL,
     NO_STATEMENT,
     PROTOCOL,
     SYNTAX,
-    TOO_LARGE,
     PgError,
     error_fields,
     notice_fields,
 )
+from ivm.serve.pg.output import Client, Output
 from ivm.serve.pg.parameters import values_of
+from ivm.serve.pg.portal_runs import PortalRuns
 from ivm.serve.pg.portals import Portal, Prepared
-from ivm.serve.pg.rows import Rows, as_told, formats_of
 from ivm.serve.pg.session_settings import REPORTED, SessionSettings
 from ivm.serve.pg.statements import Statements
-from ivm.serve.pg.types import pg_type
 from ivm.serve.served_session import ServedSession
 from ivm.serve.settings import ServerSettings
 from ivm.serve.statement_log import StatementLog
@@ -48,19 +48,7 @@ from ivm.sql.statements import parse as st
 from ivm.storage.errors import IvmError
 from ivm.storage.warehouse.duckdb_errors import ours
 
-_MEGABYTE = 1_000_000
 _MOST_HELD = 4096  # prepared statements and portals
-
-
-class Client(Protocol):
-    """The way back to the client."""
-
-    def send(self, data: bytes) -> None:
-        """Sends bytes; may wait until the client has read some.
-
-        Raises:
-            ConnectionError: the client has left.
-        """
 
 
 class Backend:
@@ -71,6 +59,7 @@ class Backend:
         client: the way back.
         gate: says what its user may do.
         catalog: answers queries about the catalog.
+        known: remembers the types of parameters.
         settings: of the session.
         limits: the settings of the server.
         log: of statements.
@@ -82,21 +71,24 @@ class Backend:
         client: Client,
         gate: Gate,
         catalog: Catalog,
+        known: KnownParameters,
         settings: SessionSettings,
         limits: Callable[[], ServerSettings],
         log: StatementLog,
     ) -> None:
         self._served = served
-        self._client = client
-        self._limits = limits
         self._log = log
-        self._out = bytearray()
+        self._out = Output(client)
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
         self._skipping = False
         self._copy: CopyIn | None = None
         self._copy_by_query = False
-        self._statements = Statements(served, gate, catalog, settings, self._notice, self._report)
+        self._several, self._left = False, deque[Action]()  # statements of a simple query
+        self._statements = Statements(
+            served, gate, catalog, known, settings, self._notice, self._report
+        )
+        self._runs = PortalRuns(served, self._statements, self._out, limits, log)
         self._sql, self._offset = "", 0  # the text that is being run, and where in it
         self._late: Portal | None = None  # is described as it is executed
 
@@ -119,7 +111,7 @@ class Backend:
         """
         for i, frame in enumerate(frames):
             if frame.tag == "X":
-                self._flush()
+                self._out.flush()
                 return False
             if self._skipping and frame.tag not in "SQ":
                 continue
@@ -127,7 +119,7 @@ class Backend:
                 self._answer(frame, frames, i)
             except ProtocolError as error:
                 self._out += codec.fields(b"E", error_fields(PgError(PROTOCOL, str(error))))
-                self._flush()
+                self._out.flush()
                 raise
             except (ConnectionError, SystemExit):
                 raise
@@ -138,8 +130,13 @@ class Backend:
                 self._skipping = not simple
                 if simple:
                     self._ready()
-        self._flush()
+        self._out.flush()
         return True
+
+    @property
+    def seconds_in_transaction(self) -> float:
+        """After which a client that does nothing in a transaction is sent away; 0: never."""
+        return self._statements.idle_seconds
 
     def close(self) -> None:
         """Forgets what the connection held, when the client has left."""
@@ -168,14 +165,13 @@ class Backend:
             case "D":
                 self._describe(reader, frames[at + 1] if at + 1 < len(frames) else None)
             case "E":
-                more = any(f.tag in "BEPQ" for f in _up_to_sync(frames, at + 1))
-                self._execute(reader.text(), reader.long(), alone=not more)
+                self._execute(reader.text(), reader.long(), alone=_is_last(frames, at))
             case "C":
                 self._close(reader.byte(), reader.text())
             case "S":
                 self._sync()
             case "H":
-                self._flush()
+                self._out.flush()
             case "d":
                 self._copy_data(frame.body)
             case "c":
@@ -195,14 +191,19 @@ class Backend:
         actions = actions_of(text)
         if not actions:
             self._out += codec.EMPTY_QUERY
-        together = is_transaction(actions)
-        if together:
-            self._statements.begin_implicit()
-        for action in actions:
+        self._several, self._left = len(actions) > 1, deque(actions)
+        self._run_left()
+
+    def _run_left(self) -> None:
+        """Runs what is left of a simple query: it is one transaction but for what ends one."""
+        while self._left:
+            action = self._left.popleft()
+            self._offset = action.offset
+            if self._several and (changes(action) or isinstance(action, CopyRows)):
+                self._statements.begin_implicit()
             if isinstance(action, CopyRows) and action.comes:
                 self._copy_in(action, by_query=True)
-                return  # ReadyForQuery comes after its rows
-            self._offset = action.offset
+                return  # the rest follows its rows
             self._run_simply(action)
         self._statements.end_implicit(commits=True)
         self._ready()
@@ -210,12 +211,12 @@ class Backend:
     def _run_simply(self, action: Action) -> None:
         portal = Portal(Prepared(action.text, action, ()), None, ())
         if isinstance(action, CopyRows):
-            self._copy_out(action)
+            self._runs.copy_out(action)
             return
         self._run(portal)
         if portal.rows is not None:
-            self._describe_rows(portal)
-        self._send_rows(portal, None)
+            self._runs.tell_rows(portal)
+        self._runs.send(portal, None)
 
     # -- extended queries -----------------------------------------------------------------------
 
@@ -255,10 +256,13 @@ class Backend:
         if kind == "S":
             self._describe_statement(self._statement(name))
             return
+        if name not in self._portals and name in self._statements.cursors:
+            self._runs.tell(self._statements.cursors.columns(name), ())  # they are portals, too
+            return
         portal = self._portal(name)
         self._sql = portal.prepared.text
         if portal.outcome is not None:
-            self._describe_rows(portal)
+            self._runs.tell_rows(portal)
         elif _is_executed(following, name):
             self._late = portal  # its rows tell their columns
         else:
@@ -272,12 +276,7 @@ class Backend:
     def _tell_columns(self, prepared: Prepared, formats: Sequence[int]) -> None:
         columns = self._statements.columns(prepared.action, self._parameters(prepared))
         prepared.told = columns
-        if columns is None:
-            self._out += codec.NO_DATA
-            return
-        binary = formats_of(formats, len(columns))
-        told = [_column(n, t, b) for (n, t), b in zip(columns, binary, strict=True)]
-        self._out += codec.row_description(told)
+        self._runs.tell(columns, formats)
 
     def _execute(self, name: str, most: int, *, alone: bool) -> None:
         portal = self._portal(name)
@@ -293,15 +292,15 @@ class Backend:
             if action.comes:
                 self._copy_in(action, by_query=False)
             else:
-                self._copy_out(action)
+                self._runs.copy_out(action)
             return
         if portal.outcome is None:
             if not alone and changes(action):
                 self._statements.begin_implicit()
             self._run(portal)
         if described_now:
-            self._describe_rows(portal)
-        self._send_rows(portal, most or None)
+            self._runs.tell_rows(portal)
+        self._runs.send(portal, most or None)
 
     def _close(self, kind: str, name: str) -> None:
         held: dict[str, Any] = self._prepared if kind == "S" else self._portals
@@ -314,8 +313,6 @@ class Backend:
             self._statements.end_implicit(commits=not skipped)
         except Exception as error:
             self._fail(error)
-        if self._statements.state == "I":
-            self._portals.clear()
         self._ready()
 
     def _statement(self, name: str) -> Prepared:
@@ -339,17 +336,9 @@ class Backend:
     # -- running --------------------------------------------------------------------------------
 
     def _run(self, portal: Portal) -> None:
-        portal.began = time.perf_counter()
-        action = portal.prepared.action
-        assert action is not None
-        portal.outcome = self._statements.run(action, portal.params)
-        self._forget(action)
-        result = portal.outcome.result
-        if portal.prepared.told is not None and result.kind == "rows":
-            result = portal.outcome.result = as_told(result, portal.prepared.told)
-        if result.kind == "rows":
-            zone = self._statements.settings.get("timezone")
-            portal.rows = Rows(result, portal.formats, zone)
+        self._runs.run(portal)
+        if portal.prepared.action is not None:
+            self._forget(portal.prepared.action)
 
     def _forget(self, action: Action) -> None:
         """DEALLOCATE and DISCARD are about the protocol's prepared statements, too."""
@@ -358,55 +347,13 @@ class Backend:
         elif isinstance(action, Nothing) and action.tag in ("DEALLOCATE ALL", "DISCARD ALL"):
             self._prepared.clear()
 
-    def _describe_rows(self, portal: Portal) -> None:
-        assert portal.outcome is not None
-        if portal.rows is None:
-            self._out += codec.NO_DATA
-            return
-        names = portal.outcome.result.columns
-        wanted = portal.rows.wanted
-        columns = [_column(n, w.type, w.binary) for n, w in zip(names, wanted, strict=True)]
-        self._out += codec.row_description(columns)
-
-    def _send_rows(self, portal: Portal, most: int | None) -> None:
-        assert portal.outcome is not None
-        count = 0
-        if portal.rows is not None:
-            rows, limit = portal.rows, self._limits().result_megabytes * _MEGABYTE
-            size = 0
-            for rows_sent, data in self._read(rows, most):
-                count += rows_sent
-                size += len(data)
-                if limit and size > limit:
-                    raise PgError(
-                        TOO_LARGE,
-                        f"the result has more than {limit / _MEGABYTE:g} MB: ask for less, or "
-                        "raise result_megabytes in [server] of ivm.toml",
-                    )
-                self._out += data
-                if len(self._out) > _PIECE:
-                    self._flush()
-            portal.sent += count
-            if most is not None and count == most:
-                self._out += codec.PORTAL_SUSPENDED
-                return
-        self._out += codec.command_complete(portal.outcome.tag(portal.sent))
-        self._log.statement(self._served, portal.prepared.text, time.perf_counter() - portal.began)
-        portal.sent = 0
-
-    def _read(self, rows: Rows, most: int | None) -> Iterator[tuple[int, bytes]]:
-        """The rows' messages; each reading can be cancelled as a statement."""
-        pieces = rows.messages(most)
-        while (piece := self._served.around(lambda: next(pieces, None))) is not None:
-            yield piece
-
     # -- COPY -----------------------------------------------------------------------------------
 
     def _copy_in(self, action: CopyRows, *, by_query: bool) -> None:
         self._copy = CopyIn(action, self._statements)
         self._copy_by_query = by_query
-        self._out += codec.copy_response(b"G", self._copy.columns, binary=False)
-        self._flush()
+        self._out += codec.copy_response(b"G", self._copy.columns, binary=self._copy.binary)
+        self._out.flush()
 
     def _copy_data(self, data: bytes) -> None:
         if self._copy is not None:  # else it has failed, and the client does not know yet
@@ -424,35 +371,24 @@ class Backend:
             self._out += codec.command_complete(f"COPY {count}")
             self._log.statement(self._served, self._sql, time.perf_counter() - began)
             if self._copy_by_query:
-                self._statements.end_implicit(commits=True)
+                self._run_left()
         except Exception as error:
-            if not self._copy_by_query:
-                self._skipping = True
             self._fail(error)
+            if self._copy_by_query:
+                self._ready()
+            else:
+                self._skipping = True
         finally:
             copy.drop()
-        if self._copy_by_query:
-            self._ready()
-
-    def _copy_out(self, action: CopyRows) -> None:
-        began = time.perf_counter()
-        count = 0
-        columns, pieces = copy_out(action, self._statements)
-        self._out += codec.copy_response(b"H", columns, binary=False)
-        while (piece := self._served.around(lambda: next(pieces, None))) is not None:
-            rows, data = piece
-            count += rows
-            self._out += data
-            if len(self._out) > _PIECE:
-                self._flush()
-        self._out += codec.COPY_DONE + codec.command_complete(f"COPY {count}")
-        self._log.statement(self._served, action.text, time.perf_counter() - began)
 
     # -- answers --------------------------------------------------------------------------------
 
     def _ready(self) -> None:
-        self._out += codec.READY[self._statements.state]
-        self._flush()
+        state = self._statements.state
+        if state == "I":
+            self._portals.clear()
+        self._out += codec.READY[state]
+        self._out.flush()
 
     def _fail(self, error: Exception) -> None:
         if not isinstance(error, PgError | IvmError):
@@ -470,26 +406,15 @@ class Backend:
     def _report(self, name: str) -> None:
         self._out += codec.parameter_status(name, self._statements.settings.get(name))
 
-    def _flush(self) -> None:
-        if self._out:
-            data, self._out = bytes(self._out), bytearray()
-            self._client.send(data)
 
-
-_PIECE = 1 << 18
-
-
-def _column(name: str, type: str, binary: bool) -> Column:
-    return Column(name, *pg_type(type), binary)
-
-
-def _up_to_sync(frames: Sequence[Frame], start: int) -> Iterator[Frame]:
-    """The messages that follow up to Sync; an Execute if it has not come."""
-    for frame in frames[start:]:
+def _is_last(frames: Sequence[Frame], at: int) -> bool:
+    """Whether nothing is done after a message before the next Sync, which has come."""
+    for frame in frames[at + 1 :]:
         if frame.tag == "S":
-            return
-        yield frame
-    yield Frame("E", b"")
+            return True
+        if frame.tag in "BEPQ":
+            return False
+    return False
 
 
 def _is_executed(following: Frame | None, name: str) -> bool:

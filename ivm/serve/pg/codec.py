@@ -104,19 +104,24 @@ class Reader:
 
     def take(self, count: int) -> bytes:
         """That many bytes."""
-        end = self._at + count
+        at = self._passed(count)
+        return self._body[at : self._at]
+
+    def _passed(self, count: int) -> int:
+        """Passes over that many bytes; returns where they begin."""
+        at, end = self._at, self._at + count
         if count < 0 or end > len(self._body):
             raise ProtocolError("a message that is too short for its fields")
-        found, self._at = self._body[self._at : end], end
-        return found
+        self._at = end
+        return at
 
     def short(self) -> int:
         """An integer of two bytes."""
-        return int(_SHORT.unpack(self.take(2))[0])
+        return int(_SHORT.unpack_from(self._body, self._passed(2))[0])
 
     def long(self) -> int:
         """An integer of four bytes."""
-        return int(_INT.unpack(self.take(4))[0])
+        return int(_INT.unpack_from(self._body, self._passed(4))[0])
 
     def shorts(self) -> tuple[int, ...]:
         """A count, and that many integers of two bytes."""

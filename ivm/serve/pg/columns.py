@@ -48,13 +48,14 @@ class Wanted(NamedTuple):
     binary: bool
 
 
-def data_rows(table: pa.Table, wanted: Sequence[Wanted], zone: str) -> pa.Array:
+def data_rows(table: pa.Table, wanted: Sequence[Wanted], zone: str, tag: bytes = b"D") -> pa.Array:
     """Rows as DataRow messages, a binary value each.
 
     Args:
         table: the rows, in DuckDB's lossless types.
         wanted: its columns.
         zone: the session's time zone.
+        tag: of the messages; COPY's rows have the same form in the format binary.
     """
     columns = _bytes(table, wanted, zone)
     count, size = len(table), np.full(len(table), 6, np.int64)
@@ -64,7 +65,7 @@ def data_rows(table: pa.Table, wanted: Sequence[Wanted], zone: str) -> pa.Array:
         size += 4 + np.maximum(lengths, 0)
         parts += [_fixed(lengths.astype(">i4")), column]
     head = np.empty(count, np.dtype([("tag", "S1"), ("size", ">i4"), ("columns", ">i2")]))
-    head["tag"], head["size"], head["columns"] = b"D", size, len(columns)
+    head["tag"], head["size"], head["columns"] = tag, size, len(columns)
     return pc.binary_join_element_wise(_fixed(head), *parts, pa.scalar(b"", _BYTES))
 
 

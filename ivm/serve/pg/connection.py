@@ -2,14 +2,14 @@
 
 Invariant: at most one thread works for a connection, and only it writes to the client once somebody
 is logged in: to the socket itself where nothing waits in the loop before, so that a small answer
-costs no turn of the loop. The loop cuts frames, encrypts, and cancels; it touches no session.
+costs no turn of the loop. The loop logs in, encrypts, and cancels; it touches no session. What is
+not encrypted is read by the `Poller` after the login, else by the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import ssl
 import threading
 import time
@@ -20,16 +20,20 @@ from typing import TYPE_CHECKING, cast
 from ivm.serve.access import User, is_loopback, trusted
 from ivm.serve.pg import codec
 from ivm.serve.pg.backend import Backend
-from ivm.serve.pg.codec import Frame, ProtocolError, Reader, next_frame
+from ivm.serve.pg.codec import Frame, ProtocolError, Reader
 from ivm.serve.pg.errors import (
+    BAD_LOGIN,
+    IDLE_TRANSACTION,
     NO_LOGIN,
     PROTOCOL,
     STOPPED,
     PgError,
     error_fields,
 )
+from ivm.serve.pg.incoming import Incoming
 from ivm.serve.pg.login import Login
 from ivm.serve.pg.session_settings import SessionSettings
+from ivm.serve.pg.sockets import keep_alive, read_now, written_now
 from ivm.serve.pool import STOPPING
 from ivm.serve.statement_log import LOG
 from ivm.storage.errors import IvmError
@@ -39,8 +43,6 @@ if TYPE_CHECKING:
     from ivm.serve.pg.listener import PgListener
 
 _LOGIN_SECONDS = 15.0
-_MOST_WAITING = 1 << 22  # bytes that wait for a thread before the client is held up
-_ENDS = frozenset("QSHXdcfp")  # kinds of messages that a client may wait behind
 
 
 class PgConnection(asyncio.BufferedProtocol):
@@ -54,11 +56,10 @@ class PgConnection(asyncio.BufferedProtocol):
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray()
-        self._frames: list[Frame] = []
-        self._tagged = False
-        self._working = self._lost = self._encrypting = self._paused = False
-        self._lock = threading.Lock()  # guards `_frames`, `_working`, `_lost`, `_queued`
+        self._incoming = Incoming()
+        self._working = self._lost = self._encrypting = self._paused = self._closing = False
+        self._polled = False  # read by the poller, no more by the loop
+        self._lock = threading.Lock()  # guards all of these, `_queued` and `_socket`
         self._queued = 0  # answers that wait in the loop
         self._socket = -1  # of an open connection that is not encrypted
         self._writable = threading.Event()
@@ -81,14 +82,14 @@ class PgConnection(asyncio.BufferedProtocol):
             return
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         self.peer, self._host = f"{host}:{port}", str(host)
+        keep_alive(transport)
         self._listener.connections.add(self)
         self._timer = self._loop.call_later(_LOGIN_SECONDS, self._login_took_too_long)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has left, or was sent away."""
-        with (
-            self._lock
-        ):  # no thread writes to the socket from here on: its number will be another's
+        with self._lock:  # no thread uses the socket from here on: its number will be another's
+            self._leave_poller()
             self._lost, self._socket = True, -1
             working = self._working
         self._writable.set()
@@ -114,58 +115,107 @@ class PgConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come."""
-        self._buffer += self._listener.received[:nbytes]
+        self._incoming.add(self._listener.received[:nbytes])
         self.last = time.monotonic()
         self._advance()
 
-    def _advance(self) -> None:
-        try:
-            self._cut()
-        except ProtocolError as error:
-            self.refuse(PgError(PROTOCOL, str(error)))
-            return
+    def readable(self) -> None:
+        """Reads and answers what has come, in the thread that waits for the sockets."""
         with self._lock:
-            working = self._working
-            frames = None if working else self._taken()
-            self._working = working or frames is not None
-        if working:
-            self._hold_up()
-        elif frames is not None:
-            self._submit(self._handler(frames))
+            if self._socket < 0:
+                return
+            data = read_now(self._socket, _READ)
+            if data:
+                self._incoming.add(data)
+            elif data is not None:
+                self._leave_poller()
+        if data:
+            self.last = time.monotonic()
+            work = self._next_work()
+            if work is not None:
+                self._work(work)
+        elif data is not None:
+            self._in_loop(self._close)
+
+    def _advance(self) -> None:
+        work = self._next_work()
+        if work is not None:
+            self._submit(work)
+
+    def _next_work(self) -> Callable[[], bool] | None:
+        """What a thread is to do now with what has come; None if nothing, or one works already."""
+        try:
+            if not self._incoming.tagged:
+                self._cut_start()
+            with self._lock:
+                if self._closing:
+                    return None
+                if self._incoming.tagged and not self._encrypting:
+                    self._incoming.cut(known=self._backend is not None)
+                if self._working:
+                    self._hold_up()
+                    return None
+                frames = self._taken()
+                self._working = frames is not None
+        except ProtocolError as error:
+            self._in_loop(partial(self.refuse, PgError(PROTOCOL, str(error))))
+            return None
+        return None if frames is None else self._handler(frames)
 
     def _taken(self) -> list[Frame] | None:
-        """The messages that a thread is to answer now; None if more of them must come first."""
-        frames = self._frames
-        if not frames or (
-            frames[-1].tag not in _ENDS and self._login is None and len(frames) < _MANY
-        ):
-            return None
-        self._frames = []
-        return frames
+        """The messages that a thread is to answer now."""
+        return None if self._closing else self._incoming.take(known=self._login is None)
 
-    def _cut(self) -> None:
-        """Cuts the frames off that have come whole."""
-        start = 0
-        while not self._encrypting:
-            known = self._backend is not None
-            most = codec.MOST if known else codec.MOST_BEFORE_LOGIN
-            frame, end = next_frame(self._buffer, start, tagged=self._tagged, most=most)
-            if not end:
-                break
-            start = end
-            if self._tagged:
-                with self._lock:
-                    self._frames.append(frame)
-            else:
-                self._start(frame, left=len(self._buffer) - end)
-        if start:
-            del self._buffer[:start]
+    def _cut_start(self) -> None:
+        """Answers what comes before messages have tags."""
+        while not self._encrypting and not self._incoming.tagged:
+            found = self._incoming.first()
+            if found is None:
+                return
+            self._start(*found)
 
     def _hold_up(self) -> None:
-        waiting = len(self._buffer) + sum(len(frame.body) for frame in self._frames)
-        if waiting > _MOST_WAITING and not self._paused and self._transport is not None:
-            self._paused = True
+        """Reads no more for now, if much waits."""
+        if self._paused or not self._incoming.is_much:
+            return
+        self._paused = True
+        poller = self._listener.poller
+        if self._polled and poller is not None:
+            poller.pause(self._socket)
+        elif self._transport is not None:
             self._transport.pause_reading()
+
+    def _go_on_reading(self) -> None:
+        poller, transport = self._listener.poller, self._transport
+        with self._lock:
+            if not self._paused:
+                return
+            self._paused = False
+            if self._polled and poller is not None:
+                poller.resume(self._socket)
+                return
+        if transport is not None:
+            with contextlib.suppress(RuntimeError):  # it is closing
+                transport.resume_reading()
+
+    def _join_poller(self) -> None:
+        """Has the thread that waits for the sockets read from here on; the loop does no more."""
+        poller, transport = self._listener.poller, self._transport
+        if poller is None or transport is None or transport.is_closing():
+            return
+        with self._lock:
+            if self._socket < 0 or self._paused:
+                return
+            transport.pause_reading()
+            self._polled = True
+            poller.add(self._socket, self)
+
+    def _leave_poller(self) -> None:
+        """Has nobody read any more; called with the lock."""
+        poller = self._listener.poller
+        if self._polled and poller is not None and self._socket >= 0:
+            poller.remove(self._socket)
+            self._polled = False
 
     # -- before the login -----------------------------------------------------------------------
 
@@ -183,7 +233,7 @@ class PgConnection(asyncio.BufferedProtocol):
         elif version >> 16 != 3:
             raise ProtocolError(f"version 3 of the protocol is spoken here, not {version >> 16}")
         else:
-            self._tagged = True
+            self._incoming.tagged = True
             self._open(reader)
 
     def _encrypt(self, left: int) -> None:
@@ -214,23 +264,48 @@ class PgConnection(asyncio.BufferedProtocol):
     def _open(self, reader: Reader) -> None:
         while name := reader.text():
             self._given[name] = reader.text()
-        user = self._given.get("user", "")
-        listener = self._listener
+        listener, encrypted = self._listener, self._is_encrypted or is_loopback(self._host)
         try:
-            self._number = listener.pool.reserve()
-            if listener.demands_tls and not self._is_encrypted and not is_loopback(self._host):
+            if listener.demands_tls and not encrypted:
                 raise PgError(
                     NO_LOGIN, "connections from elsewhere are encrypted: use sslmode=require"
                 )
+            wait = self._wait()
         except (IvmError, PgError) as error:
             self.refuse(error)
             return
-        self._login = Login(listener.gate, user)
-        if listener.trusts(self._host):
-            self._working = True
-            self._submit(lambda: self._enter(trusted(user), codec.authentication(0)))
+        self._working = True  # nothing that comes meanwhile is looked at
+        if wait:
+            self._loop.call_later(wait, self._begin_login)
         else:
-            self._write(self._login.begin())
+            self._begin_login()
+
+    def _wait(self) -> float:
+        """The seconds for which the login is held back, see `FailedLogins`."""
+        if self._listener.trusts(self._host):
+            return 0.0
+        return self._listener.gate.failures.wait(self._host, self._user)
+
+    def _begin_login(self) -> None:
+        if self._lost:
+            return
+        try:
+            self._number = self._listener.pool.reserve()
+        except IvmError as error:
+            self.refuse(error)
+            return
+        self._login = Login(self._listener.gate, self._user)
+        if self._listener.trusts(self._host):
+            self._submit(lambda: self._enter(trusted(self._user), codec.authentication(0)))
+            return
+        self._write(self._login.begin())
+        self._working = False
+        if len(self._incoming):
+            self._loop.call_soon(self._advance)
+
+    @property
+    def _user(self) -> str:
+        return self._given.get("user", "")
 
     @property
     def _is_encrypted(self) -> bool:
@@ -243,7 +318,11 @@ class PgConnection(asyncio.BufferedProtocol):
     def refuse(self, error: IvmError | PgError) -> None:
         """Tells the client an error, and ends the connection."""
         if self._backend is None:
-            self._listener.log.refused(self.peer, self._given.get("user", ""), error)
+            self._listener.log.refused(self.peer, self._user, error)
+            if isinstance(error, PgError) and error.code == BAD_LOGIN:
+                self._listener.gate.failures.failed(self._host, self._user)
+        with self._lock:
+            self._closing = True
         told = error_fields(error)
         self._write(codec.fields(b"E", {**told, "S": "FATAL", "V": "FATAL"}))
         self._close()
@@ -292,22 +371,19 @@ class PgConnection(asyncio.BufferedProtocol):
 
     def _worked(self, goes_on: bool) -> None:
         """A thread has done what it was given, and there is something to decide."""
-        self._working = False
-        if self._lost:
+        with self._lock:
+            self._working, self._closing = False, self._closing or not goes_on
+            lost = self._lost
+        if lost:
             if self._backend is not None:
                 self._backend.close()
-            return
-        if not goes_on:
+        elif not goes_on:
             self._close()
-            return
-        if self._listener.refusing:
+        elif self._listener.refusing:
             self.take_leave()
-            return
-        if self._paused and self._transport is not None:
-            self._paused = False
-            with contextlib.suppress(RuntimeError):  # it is closing
-                self._transport.resume_reading()
-        self._advance()
+        else:
+            self._go_on_reading()
+            self._advance()
 
     def _log_in(self, frames: list[Frame]) -> bool:
         assert self._login is not None
@@ -316,6 +392,7 @@ class PgConnection(asyncio.BufferedProtocol):
             if user is None:
                 self.send(answer)
                 continue
+            self._listener.gate.failures.succeeded(self._host, self._user)
             self._enter(user, answer)
             if frames[i + 1 :]:
                 return bool(self._backend and self._backend.handle(frames[i + 1 :]))
@@ -332,6 +409,7 @@ class PgConnection(asyncio.BufferedProtocol):
             self,
             listener.gate,
             listener.catalog,
+            listener.known,
             settings,
             lambda: listener.pool.settings,
             listener.log,
@@ -352,6 +430,7 @@ class PgConnection(asyncio.BufferedProtocol):
             with self._lock:
                 if not self._lost:
                     self._socket = transport.get_extra_info("socket").fileno()
+            self._in_loop(self._join_poller)
 
     def _wishes(self) -> dict[str, str]:
         """The settings that the client gave at its start, and that stand for themselves."""
@@ -364,7 +443,7 @@ class PgConnection(asyncio.BufferedProtocol):
                 raise ConnectionResetError("the client has left")
             written = 0
             if self._socket >= 0 and not self._queued:
-                written = _written(self._socket, data)
+                written = written_now(self._socket, data)
                 if written == len(data):
                     return
             self._queued += 1
@@ -407,28 +486,33 @@ class PgConnection(asyncio.BufferedProtocol):
 
     def take_leave(self) -> None:
         """Ends the connection once no statement of it runs, and tells the client why."""
-        if not self._working:
-            self.refuse(PgError(STOPPED, STOPPING))
+        self.refuse_if_idle(PgError(STOPPED, STOPPING))
+
+    def refuse_if_idle(self, error: PgError) -> None:
+        """Ends the connection unless a statement of it runs."""
+        with self._lock:
+            if self._working or self._closing:
+                return
+            self._closing = True  # none begins meanwhile
+        self.refuse(error)
 
     def abort(self) -> None:
         """Ends the connection now."""
         if self._transport is not None:
             self._transport.abort()
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is being done for the client."""
-        return not self._working
-
-
-def _written(socket: int, data: bytes) -> int:
-    """Writes what the socket takes at once; returns how much that was."""
-    try:
-        return os.write(socket, data)
-    except BlockingIOError:
-        return 0
+    def look(self, now: float, limit: float) -> None:
+        """Sends a client away that has done nothing for long; called now and then."""
+        idle = now - self.last
+        if limit and idle > limit:
+            self.refuse_if_idle(PgError(STOPPED, f"the connection did nothing for {limit:g} s"))
+        limit = self._backend.seconds_in_transaction if self._backend is not None else 0.0
+        if limit and idle > limit:
+            self.refuse_if_idle(
+                PgError(IDLE_TRANSACTION, f"the transaction did nothing for {limit:g} s")
+            )
 
 
 _LARGE = 1 << 17
-_MANY = 1000
+_READ = 1 << 16  # bytes read at a time
 _MOMENT = 0.005  # seconds

@@ -6,7 +6,7 @@ column that the parameter is compared with, assigned or inserted to, or of a cas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import sqlglot
 from sqlglot import exp
@@ -22,11 +22,40 @@ from ivm.storage.warehouse.duck import rows
 Columns = list[tuple[str, str]]
 """Names and DuckDB's types."""
 
+_MOST_KNOWN = 2048
 _MARK = "_ivm_parameter_"
 READS = frozenset(("select", "with", "from", "values", "table"))
 """The kinds of queries that DuckDB describes."""
 _COMPARED = (exp.Binary, exp.In, exp.Between)
 _CALLED = {"INT": "INTEGER", "INT4": "INTEGER", "INT8": "BIGINT", "TEXT": "VARCHAR"}
+
+
+class KnownParameters:
+    """Remembers the types of statements' parameters, for all sessions of a server.
+
+    Clients that prepare nothing for later ask for them with every statement. Any thread calls it.
+    """
+
+    def __init__(self) -> None:
+        self._meaning: Hashable = None
+        self._known: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {}
+
+    def types(
+        self, session: Session, statement: st.Statement, given: Sequence[int]
+    ) -> tuple[int, ...]:
+        """See `parameter_types`."""
+        meaning, key = session.engine.meaning(), (statement.text, tuple(given))
+        if meaning is None or session.sees_more():
+            return parameter_types(session, statement, given)
+        if meaning != self._meaning or len(self._known) >= _MOST_KNOWN:
+            self._meaning, self._known = meaning, {}
+        known = self._known  # another thread may put another one in its place meanwhile
+        found = known.get(key)
+        if found is None:
+            found = parameter_types(session, statement, given)
+            if meaning == session.engine.meaning():
+                known[key] = found
+        return found
 
 
 def parameter_types(

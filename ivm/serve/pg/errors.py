@@ -22,6 +22,8 @@ from ivm.storage.errors import (
 
 SYNTAX, PROTOCOL, FAILED_TRANSACTION = "42601", "08P01", "25P02"
 NO_STATEMENT, NO_PORTAL, NOT_SUPPORTED = "26000", "34000", "0A000"
+IDLE_TRANSACTION = "25P03"
+BAD_COPY, BAD_TEXT, BAD_BINARY = "22P04", "22021", "22P03"
 TOO_MANY, STOPPED, TOO_LARGE, BAD_LOGIN, NO_LOGIN = "53300", "57P01", "54000", "28P01", "28000"
 
 _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...] = (
@@ -79,6 +81,7 @@ _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...]
             ("read only", "25006"),
             ("another transaction has been open", "55P03"),
             ("connections, and takes no more", TOO_MANY),
+            ("logins of .* have failed", NO_LOGIN),
             ("the server is being stopped", STOPPED),
             ("did nothing for", "25P03"),
             ("interrupted", "57014"),
@@ -90,6 +93,7 @@ _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...]
     (MemoryError, "53200", ()),
 )
 _INTERNAL = "XX000"
+_FATAL = frozenset((STOPPED, TOO_MANY, BAD_LOGIN, NO_LOGIN, PROTOCOL, IDLE_TRANSACTION))
 _EXCERPT = re.compile(r"\n+LINE \d+: .*\Z", re.DOTALL)
 _KIND = re.compile(
     r"^(?:Parser|Binder|Catalog|Constraint|Conversion|Out of Range|Invalid Input|Not implemented"
@@ -130,7 +134,7 @@ def error_fields(error: BaseException, offset: int = 0) -> dict[str, str]:
     """
     text = _KIND.sub("", _EXCERPT.sub("", str(error) or type(error).__name__))
     first, _, rest = text.partition("\n")
-    fatal = code_of(error) in (STOPPED, TOO_MANY, BAD_LOGIN, NO_LOGIN, PROTOCOL)
+    fatal = code_of(error) in _FATAL
     severity = "FATAL" if fatal else "ERROR"
     found = {"S": severity, "V": severity, "C": code_of(error), "M": first}
     if rest.strip():

@@ -11,7 +11,8 @@ from pathlib import Path
 from ivm.serve.access import Gate, is_loopback
 from ivm.serve.pg.catalog import Catalog
 from ivm.serve.pg.connection import PgConnection
-from ivm.serve.pg.errors import STOPPED, PgError
+from ivm.serve.pg.describe import KnownParameters
+from ivm.serve.pg.poller import Poller
 from ivm.serve.pool import SessionPool
 from ivm.serve.settings import ServerSettings, address
 from ivm.serve.statement_log import StatementLog
@@ -35,7 +36,9 @@ class PgListener:
         connections: those that are open.
         gate: who may do what.
         catalog: answers queries about the catalog.
+        known: remembers the types of parameters.
         tls: encrypts connections; None if they cannot be.
+        poller: waits for the sockets of clients that are logged in.
         received: the bytes that have just come.
         refusing: nobody comes in any more, and who has nothing to do leaves.
     """
@@ -45,8 +48,10 @@ class PgListener:
         self.gate: Gate = pool.gate
         self.log = log
         self.catalog = Catalog(pool.database.path)
+        self.known = KnownParameters()
         self.connections: set[PgConnection] = set()
         self.refusing = False
+        self.poller: Poller | None = None
         self.received = memoryview(bytearray(_RECEIVED))
         self._folder = folder
         self.tls: ssl.SSLContext | None = server_context(pool.settings, folder)
@@ -66,6 +71,7 @@ class PgListener:
                 f"the address {host}:{port} cannot be had ({error.strerror or error}): end what "
                 "listens there, or choose another one"
             ) from error
+        self.poller = Poller() if Poller.is_possible() else None
         self._watch = loop.create_task(self._send_idle_away())
         host, port = self._server.sockets[0].getsockname()[:2]
         return f"postgresql://{host}:{port}"
@@ -89,6 +95,8 @@ class PgListener:
         for connection in list(self.connections):
             connection.abort()
         await asyncio.sleep(0)  # their transports call `connection_lost`
+        if self.poller is not None:
+            self.poller.end()
 
     def apply(self, settings: ServerSettings) -> None:
         """See `Listener`."""
@@ -111,12 +119,6 @@ class PgListener:
     async def _send_idle_away(self) -> None:
         while True:
             await asyncio.sleep(_LOOKS)
-            limit = self.pool.settings.idle_seconds
-            if not limit:
-                continue
-            now = time.monotonic()
+            now, limit = time.monotonic(), self.pool.settings.idle_seconds
             for connection in list(self.connections):
-                if connection.is_idle and now - connection.last > limit:
-                    connection.refuse(
-                        PgError(STOPPED, f"the connection did nothing for {limit:g} s")
-                    )
+                connection.look(now, limit)

@@ -24,6 +24,13 @@ _DAY = datetime.date(2000, 1, 1)
 _ENDLESS = {(1 << 31) - 1: "infinity", -(1 << 31): "-infinity"}
 _ENDLESS |= {(1 << 63) - 1: "infinity", -(1 << 63): "-infinity"}
 
+_MOST_DIGITS = 38
+
+
+class OutOfRangeError(ValueError):
+    """A value of its type that DuckDB does not have."""
+
+
 Decoder: TypeAlias = Callable[[bytes], Any]
 
 
@@ -55,8 +62,10 @@ def values_of(
 def _value(value: bytes, binary: bool, oid: int, number: int) -> Any:
     try:
         if binary:
-            return _from_binary(value, oid)
+            return binary_value(value, oid)
         return _from_text(value.decode(), oid)
+    except OutOfRangeError as error:
+        raise EvaluationError(f"parameter ${number} is out of range: {error}") from error
     except (ValueError, ArithmeticError, struct.error, IndexError, KeyError) as error:
         raise EvaluationError(
             f"invalid value for parameter ${number}, which is no {_name(oid)}: "
@@ -70,7 +79,7 @@ def _name(oid: int) -> str:
 
 def _from_text(text: str, oid: int) -> Any:
     if oid in types.ELEMENTS:
-        return _array_from_text(text, types.ELEMENTS[oid])
+        return array_from_text(text, types.ELEMENTS[oid])
     read = _TEXT.get(oid)
     if read is None:
         return text
@@ -93,7 +102,8 @@ def _duckdb(text: str, oid: int) -> Any:
     return duckdb.Value(text, type)  # type: ignore[arg-type]
 
 
-def _from_binary(value: bytes, oid: int) -> Any:
+def binary_value(value: bytes, oid: int) -> Any:
+    """A value of a type from its binary form."""
     if oid in types.ELEMENTS:
         return _array_from_binary(value)
     read = _BINARY.get(oid)
@@ -111,7 +121,8 @@ def _boolean(text: str) -> bool:
     raise ValueError(text)
 
 
-def _bytes(text: str) -> bytes:
+def bytes_from_text(text: str) -> bytes:
+    """The bytes of a text such as `\\x00ff`, or with escapes as older servers write them."""
     if text.startswith("\\x"):
         return bytes.fromhex(text[2:])
     return text.encode("latin-1").decode("unicode_escape").encode("latin-1")
@@ -144,11 +155,16 @@ def _time(value: bytes) -> datetime.time:
     return (datetime.datetime.min + datetime.timedelta(microseconds=micros)).time()
 
 
-def _timetz(value: bytes) -> datetime.time:
+def _timetz(value: bytes) -> Any:
     micros, west = struct.unpack("!qi", value)
     zone = datetime.timezone(datetime.timedelta(seconds=-west))
     time = (datetime.datetime.min + datetime.timedelta(microseconds=micros)).time()
-    return time.replace(tzinfo=zone)
+    return _zoned_time(time.replace(tzinfo=zone).isoformat())
+
+
+def _zoned_time(text: str) -> Any:
+    """Python's times with a zone do not reach DuckDB where the zone is west of Greenwich."""
+    return _duckdb(text, types.TIMETZ)
 
 
 def _interval(value: bytes) -> Any:
@@ -168,7 +184,15 @@ def _numeric(value: bytes) -> Decimal:
         whole = whole * 10_000 + digit
     shift = 4 * (weight + 1 - count) + scale  # from the last digit to the last one that is meant
     whole = whole * 10**shift if shift >= 0 else whole // 10**-shift
-    return Decimal((int(sign != 0), tuple(map(int, str(whole))), -scale))
+    return _fitting(Decimal((int(sign != 0), tuple(map(int, str(whole))), -scale)))
+
+
+def _fitting(number: Decimal) -> Decimal:
+    """A number that a DECIMAL holds: DuckDB takes larger ones for DOUBLEs, which are others."""
+    _, digits, exponent = number.as_tuple()
+    if isinstance(exponent, int) and max(len(digits) + max(exponent, 0), -exponent) > _MOST_DIGITS:
+        raise OutOfRangeError(f"numbers have up to {_MOST_DIGITS} digits")
+    return number
 
 
 def _varbit(value: bytes) -> Any:
@@ -189,12 +213,12 @@ def _array_from_binary(value: bytes) -> list[Any]:
     for _ in range(count):
         (length,) = struct.unpack_from("!i", value, at)
         at += 4
-        found.append(None if length < 0 else _from_binary(value[at : at + length], oid))
+        found.append(None if length < 0 else binary_value(value[at : at + length], oid))
         at += max(length, 0)
     return found
 
 
-def _array_from_text(text: str, oid: int) -> list[Any]:
+def array_from_text(text: str, oid: int) -> list[Any]:
     """The values of an array such as `{1,NULL,"a b"}`."""
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError(text)
@@ -233,11 +257,11 @@ _TEXT: dict[int, Callable[[str], Any]] = {
     **dict.fromkeys((types.INT2, types.INT4, types.INT8, types.OID), int),
     **dict.fromkeys((types.FLOAT4, types.FLOAT8), float),
     types.BOOL: _boolean,
-    types.BYTEA: _bytes,
-    types.NUMERIC: Decimal,
+    types.BYTEA: bytes_from_text,
+    types.NUMERIC: lambda text: _fitting(Decimal(text)),
     types.DATE: datetime.date.fromisoformat,
     types.TIME: datetime.time.fromisoformat,
-    types.TIMETZ: datetime.time.fromisoformat,
+    types.TIMETZ: _zoned_time,
     types.TIMESTAMP: lambda text: datetime.datetime.fromisoformat(text).replace(tzinfo=None),
     types.TIMESTAMPTZ: datetime.datetime.fromisoformat,
     types.INTERVAL: lambda text: _duckdb(text, types.INTERVAL),

@@ -6,22 +6,24 @@ whole, unless its session needs the cursor for another statement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Sequence
 from contextlib import closing
 
 import duckdb
 import pyarrow as pa
 
+from ivm.serve.pg.batches import Batches
 from ivm.serve.pg.codec import data_row
 from ivm.serve.pg.columns import Wanted, data_rows, one_buffer
 from ivm.serve.pg.errors import NOT_SUPPORTED, PgError
 from ivm.serve.pg.values import Encoder, encoder
 from ivm.session.result import Result, lossless
+from ivm.session.state_result import StateResult
 from ivm.storage.identifiers import quote
 
 _FEW = 50
 _CHANGED = "cached plan must not change result type"  # by these words clients know it
-_BATCH = 20_000
 
 
 def as_told(result: Result, columns: Sequence[tuple[str, str]]) -> Result:
@@ -64,26 +66,26 @@ class Rows:
 
     def __init__(self, result: Result, formats: Sequence[int], zone: str) -> None:
         self._result = result
+        self._batches = Batches(result)
         self._zone = zone
-        binary = formats_of(formats, len(result.columns))
-        self.wanted = [Wanted(t, b) for t, b in zip(result.types, binary, strict=True)]
-        self._encoders = _encoders(self.wanted)
+        self.wanted, self._encoders = _plan(tuple(result.types), tuple(formats))
         self._left: list[bytes] = []
         self._columns: pa.Array | None = None
-        self._ended = False
+        self._read_all = False
 
-    def messages(self, most: int | None) -> Iterator[tuple[int, bytes]]:
-        """Yields rows and their count in pieces; at most that many rows, all if it is None."""
-        while most is None or most > 0:
-            found, count = self._next(most)
-            if not count:
-                return
-            yield count, found
-            if most is not None:
-                most -= count
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether reading them takes no time that is worth to be cancelled."""
+        return isinstance(self._result, StateResult)
 
-    def _next(self, most: int | None) -> tuple[bytes, int]:
-        if self._columns is None and not self._left and not self._ended:
+    @property
+    def ended(self) -> bool:
+        """Whether it is known that there are no more."""
+        return self._read_all and not self._left and self._columns is None
+
+    def next(self, most: int | None) -> tuple[bytes, int]:
+        """The messages of some rows, at most that many of them, and their count; 0 at the end."""
+        if self._columns is None and not self._left and not self._read_all:
             self._read()
         if self._left:
             taken = self._left if most is None else self._left[:most]
@@ -110,18 +112,25 @@ class Rows:
                 )
                 for row in rows
             ]
-            self._ended = len(rows) < _FEW
+            self._read_all = len(rows) < _FEW
             self._encoders = None
             return
-        table = self._result.batch(_BATCH)
-        self._ended = table is None
+        table = self._batches.next()
+        self._read_all = table is None
         if table is not None:
             self._columns = data_rows(table, self.wanted, self._zone)
 
 
-def _encoders(wanted: Sequence[Wanted]) -> list[Encoder] | None:
+@functools.lru_cache(maxsize=1024)
+def _plan(
+    types: tuple[str, ...], formats: tuple[int, ...]
+) -> tuple[tuple[Wanted, ...], tuple[Encoder, ...] | None]:
+    """The columns, and what encodes their values one by one; None if there is no such thing."""
+    binary = formats_of(formats, len(types))
+    wanted = tuple([Wanted(t, b) for t, b in zip(types, binary, strict=True)])
     found = [encoder(column.type, binary=column.binary) for column in wanted]
-    return None if None in found else [each for each in found if each is not None]
+    encoders = None if None in found else tuple([each for each in found if each is not None])
+    return wanted, encoders
 
 
 def formats_of(formats: Sequence[int], count: int) -> list[bool]:

@@ -15,9 +15,19 @@ import pyarrow as pa
 
 from ivm.dispatch import run_statement
 from ivm.serve.access import Gate
-from ivm.serve.pg.actions import Action, Begin, CatalogQuery, Nothing, Savepoint, Setting, Sql
+from ivm.serve.pg.actions import (
+    Action,
+    Begin,
+    CatalogQuery,
+    Declare,
+    Nothing,
+    Savepoint,
+    Setting,
+    Sql,
+)
 from ivm.serve.pg.catalog import Catalog, Teller, catalog_parameters
-from ivm.serve.pg.describe import READS, Columns, parameter_types, result_columns
+from ivm.serve.pg.cursors import Close, Cursors, Fetch
+from ivm.serve.pg.describe import READS, Columns, KnownParameters, result_columns
 from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
 from ivm.serve.pg.session_settings import SessionSettings, seconds
 from ivm.serve.pg.tags import tag_of
@@ -33,6 +43,7 @@ T = TypeVar("T")
 _FAILED = (
     "the transaction has failed, and nothing of it was done: what follows is refused until ROLLBACK"
 )
+_IDLE = "idle_in_transaction_session_timeout"
 _NONE = "there is no transaction in progress"
 
 
@@ -56,9 +67,14 @@ class Statements:
         served: its session.
         gate: says what its user may do.
         catalog: answers queries about the catalog.
+        known: remembers the types of parameters.
         settings: of the session.
         notice: tells the client something: a code and a text.
         report: tells the client that a setting has changed.
+
+    Attributes:
+        cursors: that SQL has declared.
+        implicit: the transaction is one of several statements, which the client did not begin.
     """
 
     def __init__(
@@ -66,6 +82,7 @@ class Statements:
         served: ServedSession,
         gate: Gate,
         catalog: Catalog,
+        known: KnownParameters,
         settings: SessionSettings,
         notice: Callable[[str, str], None],
         report: Callable[[str], None],
@@ -73,13 +90,16 @@ class Statements:
         self._served = served
         self._gate = gate
         self._catalog = catalog
+        self._known = known
         self.settings = settings
         self._notice = notice
         self._report = report
         self._failed = self._read_only = False
         self._savepoints: list[str] = []
         self._limit = served.seconds
+        self._idle_seconds = 0.0
         self.implicit = False
+        self.cursors = Cursors()
 
     @property
     def state(self) -> str:
@@ -88,6 +108,11 @@ class Statements:
         if self._failed:
             return "E"
         return "T" if connection.in_transaction and not self.implicit else "I"
+
+    @property
+    def idle_seconds(self) -> float:
+        """For which the client may do nothing now, if it is in a transaction; 0: for ever."""
+        return self._idle_seconds if self.state != "I" else 0.0
 
     def fail(self) -> None:
         """A statement has failed: so has the transaction."""
@@ -131,11 +156,29 @@ class Statements:
                 return self._setting(action)
             case CatalogQuery():
                 return _rows(self._catalog.answer(action.text, params, self._teller()))
+            case Declare():
+                return self._declare(action, params)
+            case Fetch():
+                result = self._served.around(lambda: self.cursors.fetch(action.name, action.count))
+                return _fetched(action.verb, result)
+            case Close():
+                self.cursors.close(action.name)
+                return _done("CLOSE CURSOR" if action.name is not None else "CLOSE CURSOR ALL")
             case Nothing(tag=tag):
                 if tag == "DISCARD ALL":
+                    self.cursors.close(None)
                     self._reset(None)
                 return _done(tag)
         raise AssertionError(action)
+
+    def _declare(self, action: Declare, params: Sequence[Any] | None) -> Outcome:
+        if not action.holds and self.state == "I":
+            raise PgError("25P01", "DECLARE CURSOR can only be used in a transaction: BEGIN first")
+        result = self.run(action.query, params).result
+        self._served.around(lambda: self.cursors.declare(action.name, result, holds=action.holds))
+        if self.state == "I":
+            self.cursors.end(commits=True)
+        return _done("DECLARE CURSOR")
 
     def _demand_sound(self) -> None:
         if self._failed:
@@ -191,17 +234,23 @@ class Statements:
 
     def parameters(self, action: Action | None, given: Sequence[int]) -> tuple[int, ...]:
         """The OIDs of a statement's parameters; see `describe`."""
+        if isinstance(action, Declare):
+            action = action.query
         if isinstance(action, CatalogQuery):
             return catalog_parameters(action.text, given)
         if not isinstance(action, Sql):
             return ()
         statement = action.statement
-        return self._allowed(statement, lambda session: parameter_types(session, statement, given))
+        return self._allowed(
+            statement, lambda session: self._known.types(session, statement, given)
+        )
 
     def columns(self, action: Action | None, oids: Sequence[int]) -> Columns | None:
         """The columns of a statement's result, None if it has none."""
         if isinstance(action, Setting) and action.verb == "SHOW":
             return [(self.settings.column_name(str(action.name)), "VARCHAR")]
+        if isinstance(action, Fetch):
+            return self.cursors.columns(action.name) if action.verb == "FETCH" else None
         if isinstance(action, CatalogQuery):
             result = self._catalog.answer(action.text, [None] * len(oids), self._teller())
             return list(zip(result.columns, result.types, strict=True))
@@ -248,6 +297,8 @@ class Statements:
         if not self._served.connection.in_transaction and not self._failed:
             self._notice("25P01", _NONE)
             return _done(statement.action.upper())
+        if self.implicit:
+            self._notice("25P01", _NONE)
         commits = statement.action == "commit" and not self._failed
         self.implicit = False
         self._end(commits=commits)
@@ -279,6 +330,7 @@ class Statements:
     def _end(self, *, commits: bool) -> None:
         self._failed = self._read_only = False
         self._savepoints.clear()
+        self.cursors.end(commits=commits)
         connection = self._served.connection
         if commits:
             self._served.around(connection.commit)
@@ -304,6 +356,8 @@ class Statements:
         before = self.settings.get(name) if name == "timezone" else None
         if name == "statement_timeout":
             self._served.seconds = self._limited(seconds(value) if value != "default" else 0)
+        if name == _IDLE:
+            self._idle_seconds = seconds(value) if value.lower() != "default" else 0.0
         reported = self.settings.set(name, value)
         if name == "timezone":
             try:
@@ -319,6 +373,8 @@ class Statements:
             self._report(reported)
         if name in (None, "statement_timeout"):
             self._served.seconds = self._limit
+        if name in (None, _IDLE):
+            self._idle_seconds = 0.0
         if name in (None, "timezone"):
             self._take_zone()
 
@@ -335,6 +391,13 @@ class Statements:
     def _teller(self) -> Teller:
         served = self._served
         return Teller(served.number, served.user.name, self.settings, self.set, served.run)
+
+
+def _fetched(verb: str, result: Result) -> Outcome:
+    if verb == "FETCH":
+        return Outcome(result, lambda rows: f"FETCH {rows}")
+    table = result.held() if result.kind == "rows" else None
+    return _done(f"MOVE {0 if table is None else len(table)}")
 
 
 def _done(tag: str) -> Outcome:

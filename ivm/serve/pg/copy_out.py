@@ -1,0 +1,114 @@
+"""COPY TO STDOUT: rows of a table or a query, as lines of text or CSV, or in the format binary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivm.serve.pg import codec
+from ivm.serve.pg.actions import actions_of
+from ivm.serve.pg.batches import Batches
+from ivm.serve.pg.columns import Wanted, data_rows, framed, one_buffer, value_bytes
+from ivm.serve.pg.copy_binary import END, HEAD
+from ivm.serve.pg.copy_in import NAMED
+from ivm.serve.pg.copy_options import CopyOptions
+from ivm.serve.pg.copy_syntax import CopyRows
+from ivm.storage.errors import InputError
+
+if TYPE_CHECKING:
+    from ivm.serve.pg.statements import Statements
+    from ivm.session.result import Result
+
+_ENDS = [pa.scalar(each, pa.large_binary()) for each in (b"\n", b"")]
+_SIGNS = {"\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r"}
+
+
+class CopyOut:
+    """Rows that go to the client.
+
+    Args:
+        action: the statement.
+        statements: of the connection.
+
+    Attributes:
+        binary: whether they go in the format binary.
+        columns: the number of columns.
+    """
+
+    def __init__(self, action: CopyRows, statements: Statements) -> None:
+        self._options = CopyOptions(action)
+        self.binary = self._options.format == "binary"
+        (found,) = actions_of(_query(action.relation))
+        self._result: Result = statements.run(found).result
+        self._wanted = [Wanted(type, self.binary) for type in self._result.types]
+        self._zone = statements.settings.get("timezone")
+        self.columns = len(self._wanted)
+
+    def pieces(self) -> Iterator[tuple[int, bytes]]:
+        """The rows' messages in pieces with their counts."""
+        if self.binary:
+            yield 0, codec.copy_data(HEAD)
+        elif self._options.header:
+            yield 0, self._lines(self._names())
+        batches = Batches(self._result)
+        while (table := batches.next()) is not None:
+            yield len(table), self._messages(table)
+        if self.binary:
+            yield 0, codec.copy_data(END)
+
+    def _names(self) -> list[pa.Array]:
+        return [pa.array([name], pa.large_string()) for name in self._result.columns]
+
+    def _messages(self, table: pa.Table) -> bytes:
+        if self.binary:
+            return one_buffer(data_rows(table, self._wanted, self._zone, tag=b"d"))
+        cells = value_bytes(table, self._wanted, self._zone)
+        return self._lines([cell.cast(pa.large_string()) for cell in cells])
+
+    def _lines(self, columns: Sequence[pa.Array]) -> bytes:
+        """Rows as messages of one line each."""
+        options = self._options
+        told = [
+            pc.fill_null(self._quoted(column, name), options.null)
+            if options.format == "csv"
+            else pc.fill_null(self._escaped(column), options.null)
+            for column, name in zip(columns, self._result.columns, strict=True)
+        ]
+        delimiter = pa.scalar(options.delimiter, pa.large_string())
+        lines = pc.binary_join_element_wise(*told, delimiter).cast(pa.large_binary())
+        return one_buffer(framed(b"d", pc.binary_join_element_wise(lines, *_ENDS)))
+
+    def _quoted(self, column: pa.Array, name: str) -> pa.Array:
+        options = self._options
+        signs = f"[{re.escape(options.delimiter + options.quote)}\r\n]"
+        needs = pc.or_(pc.match_substring_regex(column, signs), pc.equal(column, options.null))
+        if self.columns == 1:  # else the line would be the end of the rows
+            needs = pc.or_(needs, pc.equal(column, "\\."))
+        if options.is_quoted(name):
+            needs = pc.is_valid(column)
+        doubled = column
+        for sign in dict.fromkeys((options.escape, options.quote)):
+            doubled = pc.replace_substring(doubled, sign, options.escape + sign)
+        mark, nothing = (pa.scalar(each, pa.large_string()) for each in (options.quote, ""))
+        return pc.if_else(needs, pc.binary_join_element_wise(mark, doubled, mark, nothing), column)
+
+    def _escaped(self, column: pa.Array) -> pa.Array:
+        told = pc.replace_substring(column, "\\", "\\\\")
+        for sign, written in _SIGNS.items():
+            told = pc.replace_substring(told, sign, f"\\{written}")
+        sign = self._options.delimiter
+        return told if sign in _SIGNS else pc.replace_substring(told, sign, f"\\{sign}")
+
+
+def _query(relation: str) -> str:
+    """The query whose rows a COPY gives."""
+    if relation.startswith("("):
+        return relation[1:-1]
+    names = NAMED.fullmatch(relation)
+    if names is None:
+        raise InputError(f"COPY takes a table or a query in parentheses, not {relation!r}")
+    return f"SELECT {names['columns'] or '*'} FROM {names['table']}"

@@ -1,0 +1,146 @@
+"""Runs portals, and tells what comes of them: columns, rows, tags, and the rows of COPY."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+
+from ivm.serve.pg import codec
+from ivm.serve.pg.codec import Column
+from ivm.serve.pg.columns import Wanted
+from ivm.serve.pg.copy_out import CopyOut
+from ivm.serve.pg.copy_syntax import CopyRows
+from ivm.serve.pg.describe import Columns
+from ivm.serve.pg.errors import TOO_LARGE, PgError
+from ivm.serve.pg.output import Output
+from ivm.serve.pg.portals import Portal
+from ivm.serve.pg.rows import Rows, as_told, formats_of
+from ivm.serve.pg.statements import Statements
+from ivm.serve.pg.types import pg_type
+from ivm.serve.served_session import ServedSession
+from ivm.serve.settings import ServerSettings
+from ivm.serve.statement_log import StatementLog
+
+_MEGABYTE = 1_000_000
+
+
+class PortalRuns:
+    """Runs the portals of one connection.
+
+    Args:
+        served: its session.
+        statements: run in it.
+        output: the way back to the client.
+        limits: the settings of the server.
+        log: of statements.
+    """
+
+    def __init__(
+        self,
+        served: ServedSession,
+        statements: Statements,
+        output: Output,
+        limits: Callable[[], ServerSettings],
+        log: StatementLog,
+    ) -> None:
+        self._served = served
+        self._statements = statements
+        self._out = output
+        self._limits = limits
+        self._log = log
+
+    def run(self, portal: Portal) -> None:
+        """Runs a portal, whose rows can be sent then."""
+        portal.began = time.perf_counter()
+        assert portal.prepared.action is not None
+        portal.outcome = self._statements.run(portal.prepared.action, portal.params)
+        result = portal.outcome.result
+        if portal.prepared.told is not None and result.kind == "rows":
+            result = portal.outcome.result = as_told(result, portal.prepared.told)
+        if result.kind == "rows":
+            zone = self._statements.settings.get("timezone")
+            portal.rows = Rows(result, portal.formats, zone)
+
+    def tell(self, columns: Columns | None, formats: Sequence[int]) -> None:
+        """Tells the columns of a result, if there is one."""
+        if columns is None:
+            self._out += codec.NO_DATA
+            return
+        binary = formats_of(formats, len(columns))
+        told = [_column(n, t, b) for (n, t), b in zip(columns, binary, strict=True)]
+        self._out += codec.row_description(told)
+
+    def tell_rows(self, portal: Portal) -> None:
+        """Tells the columns of a portal that was run."""
+        assert portal.outcome is not None
+        if portal.rows is None:
+            self._out += codec.NO_DATA
+            return
+        self._out += _described(tuple(portal.outcome.result.columns), portal.rows.wanted)
+
+    def send(self, portal: Portal, most: int | None) -> None:
+        """Sends rows, at most so many, and the tag once there are no more.
+
+        Raises:
+            PgError: the result is larger than the settings allow.
+        """
+        assert portal.outcome is not None
+        if portal.rows is not None:
+            count = self._send_rows(portal.rows, most)
+            portal.sent += count
+            if count == most:
+                self._out += codec.PORTAL_SUSPENDED
+                return
+        self._out += codec.command_complete(portal.outcome.tag(portal.sent))
+        self._log.statement(self._served, portal.prepared.text, time.perf_counter() - portal.began)
+        portal.sent = 0
+
+    def _send_rows(self, rows: Rows, most: int | None) -> int:
+        limit = self._limits().result_megabytes * _MEGABYTE
+        count = size = 0
+        while most is None or count < most:
+            data, sent = self._read(rows, None if most is None else most - count)
+            if not sent:
+                break
+            count, size = count + sent, size + len(data)
+            if limit and size > limit:
+                raise PgError(
+                    TOO_LARGE,
+                    f"the result has more than {limit / _MEGABYTE:g} MB: ask for less, or "
+                    "raise result_megabytes in [server] of ivm.toml",
+                )
+            self._out += data
+            self._out.flush_if_large()
+        return count
+
+    def _read(self, rows: Rows, most: int | None) -> tuple[bytes, int]:
+        """The next rows' messages; reading them can be cancelled as a statement."""
+        if rows.ended or rows.is_in_memory:
+            return rows.next(most)
+        return self._served.around(lambda: rows.next(most))
+
+    def copy_out(self, action: CopyRows) -> None:
+        """Sends the rows of a COPY."""
+        began, count = time.perf_counter(), 0
+        copy = CopyOut(action, self._statements)
+        self._out += codec.copy_response(b"H", copy.columns, binary=copy.binary)
+        pieces = copy.pieces()
+        while (piece := self._served.around(lambda: next(pieces, None))) is not None:
+            rows, data = piece
+            count += rows
+            self._out += data
+            self._out.flush_if_large()
+        self._out += codec.COPY_DONE + codec.command_complete(f"COPY {count}")
+        self._log.statement(self._served, action.text, time.perf_counter() - began)
+
+
+@functools.lru_cache(maxsize=1024)
+def _described(names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> bytes:
+    """The message of a result's columns."""
+    columns = [_column(n, w.type, w.binary) for n, w in zip(names, wanted, strict=True)]
+    return codec.row_description(columns)
+
+
+def _column(name: str, type: str, binary: bool) -> Column:
+    return Column(name, *pg_type(type), binary)

@@ -1,0 +1,232 @@
+"""COPY over the connection: its formats and options, with what PostgreSQL 15 makes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import asyncpg
+import psycopg
+import pytest
+
+from ivm.serve.pg.copy_syntax import copy_rows
+from ivm.storage.errors import SqlError
+from tests.serve.serving import Served
+
+# What comes, and the rows that PostgreSQL has of it, or the code of the error.
+COMES: list[tuple[str, str, list[Any] | str]] = [
+    ("", "1\ta\\x41\\101b\n", [(1, "aAAb")]),
+    ("", "1\t\x01\\\\x\n", [(1, "\x01\\x")]),
+    ("", "1\ta\\\nb\n2\tc\\\td\n", [(1, "a\nb"), (2, "c\td")]),
+    ("", "1\ta\\qb\\\n\n", [(1, "aqb\n")]),
+    ("", "1\ta\r\n2\tb\r\n", [(1, "a"), (2, "b")]),
+    ("", "\\N\t\\\\N\n1\t\\N\n", [(None, "\\N"), (1, None)]),
+    ("", "1\tx\n\\.\nanything\n", [(1, "x")]),
+    ("", "\\.\n", []),
+    ("", '1\t"a\n2\tb"\n', [(1, '"a'), (2, 'b"')]),
+    ("", "1\t" + "y" * 3_000_000 + "\n", [(1, "y" * 3_000_000)]),
+    ("", "1\n", "22P04"),
+    ("", "1\ta\tb\n", "22P04"),
+    ("", "1\ta\n\n", "22P04"),
+    ("", "1\ta\rb\n", "22P04"),
+    ("", "1\t\\xff\n", "22021"),
+    ("(DELIMITER ',')", "1,a\\,b\n2,\\N\n", [(1, "a,b"), (2, None)]),
+    ("WITH DELIMITER AS '|' NULL 'x'", "1|x\n2|y\n", [(1, None), (2, "y")]),
+    ("(FORMAT text, DELIMITER 'x')", "1xa\n", "22023"),
+    ("WHERE id > 1", "1\ta\n", "0A000"),
+    ("nonsense", "1\ta\n", "42601"),
+    ("(FORMAT csv) WHERE id > 1", "1,a\n", "0A000"),
+    ("(ENCODING 'latin1')", "1\ta\n", "0A000"),
+    ("(FORMAT csv, FORCE_NULL (v))", "1,a\n", "0A000"),
+    ("(FORMAT text, QUOTE 'x')", "1\ta\n", "0A000"),
+    ("(FORMAT csv)", '1,a\n2,""\n3,\n', [(1, "a"), (2, ""), (3, None)]),
+    ("(FORMAT csv)", '1,"a\r\nb""c"\r\n2,d\r\n', [(1, 'a\r\nb"c'), (2, "d")]),
+    ("(FORMAT csv)", '1,a"b,"c\n2, "x"\n', [(1, "ab,c"), (2, " x")]),
+    ("(FORMAT csv)", '1,"a\n\nb"\n', [(1, "a\n\nb")]),
+    ("(FORMAT csv)", '1,"a"\n\n', "22P04"),
+    ("(FORMAT csv)", "\n1,a\n", "22P04"),
+    ("(FORMAT csv)", '1,"a\n', "22P04"),
+    ("(FORMAT csv)", "1,\\N\n\\.\n", [(1, "\\N")]),
+    ("(FORMAT csv, NULL 'nil')", '1,nil\n2,"nil"\n3,\n', [(1, None), (2, "nil"), (3, "")]),
+    ("(FORMAT csv, HEADER)", 'id,"v"\n1,x\n', [(1, "x")]),
+    ("(FORMAT csv, HEADER match)", "id,v\n1,x\n", [(1, "x")]),
+    ("(FORMAT csv, HEADER match)", "id,w\n1,x\n", "22P04"),
+    ("CSV HEADER", "id,v\n1,x\n", [(1, "x")]),
+    (
+        "(FORMAT csv, QUOTE '''', ESCAPE '\\')",
+        "1,'a\\'\\n'\n2,\\'b'\n",
+        [(1, "a'\\n"), (2, "\\b")],
+    ),
+]
+OF_ONE_COLUMN: list[tuple[str, str, list[str | None]]] = [
+    ("", "a\n\nb\n", ["a", "", "b"]),
+    ("", "\n\n", ["", ""]),
+    ("", "\\N\n", [None]),
+    ("(FORMAT csv)", '""\n\nx\n', ["", None, "x"]),
+]
+GIVEN = [
+    *(("1", "a"), ("2", None), ("3", ""), ("4", "a,b|c"), ("5", 'q"q'), ("6", "n\nl")),
+    *(("7", "t\tb\\"), ("8", "\r\b\v\f\x01"), ("9", "\\.")),
+]
+GOES = {
+    "": '1\ta\n2\t\\N\n3\t\n4\ta,b|c\n5\tq"q\n6\tn\\nl\n7\tt\\tb\\\\\n'
+    "8\t\\r\\b\\v\\f\x01\n9\t\\\\.\n",
+    "(DELIMITER ',')": '1,a\n2,\\N\n3,\n4,a\\,b|c\n5,q"q\n6,n\\nl\n7,t\\tb\\\\\n'
+    "8,\\r\\b\\v\\f\x01\n9,\\\\.\n",
+    "(FORMAT csv, HEADER)": 'id,"v,""x"\n1,a\n2,\n3,""\n4,"a,b|c"\n5,"q""q"\n6,"n\nl"\n7,t\tb\\\n'
+    '8,"\r\b\v\f\x01"\n9,\\.\n',
+    "(FORMAT csv, FORCE_QUOTE *)": '"1","a"\n"2",\n"3",""\n"4","a,b|c"\n"5","q""q"\n"6","n\nl"\n'
+    '"7","t\tb\\"\n"8","\r\b\v\f\x01"\n"9","\\."\n',
+}
+TYPES: dict[str, Any] = {
+    "BOOLEAN": True,
+    "SMALLINT": -2,
+    "BIGINT": 1 << 40,
+    "HUGEINT": Decimal(-(1 << 100)),
+    "DOUBLE": 1.5e300,
+    "FLOAT": -0.25,
+    "DECIMAL(12, 3)": Decimal("-1234.500"),
+    "VARCHAR": "a\tb\\",
+    "BLOB": b"\x00\\\xff",
+    "DATE": datetime.date(1999, 12, 31),
+    "TIME": datetime.time(1, 2, 3, 4),
+    "TIMESTAMP": datetime.datetime(1969, 1, 2, 3, 4, 5, 6),
+    "TIMESTAMPTZ": datetime.datetime(2024, 7, 1, 12, tzinfo=datetime.UTC),
+    "INTERVAL": datetime.timedelta(days=-3, microseconds=5),
+    "UUID": uuid.UUID(int=1 << 100),
+    "INTEGER[]": [1, None, -3],
+    "VARCHAR[]": ["a,b", None, 'q"', ""],
+}
+
+
+@pytest.fixture
+def connection(shop: Served) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(shop.dsn(), autocommit=True) as connection:
+        columns = ", ".join(f"c{i} {type}" for i, type in enumerate(TYPES))
+        connection.execute("CREATE TABLE copied (id INTEGER, v VARCHAR)")
+        connection.execute("CREATE TABLE one (v VARCHAR)")
+        connection.execute(f"CREATE TABLE typed ({columns})".encode())
+        yield connection
+        for table in ("copied", "one", "typed"):
+            connection.execute(f"DROP TABLE {table}".encode())
+
+
+def _comes(connection: psycopg.Connection[Any], sql: str, data: str) -> list[Any] | str:
+    """The rows that a table has after a COPY, or the code of its error."""
+    table = sql.split()[1]
+    connection.execute(f"DELETE FROM {table}".encode())
+    try:
+        with connection.cursor().copy(sql.encode()) as copy:
+            for i in range(0, len(data), 65_536):
+                copy.write(data[i : i + 65_536])
+    except psycopg.Error as error:
+        return error.sqlstate or str(error)
+    return connection.execute(f"SELECT * FROM {table}".encode()).fetchall()
+
+
+def _goes(connection: psycopg.Connection[Any], sql: str) -> bytes:
+    with connection.cursor().copy(sql.encode()) as copy:
+        return b"".join(map(bytes, copy))
+
+
+def test_rows_come_as_in_postgresql(connection: psycopg.Connection[Any]) -> None:
+    for options, data, wanted in COMES:
+        assert _comes(connection, f"COPY copied FROM STDIN {options}", data) == wanted, data[:99]
+    for options, data, values in OF_ONE_COLUMN:
+        found = _comes(connection, f"COPY one FROM STDIN {options}", data)
+        assert found == [(value,) for value in values], data
+
+
+def test_rows_in_several_pieces(connection: psycopg.Connection[Any]) -> None:
+    """More than is made rows of at a time, with ends of lines in values wherever they are cut."""
+    rows = [(i, f'{i}\n\\{"x" * (i % 500)}"\n') for i in range(40_000)]
+    lines = [f"{i}\t" + v.replace("\\", "\\\\").replace("\n", "\\\n") + "\n" for i, v in rows]
+    assert _comes(connection, "COPY copied FROM STDIN", "".join(lines)) == rows
+    lines = [f'{i},"' + v.replace('"', '""') + '"\n' for i, v in rows]
+    assert _comes(connection, "COPY copied FROM STDIN (FORMAT csv)", "".join(lines)) == rows
+
+
+def test_rows_go_as_in_postgresql(connection: psycopg.Connection[Any]) -> None:
+    connection.execute('CREATE TABLE given (id INTEGER, "v,""x" VARCHAR)')
+    connection.cursor().executemany("INSERT INTO given VALUES (%s, %s)", GIVEN)
+    for options, wanted in GOES.items():
+        sql = f"COPY (SELECT * FROM given ORDER BY id) TO STDOUT {options}"
+        assert _goes(connection, sql).decode() == wanted, options
+    connection.execute("DROP TABLE given")
+    sql = "COPY (SELECT '\\.') TO STDOUT (FORMAT csv)"  # plain it would be the end of the rows
+    assert _goes(connection, sql) == b'"\\."\n'
+
+
+@pytest.mark.parametrize("format", ["text", "csv", "binary"])
+def test_values_of_all_types_go_and_come_back(
+    connection: psycopg.Connection[Any], format: str
+) -> None:
+    marks = ", ".join(f"%s::{type}" for type in TYPES)
+    connection.execute(f"INSERT INTO typed VALUES ({marks})".encode(), list(TYPES.values()))
+    connection.execute("INSERT INTO typed (c0) VALUES (NULL)")
+    wanted = connection.execute("SELECT * FROM typed").fetchall()
+    assert wanted == [tuple(TYPES.values()), (None,) * len(TYPES)]
+    data = _goes(connection, f"COPY typed TO STDOUT (FORMAT {format})")
+    connection.execute("DELETE FROM typed")
+    with connection.cursor().copy(f"COPY typed FROM STDIN (FORMAT {format})".encode()) as back:
+        for at in range(0, len(data), 11):
+            back.write(data[at : at + 11])
+    assert connection.execute("SELECT * FROM typed").fetchall() == wanted
+
+
+def test_what_is_no_binary_copy_is_refused(connection: psycopg.Connection[Any]) -> None:
+    head = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+    for data, code in (
+        (b"1,a\n", "22P04"),
+        (head, "22P04"),
+        (head + b"\0\1\0\0\0\1a\xff\xff", "22P04"),
+        (head + b"\0\2\0\0\0\1a\xff\xff\xff\xff\xff\xff", "22P03"),
+        (head + b"\0\2\xff\xff\xff\xfe", "22P04"),
+    ):
+        with pytest.raises(psycopg.Error) as raised:
+            _copy_binary(connection, data)
+        assert raised.value.sqlstate == code, data
+    assert connection.execute("SELECT count(*) FROM copied").fetchone() == (0,)
+
+
+def _copy_binary(connection: psycopg.Connection[Any], data: bytes) -> None:
+    with connection.cursor().copy("COPY copied FROM STDIN (FORMAT binary)") as copy:
+        copy.write(data)
+
+
+def test_asyncpg_copies_records(connection: psycopg.Connection[Any], shop: Served) -> None:
+    async def work() -> str:
+        client = await asyncpg.connect(
+            host="127.0.0.1", port=shop.port, user="ann", database="shop"
+        )
+        try:
+            records = [(i, None if i % 3 else f"r{i}") for i in range(1000)]
+            return str(await client.copy_records_to_table("copied", records=records))
+        finally:
+            await client.close()
+
+    assert asyncio.run(work()) == "COPY 1000"
+    sql = "SELECT count(*), count(v), sum(id) FROM copied"
+    assert connection.execute(sql).fetchone() == (1000, 334, 499_500)
+
+
+def test_many_quotes_are_read_in_no_time() -> None:
+    """Where a pattern can read them in several ways, it takes for ever to refuse them."""
+    for text in ("COPY {} x", "COPY t ({}) FROM", "COPY t FROM STDIN (NULL {}", "COPY {} TO"):
+        for sign in ("'", '"', "(", ")", '"" ', " ", "\n", ") "):
+            with contextlib.suppress(SqlError):
+                copy_rows(text.format(sign * 20_001), 0)
+
+
+def test_names_with_quotes(connection: psycopg.Connection[Any]) -> None:
+    connection.execute('CREATE TABLE "o (d)d" ("a b" INTEGER, "c""d" VARCHAR)')
+    with connection.cursor().copy('COPY "o (d)d" ("a b", "c""d") FROM STDIN') as copy:
+        copy.write_row((1, "x"))
+    found = _goes(connection, 'COPY "o (d)d" ("c""d") TO STDOUT (FORMAT csv, HEADER)')
+    assert found == b'"c""d"\nx\n'
+    connection.execute('DROP TABLE "o (d)d"')
