@@ -122,12 +122,13 @@ class Content:
         named = node.get("cte_map")
         if isinstance(named, dict):
             for entry in named["map"]:
-                own = {fold(entry["key"])}
-                within = ctes | own if _is_recursive(entry["value"]) else ctes
-                yield entry["value"], within, changes
-                ctes |= own
+                yield entry["value"], ctes, changes
+                ctes |= {fold(entry["key"])}
             node = {name: part for name, part in node.items() if name != "cte_map"}
             changes = False
+        if kind == "RECURSIVE_CTE_NODE":  # its name is itself in the step alone
+            yield node["right"], ctes | {fold(node["cte_name"])}, changes
+            node = {name: part for name, part in node.items() if name != "right"}
         yield from ((part, ctes, changes) for part in node.values())
 
     def _query_node(self, kind: str, changes: bool) -> None:
@@ -187,8 +188,3 @@ class Content:
             self.demand(query, depth=depth + 1)
         except AccessError as error:
             raise AccessError(f"in the {kind} {name}: {error}") from error
-
-
-def _is_recursive(cte: Mapping[str, Any]) -> bool:
-    node = cte.get("query_node") or cte.get("query", {}).get("node", {})
-    return bool(node.get("type") == "RECURSIVE_CTE_NODE")

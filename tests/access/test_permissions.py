@@ -80,6 +80,8 @@ def refused(served: Served, sql: str, schema: str | None = None) -> None:
         "SELECT x.a FROM t x, LATERAL (SELECT x.a), unnest([1]) ORDER BY ALL LIMIT 3",
         "WITH t AS (SELECT 1 AS a) FROM t UNION ALL FROM range(3)",
         "WITH RECURSIVE r AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM r WHERE x < 3) FROM r",
+        "WITH RECURSIVE r(x) AS (VALUES (1) UNION (WITH u AS (FROM r) FROM u WHERE x < 3)) FROM r",
+        "WITH r AS (SELECT 1 AS x) FROM (WITH RECURSIVE r AS (FROM r UNION FROM r) FROM r)",
         "FROM (PIVOT t ON b IN (1, 2) USING sum(a))",
         "SELECT list_transform([1], lambda x: x + 1), {'a': 1}.a, [1, 2][1], 'a' LIKE 'b'",
         "SELECT twice(2), split_part('a', 'b', 1), now() > '2020-01-01', CAST('1' AS INTEGER)",
@@ -133,6 +135,8 @@ def test_one_role_writes(served: Served, sql: str) -> None:
         "SELECT (SELECT max(a) FROM 'a.csv') FROM t",
         "WITH x AS (FROM 'a.csv') SELECT 1",
         'SELECT (WITH "a.csv" AS (SELECT 1) FROM "a.csv"), * FROM "a.csv"',
+        'WITH RECURSIVE "a.csv" AS (FROM "a.csv" UNION ALL FROM "a.csv") FROM "a.csv"',
+        'INSERT INTO t WITH RECURSIVE "a.csv" AS (FROM "a.csv" UNION FROM "a.csv") FROM "a.csv"',
         "FROM t JOIN 'a.csv' USING (a)",
         "FROM t, LATERAL (SELECT t.a FROM 'a.csv')",
         "SELECT * FROM t WHERE EXISTS (FROM 'a.csv')",
@@ -316,6 +320,7 @@ def test_a_schema_limits_relations(served: Served) -> None:
     for sql in (
         *("FROM t", "FROM main.t", "FROM v", "FROM s.plain", "WITH t AS (FROM t) FROM t"),
         *("SELECT 1 WHERE 1 IN (SELECT a FROM t)", "INSERT INTO t VALUES (1, 1)"),
+        "WITH RECURSIVE t AS (FROM t UNION ALL FROM t WHERE false) FROM t",  # the first t is ours
         *("INSERT INTO s.u SELECT a FROM t", "EXPLAIN MATERIALIZED VIEW v", "SHOW t"),
     ):
         refused(served, sql, "s")
