@@ -29,14 +29,14 @@ _SOURCES = frozenset(
 _SHOWN = frozenset(('"tables"', '"databases"', '"schemas"', "__show_tables_expanded"))
 _DEPTH = 32  # macros and views within each other
 _VIEWS = """
-SELECT view_name, schema_name, sql FROM system.main.duckdb_views()
+SELECT view_name, database_name, schema_name, sql FROM system.main.duckdb_views()
 WHERE database_name IN (system.main.current_database(), 'temp', 'system')
 """
 _ADMIN = "this is for admins"
 
 
 class _View(NamedTuple):
-    schema: str
+    path: tuple[str, str]  # of the database and the schema
     query: str
 
 
@@ -52,8 +52,9 @@ class Definitions:
         for macro in list_functions(cursor).macros:
             self.macros.setdefault(macro.name, []).append(macro)
         self.views: dict[str, list[_View]] = {}
-        for name, schema, sql in rows(cursor, _VIEWS):
-            self.views.setdefault(fold(name), []).append(_View(fold(schema), sql))
+        for name, database, schema, sql in rows(cursor, _VIEWS):
+            found = _View((fold(database), fold(schema)), sql)
+            self.views.setdefault(fold(name), []).append(found)
 
 
 class Content:
@@ -160,9 +161,12 @@ class Content:
         if found is not None:
             self._grant.demand_relation(found)
             return
-        views = self._definitions.views.get(fold(path[-1]), [])
-        if len(path) > 1:
-            views = [view for view in views if view.schema == fold(path[-2])]
+        within = tuple(map(fold, path[:-1]))
+        views = [
+            view
+            for view in self._definitions.views.get(fold(path[-1]), [])
+            if view.path[2 - len(within) :] == within
+        ]
         if not views:
             raise AccessError(
                 f"{'.'.join(path)!r} is no table and no view of this database; files and other "

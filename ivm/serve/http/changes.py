@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from collections.abc import Callable
 
 from starlette.requests import HTTPConnection, Request
@@ -19,8 +20,9 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ivm.serve.access import AccessError, User
-from ivm.serve.http.callers import demand_origin, peer_of, user_of
-from ivm.serve.http.endpoint import Served
+from ivm.serve.http.callers import demand_origin, peer_of
+from ivm.serve.http import feeds
+from ivm.serve.http.endpoint import Served, known_user
 from ivm.serve.http.errors import HttpError, told
 from ivm.serve.http.feeds import Subscriber, ViewFeed, bytes_of, too_slow
 from ivm.serve.http.formats import ARROW
@@ -49,6 +51,7 @@ class Follower:
         self._served, self._call, self._user = served, call, user
         self._form = form
         self._view = view_of(served, call.path_params["view"], user).name
+        self._looked = time.monotonic()
 
     async def begin(self) -> list[bytes]:
         """Opens the feed; returns what comes before the epochs.
@@ -88,6 +91,7 @@ class Follower:
         """The next epochs that have come; [] if none comes for a while, None at the end."""
         while True:
             chunks = await self._subscriber.chunks(self._served.pool.threads)
+            await self._look_at_user()
             if chunks:
                 return chunks
             if self.feed.error is not None:
@@ -96,12 +100,16 @@ class Follower:
                 return None
             await self.feed.wait()
             if self.feed.has_nothing(self._subscriber):
-                self._demand_user()
+                await self._look_at_user()
                 return []
 
-    def _demand_user(self) -> None:
+    async def _look_at_user(self) -> None:
         """Ends the feed of a user who may no longer read it, or whose token has expired."""
-        user = user_of(self._call, self._served.users, self._served.settings)
+        now = time.monotonic()
+        if now - self._looked < feeds.BEAT:
+            return
+        self._looked = now
+        user = await known_user(self._call, self._served)
         user.grant.demand_relation(self._view)
 
     def was_cut(self, error: BaseException) -> IvmError | None:
@@ -230,9 +238,7 @@ class Socket:
         follower: Follower | None = None
         try:
             demand_origin(socket, served.settings)
-            user = await served.pool.threads.call(
-                lambda: user_of(socket, served.users, served.settings)
-            )
+            user = await known_user(socket, served)
             follower = Follower(served, socket, user, "json")
             parts = await follower.begin()
         except IvmError as error:

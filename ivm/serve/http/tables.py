@@ -47,7 +47,7 @@ async def write(served: Served, request: Request, user: User) -> Response:
             if key is not None:
                 raise InputError(f"{KEY} goes with a request that is a transaction of its own")
             return {"rows": call()}, False
-        return once(session, key, f"{user.name} {digest}", call)
+        return once(session, user.name, key, digest, call)
 
     answer, repeated = await _run(served, request, user, work)
     if not repeated:

@@ -75,6 +75,9 @@ async def rows(served: Served, request: Request, user: User) -> Response:
     sql, params = _query(served, view, request.query_params)
     feed = await served.hub.feed(view.name)
     version = await _changed(served, feed, view, request)
+    if "after" in request.query_params:  # user and view may have gone meanwhile
+        served.users.demand_unchanged(user)
+        view_of(served, view.name, user)
     headers = {"ETag": f'"{version}"', "Cache-Control": "no-cache", "Ivm-Epoch": str(version)}
     if version <= _known(request):
         return Response(status_code=304, headers=headers)
