@@ -20,7 +20,7 @@ _BINDS = frozenset(("json_serialize_plan",))
 _UNCHECKED = frozenset(
     ("=", "!=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from")
 )
-"""DuckDB calls them with types that differ if one writes them as functions, in quotes, and breaks."""
+"""As functions, in quotes, they take types that differ, by which DuckDB breaks."""
 _INTERNAL = "__internal_"
 _OF_THE_SESSION = frozenset(
     (

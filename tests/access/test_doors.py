@@ -18,7 +18,8 @@ from tests.serve.http_world import HttpWorld
 from tests.serve.in_process import Listening, listening
 
 MAKE = """
-    CREATE TABLE t (a INTEGER PRIMARY KEY); CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t;
+    CREATE TABLE t (a INTEGER PRIMARY KEY);
+    CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t;
     CREATE USER ann PASSWORD 'x' ROLE read; CREATE USER bob PASSWORD 'x' ROLE write
 """
 
@@ -77,7 +78,8 @@ def test_keys_of_requests_are_each_users_own(world: HttpWorld) -> None:
     for name, row in (("bob", 1), ("cid", 2)):
         with of(world, name) as client:
             answer = client.post("/tables/t", json=[{"a": row}], headers={"Idempotency-Key": "1"})
-            assert answer.status_code == 200 and not answer.json()["repeated"]
+            assert answer.status_code == 200
+            assert not answer.json()["repeated"]
 
 
 def test_a_busy_feed_of_a_dropped_user_ends(

@@ -20,8 +20,8 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ivm.serve.access import AccessError, User
-from ivm.serve.http.callers import demand_origin, peer_of
 from ivm.serve.http import feeds
+from ivm.serve.http.callers import demand_origin, peer_of
 from ivm.serve.http.endpoint import Served, known_user
 from ivm.serve.http.errors import HttpError, told
 from ivm.serve.http.feeds import Subscriber, ViewFeed, bytes_of, too_slow
