@@ -66,21 +66,32 @@ class Follower:
                 f"the server has {most} subscribers, and takes no more: raise subscribers in "
                 "[server] of ivm.toml"
             )
-        cut = _cancels_this()
-        self.feed: ViewFeed = await self._served.hub.feed(self._view)
         known = _known(self._call)
         if known is None and self._call.query_params.get("snapshot") in ("0", "false"):
             known = self._served.database.epoch
-        if known is not None and self.feed.after(known) is not None:
-            self._subscriber = Subscriber(self.feed, self._form, known, cut)
-            return []
-        threads = self._served.pool.threads
         while True:
-            found = await self.feed.snapshot(threads)
-            parts = [await bytes_of(item, self._form, threads) for item in found]
+            self.feed: ViewFeed = await self._served.hub.feed(self._view)
             with contextlib.suppress(UnavailableError):  # so much has come meanwhile
-                self._subscriber = Subscriber(self.feed, self._form, found[0].epoch, cut)
-                return parts
+                if (parts := await self._begun(known)) is not None:
+                    return parts
+
+    async def _begun(self, known: int | None) -> list[bytes] | None:
+        """Subscribes; returns what comes before the epochs, None if the feed is over.
+
+        Raises:
+            UnavailableError: more has come meanwhile than is kept.
+        """
+        feed, form, threads = self.feed, self._form, self._served.pool.threads
+        cut = _cancels_this()
+        if known is not None and feed.after(known) is not None:
+            self._subscriber = Subscriber(feed, form, known, cut)
+            return []
+        found = await feed.snapshot(threads)
+        if found is None:
+            return None
+        parts = [await bytes_of(item, form, threads) for item in found]
+        self._subscriber = Subscriber(feed, form, found[0].epoch, cut)
+        return parts
 
     @property
     def epoch(self) -> int:

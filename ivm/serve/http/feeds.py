@@ -102,6 +102,11 @@ class ViewFeed:
         """The last epoch in which the view has changed, or in which the feed was opened."""
         return max(self._feed.latest, self.opened_at)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether its view was dropped or replaced, also if that has not arrived yet."""
+        return self.ended or self._feed.ended
+
     # -- the feed's thread ------------------------------------------------------------------------
 
     def _follow(self) -> None:
@@ -198,20 +203,25 @@ class ViewFeed:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.wait(), seconds)
 
-    async def snapshot(self, threads: Threads) -> list[Encoded]:
-        """The view's rows at some epoch after which all are kept."""
+    async def snapshot(self, threads: Threads) -> list[Encoded] | None:
+        """The view's rows at some epoch after which all are kept; None if the feed is over."""
         async with self._taking:
             kept = self._snapshot
             start = self.after(kept[0].epoch) if kept else None
             if start is None or self._first + len(self._kept) - start > SNAPSHOT_EPOCHS:
-                self._snapshot = await threads.call(self._take_snapshot)
+                found = await threads.call(self._take_snapshot)
+                if found is None:
+                    return None
+                self._snapshot = found
             return self._snapshot
 
-    def _take_snapshot(self) -> list[Encoded]:
+    def _take_snapshot(self) -> list[Encoded] | None:
         engine = self._database._engine
 
-        def rows(session: Session) -> list[Message]:
+        def rows(session: Session) -> list[Message] | None:
             with session.writing():
+                if self._feed.ended:  # the view of this name may be another one
+                    return None
                 engine.recomputed.refresh([self.view])
                 engine.broken.demand_whole(self.view)
                 engine.tables.flush([self.view])
@@ -219,6 +229,8 @@ class ViewFeed:
 
         with self._database.connection() as connection:
             found = connection.run(rows)
+        if found is None:
+            return None
         engine.log.make_durable(found[0].epoch)
         return [Encoded(message, self.encoder) for message in found]
 
@@ -337,10 +349,10 @@ class Hub:
             SqlError: there is no such view.
         """
         found = self._feeds.get(view)
-        if found is None or found.ended:
+        if found is None or found.is_over:
             async with self._opening:
                 found = self._feeds.get(view)
-                if found is None or found.ended:
+                if found is None or found.is_over:
                     loop = asyncio.get_running_loop()
                     found = await self.threads.call(lambda: ViewFeed(self.database, view, loop))
                     self._feeds[view] = found
