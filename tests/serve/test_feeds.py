@@ -256,7 +256,7 @@ def test_a_feed_ends_with_its_view(world: HttpWorld) -> None:
 def test_a_replaced_view_is_another_at_once(
     world: HttpWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feeds, "_WAKE", 5.0)  # until the end of the view has arrived
+    monkeypatch.setattr(feeds.ViewFeed, "_hand_in", lambda feed, items: None)  # it has not come
     with world.client() as client:
         tag = client.get("/views/revenue").headers["etag"]
         world.database.execute("""

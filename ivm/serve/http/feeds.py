@@ -13,11 +13,11 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ivm.database import Database
 from ivm.engine.changefeed import Subscription
-from ivm.serve.http.epochs import Encoder, Message, changes, snapshot
+from ivm.serve.http.epochs import PART, Encoder, Message, changes, snapshot
 from ivm.serve.threads import Threads
 from ivm.session.session import Session
 from ivm.storage.errors import IvmError, UnavailableError
@@ -29,7 +29,7 @@ SNAPSHOT_EPOCHS = 1024
 """A snapshot serves others until so many epochs came after it."""
 BEAT = 15.0
 """Seconds between signs of life to subscribers, by which it is noticed that they have left."""
-_WAKE, _WAKE_EACH = 0.01, 0.0001  # seconds between two wakings of all, and more for each of them
+_WAKE, _WAKE_EACH = 0.01, 0.0001  # seconds for which epochs are gathered, more with subscribers
 _UNUSED = 300.0  # seconds after which a feed without subscribers is closed
 _TAKE = 0.5  # seconds between two looks whether the feed is to end
 
@@ -54,13 +54,17 @@ class Encoded:
         """The bytes, which are made at the first question; in a thread."""
         with self._lock:
             if form not in self._bytes:
-                self._bytes[form] = _FORMS[form](self._encoder, self.message)
+                [self._bytes[form]] = _FORMS[form](self._encoder, [self.message])
             return self._bytes[form]
 
+    def take(self, form: str, found: bytes) -> None:
+        """Takes the bytes."""
+        self._bytes[form] = found
 
-_FORMS: dict[str, Callable[[Encoder, Message], bytes]] = {
+
+_FORMS: dict[str, Callable[[Encoder, Sequence[Message]], list[bytes]]] = {
     "sse": Encoder.sse,
-    "json": lambda encoder, message: encoder.json(message).encode(),
+    "json": Encoder.json,
     "arrow": Encoder.arrow,
 }
 
@@ -112,33 +116,46 @@ class ViewFeed:
     def _follow(self) -> None:
         try:
             while not (self._feed.ended and self.ended):
-                item = self._feed.take(_TAKE)
-                if item is not None:
-                    self._hand_in(Encoded(changes(*item, self.schema), self.encoder))
-                elif self._feed.ended:
+                if not self._take_together() and self._feed.ended:
                     break
         except IvmError as error:
             self.error = error
         except RuntimeError:  # the loop has ended
             return
-        self._hand_in(None)
+        self._hand_in([None])
 
-    def _hand_in(self, item: Encoded | None) -> None:
-        if item is not None:
-            for form in list(self.forms):
-                item.bytes(form)
-        self._coming.append(item)
+    def _take_together(self) -> bool:
+        """Hands in the epochs that come within a moment; returns whether there were some."""
+        item = self._feed.take(_TAKE)
+        if item is None:
+            return False
+        found: list[Encoded | None] = []
+        rows, end = 0, time.monotonic() + _WAKE + _WAKE_EACH * len(self.subscribers)
+        try:
+            while item is not None:
+                found.append(Encoded(changes(*item, self.schema), self.encoder))
+                rows += len(item[1])
+                left = end - time.monotonic() if rows < PART else 0
+                item = self._feed.take(left) if left > 0 else None
+        finally:  # also before an error
+            self._hand_in(found)
+        return True
+
+    def _hand_in(self, items: Sequence[Encoded | None]) -> None:
+        messages = [item.message for item in items if item is not None]
+        for form in list(self.forms) if messages else []:
+            for item, made in zip(items, _FORMS[form](self.encoder, messages), strict=True):
+                assert item is not None
+                item.take(form, made)
+        self._coming.extend(items)
         if not self._scheduled:
             self._scheduled = True
             try:
-                self._loop.call_soon_threadsafe(self._schedule)
+                self._loop.call_soon_threadsafe(self._arrive)
             except RuntimeError:  # the loop has ended
                 self._feed.close()
 
     # -- the event loop ---------------------------------------------------------------------------
-
-    def _schedule(self) -> None:
-        self._loop.call_later(_WAKE + _WAKE_EACH * len(self.subscribers), self._arrive)
 
     def _arrive(self) -> None:
         self._scheduled = False  # before: what comes from here on schedules anew
