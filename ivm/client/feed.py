@@ -7,6 +7,7 @@ server has not kept all epochs since, the feed ends with an error: it cannot tel
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 import time
@@ -41,6 +42,7 @@ class RemoteFeed(Iterator[Item]):
         self._wire = wire
         self._path = f"/views/{quote(view, safe='')}/changes"
         self.view = view
+        self._process = os.getpid()
         self._items: queue.Queue[Item | IvmError | None] = queue.Queue(_MOST)
         self._closed = False
         self._epoch: int | None = None
@@ -126,6 +128,8 @@ class RemoteFeed(Iterator[Item]):
         Raises:
             IvmError: the feed has ended with it.
         """
+        if self._process != os.getpid():
+            raise UnavailableError("a changefeed is not followed by a fork: subscribe in it anew")
         end = None if timeout is None else time.monotonic() + timeout
         while not self._closed or not self._items.empty():
             left = _PAUSE if end is None else min(max(end - time.monotonic(), 0), _PAUSE)

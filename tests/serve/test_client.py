@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -25,6 +29,7 @@ from ivm.errors import (
     UnsupportedError,
 )
 from tests.serve.http_world import HttpWorld
+from tests.support import ROOT
 
 SCHEMA = """
     CREATE TABLE orders (id INTEGER PRIMARY KEY, region VARCHAR, amount DECIMAL(9, 2));
@@ -193,6 +198,88 @@ def test_a_server_that_does_not_answer() -> None:
         url = f"ivm://127.0.0.1:{held.getsockname()[1]}"
     with ivm.connect(url) as db, pytest.raises(UnavailableError, match="does not answer"):
         db.execute("SELECT 1")
+
+
+def test_tls_where_there_is_none_is_said_at_once(world: HttpWorld) -> None:
+    db, row = connect_to(world.url.replace("http", "ivms")), {"id": [9], "region": ["EU"]}
+    with db, pytest.raises(UnavailableError, match="use ivm://"):
+        db.insert("orders", row)  # not sent again
+    with pytest.raises(InputError):
+        connect_to("ivm://host:port")
+
+
+def test_a_client_that_is_closed(db: RemoteDatabase) -> None:
+    feed = db.subscribe("revenue")
+    db.close()
+    with pytest.raises(UnavailableError, match="closed"):
+        db.execute("SELECT 1")
+    assert feed.poll(timeout=0.1) is None
+    feed.close()
+
+
+def test_a_transaction_that_the_server_has_lost(db: RemoteDatabase, world: HttpWorld) -> None:
+    held = world.listener._served.held
+
+    def work() -> None:
+        with db.transaction():
+            db.execute("INSERT INTO orders VALUES (7, 'EU', 1)")
+            held.close_all()
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        work()
+    db.begin()
+    held.close_all()
+    with pytest.raises(UnavailableError, match="rolled back"):
+        db.execute("INSERT INTO orders VALUES (7, 'EU', 1)")
+    assert not db.in_transaction
+    assert db.execute("SELECT count(*) FROM orders").fetchone() == (2,)
+
+
+_FORKED = """
+import multiprocessing, sys
+import ivm
+
+def ask(numbers):
+    return [db.execute("SELECT ?::INT", [n]).fetchone()[0] for n in numbers] == list(numbers)
+
+def child(queue, first):
+    queue.put((ask(range(first, first + 50)), db.in_transaction))
+
+with ivm.connect(sys.argv[1]) as db:
+    db.begin()
+    forks = multiprocessing.get_context("fork")
+    queue = forks.Queue()
+    children = [forks.Process(target=child, args=(queue, 1000 * i)) for i in (1, 2)]
+    for each in children:
+        each.start()
+    assert ask(range(50)) and db.in_transaction
+    assert [queue.get(timeout=60) for _ in children] == [(True, False)] * 2
+    db.rollback()
+"""
+
+
+def test_forks_have_connections_of_their_own(world: HttpWorld) -> None:
+    asked = [sys.executable, "-c", _FORKED, world.url.replace("http", "ivm")]
+    subprocess.run(asked, check=True, timeout=120, cwd=ROOT)
+
+
+def test_ctrl_c_in_a_query_ends_it_and_its_transaction(
+    db: RemoteDatabase, world: HttpWorld
+) -> None:
+    many = "range(1000000)"
+    later = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+
+    def work() -> None:
+        with db.transaction():
+            db.execute("DELETE FROM orders")
+            later.start()
+            db.execute(f"SELECT count(*) FROM {many} a(x), {many} b(y) WHERE x * y % 7 = 3")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert not db.in_transaction
+    assert db.execute("SELECT count(*) FROM orders").fetchone() == (2,)
 
 
 def test_a_changefeed(db: RemoteDatabase, world: HttpWorld) -> None:

@@ -410,11 +410,11 @@ def test_names_in_paths(world: HttpWorld, client: httpx.Client) -> None:
         assert (answer.status_code, len(answer.json()["rows"])) == (200, 2)
         with client.stream("GET", f"{path}/changes") as feed:
             assert feed.status_code == 200
-        with ivm.connect(world.url.replace("http", "ivm")) as remote:
-            with remote.subscribe(quoted, snapshot=True) as followed:
-                found = followed.poll(timeout=20)
-                assert found is not None
-                assert len(found[1]) == 2
+        remote = ivm.connect(world.url.replace("http", "ivm"))
+        with remote, remote.subscribe(quoted, snapshot=True) as followed:
+            found = followed.poll(timeout=20)
+            assert found is not None
+            assert len(found[1]) == 2
 
 
 def test_a_recomputed_view_is_new(world: HttpWorld, client: httpx.Client) -> None:

@@ -50,7 +50,7 @@ class Encoded:
         """The bytes, if they are known."""
         return self._bytes.get(form)
 
-    def bytes(self, form: str) -> bytes:
+    def encoded(self, form: str) -> bytes:
         """The bytes, which are made at the first question; in a thread."""
         with self._lock:
             if form not in self._bytes:
@@ -326,7 +326,7 @@ class Subscriber:
 async def bytes_of(item: Encoded, form: str, threads: Threads) -> bytes:
     """The bytes of a message; encoded in a thread if nobody has asked for them before."""
     known = item.known(form)
-    return known if known is not None else await threads.call(lambda: item.bytes(form))
+    return known if known is not None else await threads.call(lambda: item.encoded(form))
 
 
 def too_slow(view: str) -> UnavailableError:

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TypeVar
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -189,6 +189,8 @@ async def body_of(request: Request, most: int) -> bytes:
         try:
             left = min(end + size / _RATE - time.monotonic(), SLOW)
             part = await asyncio.wait_for(anext(stream, None), left)
+        except ClientDisconnect:
+            raise HttpError(400, "request", "the client has left within its request") from None
         except TimeoutError:
             raise HttpError(
                 408, "request", f"the request came too slowly: {size:,} bytes. Send it again"
