@@ -18,15 +18,17 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from ivm.client.wire import Wire, error_of
+from ivm.engine.changefeed import Feed
 from ivm.engine.plain_arrow import plain
 from ivm.storage.errors import IvmError, UnavailableError
 
 _MOST = 64  # deltas that wait for the reader; more wait at the server
 _PAUSE, _PATIENCE = 0.2, 60.0
+_BUSY = 503  # of a server that is being stopped, or has too many clients
 Item = tuple[int, pa.Table]
 
 
-class RemoteFeed(Iterator[Item]):
+class RemoteFeed(Feed):
     """An iterator of (epoch, delta) that waits for the next change; ends when closed.
 
     Args:
@@ -44,7 +46,6 @@ class RemoteFeed(Iterator[Item]):
         self.view = view
         self._process = os.getpid()
         self._items: queue.Queue[Item | IvmError | None] = queue.Queue(_MOST)
-        self._closed = False
         self._epoch: int | None = None
         self._held: list[pa.Table] = []
         self._open = contextlib.ExitStack()
@@ -52,7 +53,9 @@ class RemoteFeed(Iterator[Item]):
         threading.Thread(target=self._follow, args=(reader,), daemon=True).start()
 
     def _connect(self, params: dict[str, str]) -> Any:
+        self._held = []  # of a snapshot that was cut
         response = self._open.enter_context(self._wire.stream(self._path, params))
+        self._status = response.status_code
         if response.status_code != 200:
             raise error_of(response.read(), response.status_code)
         if params:
@@ -84,13 +87,13 @@ class RemoteFeed(Iterator[Item]):
                     if about["type"] == "end":
                         return self._put(None)
                     self._take(batch, about)
-            except IvmError as error:
-                return self._put(error)
-            except lost_errors as error:
+            except (IvmError, *lost_errors) as error:
+                told = error if isinstance(error, IvmError) else self._wire.unreachable(error)
                 reader, now = None, time.monotonic()
                 lost = lost or now
-                if now - lost > _PATIENCE:
-                    return self._put(self._wire.unreachable(error))
+                is_final = told is error and self._status != _BUSY
+                if is_final or now - lost > _PATIENCE:
+                    return self._put(told)
                 self._open.close()
                 time.sleep(_PAUSE)
         return None
@@ -147,27 +150,10 @@ class RemoteFeed(Iterator[Item]):
             return item
         return None
 
-    def __next__(self) -> Item:
-        item = self.poll()
-        if item is None:
-            raise StopIteration
-        return item
-
-    @property
-    def ended(self) -> bool:
-        """Whether it is closed, or its view dropped or replaced."""
-        return self._closed
-
     def close(self) -> None:
         """Ends the feed; what has come can still be read."""
         self._closed = True
         self._open.close()
-
-    def __enter__(self) -> RemoteFeed:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 class _Bytes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -307,6 +309,34 @@ def test_a_changefeed_with_a_snapshot_ends_with_its_view(
         world.database.execute("DROP MATERIALIZED VIEW revenue")
         assert feed.poll(timeout=10) is None
         assert feed.ended
+
+
+def test_a_changefeed_that_is_cut_goes_on(db: RemoteDatabase, world: HttpWorld) -> None:
+    settings = world.pool.settings
+    with db.subscribe("revenue", snapshot=True) as feed:
+        assert feed.poll(timeout=10) is not None
+        world.pool.settings = dataclasses.replace(settings, subscribers=0)
+        world.listener._served.hub.close()
+        assert feed.poll(timeout=0.5) is None  # the server refuses it for now
+        world.pool.settings = settings
+        end = time.monotonic() + 20
+        while not world.listener._served.hub.size and time.monotonic() < end:
+            time.sleep(0.05)
+        world.database.insert("orders", {"id": [3], "region": ["EU"], "amount": [1]})
+        found = feed.poll(timeout=10)
+        assert found is not None
+        assert sorted(found[1]["n"].to_pylist()) == [1, 2]
+
+
+def test_of_a_snapshot_that_is_cut_nothing_is_twice(db: RemoteDatabase, world: HttpWorld) -> None:
+    with db.subscribe("revenue", snapshot=True) as feed:
+        first = feed.poll(timeout=10)
+        assert first is not None
+        feed._epoch, feed._held = None, [first[1]]  # as if the last part had not come
+        world.listener._served.hub.close()
+        again = feed.poll(timeout=10)
+        assert again is not None
+        assert len(again[1]) == len(first[1])
 
 
 def test_many_threads_use_one_client(db: RemoteDatabase) -> None:
