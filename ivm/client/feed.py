@@ -67,12 +67,14 @@ class RemoteFeed(Feed):
     def _follow(self, reader: Any) -> None:
         import httpx
 
-        ends = StopIteration, pa.ArrowInvalid, OSError
-        lost_errors: tuple[type[Exception], ...] = (
-            *ends,
+        lost_errors = (
+            StopIteration,
+            pa.ArrowInvalid,
+            OSError,
             httpx.TransportError,
             httpx.StreamError,
         )
+        errors: tuple[type[Exception], ...] = (IvmError, *lost_errors)
         lost: float | None = None
         while not self._closed:
             try:
@@ -87,7 +89,7 @@ class RemoteFeed(Feed):
                     if about["type"] == "end":
                         return self._put(None)
                     self._take(batch, about)
-            except (IvmError, *lost_errors) as error:
+            except errors as error:
                 told = error if isinstance(error, IvmError) else self._wire.unreachable(error)
                 reader, now = None, time.monotonic()
                 lost = lost or now
