@@ -18,7 +18,7 @@ from ivm.sql.parse.duckdb_tree import read_or_error
 from ivm.sql.parse.function_list import Macro, list_functions
 from ivm.sql.statements.stored_text import bare_lambdas, view_query
 from ivm.storage.errors import AccessError
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import canonical_name, fold, split_name
 from ivm.storage.warehouse.duck import Cursor, rows
 
 _READING = frozenset(("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"))
@@ -27,6 +27,7 @@ _SOURCES = frozenset(
     ("BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "EMPTY", "PIVOT")
 )
 _SHOWN = frozenset(('"tables"', '"databases"', '"schemas"', "__show_tables_expanded"))
+_OF_SEQUENCES = frozenset(("nextval", "currval"))
 _DEPTH = 32  # macros and views within each other
 _VIEWS = """
 SELECT view_name, database_name, schema_name, sql FROM system.main.duckdb_views()
@@ -181,6 +182,8 @@ class Content:
         known = name in listed or (self._grant.writes and name in allowed().writing)
         if not known and not macros:
             raise AccessError(f"the function {name}() is for admins")
+        if name in _OF_SEQUENCES and self._grant.schema is not None:
+            self._grant.demand_relation(_sequence(node))
         for macro in macros:
             self._inside("macro", name, bare_lambdas(macro.query), depth)
 
@@ -192,3 +195,10 @@ class Content:
             self.demand(query, depth=depth + 1)
         except AccessError as error:
             raise AccessError(f"in the {kind} {name}: {error}") from error
+
+
+def _sequence(call: Mapping[str, Any]) -> str:
+    """The canonical name of the sequence that a call names by a constant; else of none."""
+    found = call["arguments"]
+    text = (found[0]["expression"].get("literal") or {}).get("text") if found else None
+    return canonical_name(split_name(text)) if isinstance(text, str) else "?"

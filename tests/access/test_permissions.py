@@ -48,6 +48,7 @@ def served() -> Iterator[Served]:
     found.db.execute("""
         CREATE SCHEMA s; CREATE TABLE s.u (a INTEGER);
         CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER); CREATE SEQUENCE numbers;
+        CREATE SEQUENCE s.numbers;
         CREATE MATERIALIZED VIEW v AS SELECT b, count(*) AS n FROM t GROUP BY b;
         CREATE MATERIALIZED VIEW s.w AS SELECT b, sum(a) AS total FROM t GROUP BY b;
         CREATE VIEW plain AS SELECT * FROM t; CREATE VIEW s.plain AS SELECT * FROM t;
@@ -320,6 +321,9 @@ def test_a_schema_limits_relations(served: Served) -> None:
     for sql in ("FROM s.u", "FROM s.w", "FROM S.W", "WITH t AS (SELECT 1) FROM t", "SELECT 1"):
         served.run("read", sql, "s")
     served.run("write", "INSERT INTO s.u VALUES (1)", "s")
+    served.run("write", "INSERT INTO s.u SELECT nextval('s.numbers')", "s")
+    for sequence in ("'numbers'", "'main.numbers'", "concat('s.', 'numbers')"):
+        refused(served, f"INSERT INTO s.u SELECT nextval({sequence})", "s")
     for sql in (
         *("FROM t", "FROM main.t", "FROM v", "FROM s.plain", "WITH t AS (FROM t) FROM t"),
         *("SELECT 1 WHERE 1 IN (SELECT a FROM t)", "INSERT INTO t VALUES (1, 1)"),
