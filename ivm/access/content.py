@@ -18,7 +18,7 @@ from ivm.sql.parse.duckdb_tree import read_or_error
 from ivm.sql.parse.function_list import Macro, list_functions
 from ivm.sql.statements.stored_text import bare_lambdas, view_query
 from ivm.storage.errors import AccessError
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import canonical_name, fold, split_name
 from ivm.storage.warehouse.duck import Cursor, rows
 
 _READING = frozenset(("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"))
@@ -27,16 +27,17 @@ _SOURCES = frozenset(
     ("BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "EMPTY", "PIVOT")
 )
 _SHOWN = frozenset(('"tables"', '"databases"', '"schemas"', "__show_tables_expanded"))
+_OF_SEQUENCES = frozenset(("nextval", "currval"))
 _DEPTH = 32  # macros and views within each other
 _VIEWS = """
-SELECT view_name, schema_name, sql FROM system.main.duckdb_views()
+SELECT view_name, database_name, schema_name, sql FROM system.main.duckdb_views()
 WHERE database_name IN (system.main.current_database(), 'temp', 'system')
 """
 _ADMIN = "this is for admins"
 
 
 class _View(NamedTuple):
-    schema: str
+    path: tuple[str, str]  # of the database and the schema
     query: str
 
 
@@ -52,8 +53,9 @@ class Definitions:
         for macro in list_functions(cursor).macros:
             self.macros.setdefault(macro.name, []).append(macro)
         self.views: dict[str, list[_View]] = {}
-        for name, schema, sql in rows(cursor, _VIEWS):
-            self.views.setdefault(fold(name), []).append(_View(fold(schema), sql))
+        for name, database, schema, sql in rows(cursor, _VIEWS):
+            found = _View((fold(database), fold(schema)), sql)
+            self.views.setdefault(fold(name), []).append(found)
 
 
 class Content:
@@ -122,12 +124,13 @@ class Content:
         named = node.get("cte_map")
         if isinstance(named, dict):
             for entry in named["map"]:
-                own = {fold(entry["key"])}
-                within = ctes | own if _is_recursive(entry["value"]) else ctes
-                yield entry["value"], within, changes
-                ctes |= own
+                yield entry["value"], ctes, changes
+                ctes |= {fold(entry["key"])}
             node = {name: part for name, part in node.items() if name != "cte_map"}
             changes = False
+        if kind == "RECURSIVE_CTE_NODE":  # its name is itself in the step alone
+            yield node["right"], ctes | {fold(node["cte_name"])}, changes
+            node = {name: part for name, part in node.items() if name != "right"}
         yield from ((part, ctes, changes) for part in node.values())
 
     def _query_node(self, kind: str, changes: bool) -> None:
@@ -159,9 +162,12 @@ class Content:
         if found is not None:
             self._grant.demand_relation(found)
             return
-        views = self._definitions.views.get(fold(path[-1]), [])
-        if len(path) > 1:
-            views = [view for view in views if view.schema == fold(path[-2])]
+        within = tuple(map(fold, path[:-1]))
+        views = [
+            view
+            for view in self._definitions.views.get(fold(path[-1]), [])
+            if view.path[2 - len(within) :] == within
+        ]
         if not views:
             raise AccessError(
                 f"{'.'.join(path)!r} is no table and no view of this database; files and other "
@@ -176,6 +182,8 @@ class Content:
         known = name in listed or (self._grant.writes and name in allowed().writing)
         if not known and not macros:
             raise AccessError(f"the function {name}() is for admins")
+        if name in _OF_SEQUENCES and self._grant.schema is not None:
+            self._grant.demand_relation(_sequence(node))
         for macro in macros:
             self._inside("macro", name, bare_lambdas(macro.query), depth)
 
@@ -189,6 +197,8 @@ class Content:
             raise AccessError(f"in the {kind} {name}: {error}") from error
 
 
-def _is_recursive(cte: Mapping[str, Any]) -> bool:
-    node = cte.get("query_node") or cte.get("query", {}).get("node", {})
-    return bool(node.get("type") == "RECURSIVE_CTE_NODE")
+def _sequence(call: Mapping[str, Any]) -> str:
+    """The canonical name of the sequence that a call names by a constant; else of none."""
+    found = call["arguments"]
+    text = (found[0]["expression"].get("literal") or {}).get("text") if found else None
+    return canonical_name(split_name(text)) if isinstance(text, str) else "?"

@@ -17,6 +17,11 @@ from ivm.storage.warehouse.duck import rows
 
 _BINDS = frozenset(("json_serialize_plan",))
 """It binds the query in its argument, and so reads files."""
+_UNCHECKED = frozenset(
+    ("=", "!=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from")
+)
+"""As functions, in quotes, they take types that differ, by which DuckDB breaks."""
+_INTERNAL = "__internal_"
 _OF_THE_SESSION = frozenset(
     (
         *("current_connection_id", "current_database", "current_date", "current_query"),
@@ -62,10 +67,14 @@ def allowed() -> Functions:
     """The functions that roles other than admins may call."""
     with duckdb.connect() as empty:
         found = rows(empty, _LIST)
-    consistent = {fold(name) for name, _, stability in found if stability == "CONSISTENT"}
+    consistent = {
+        fold(name)
+        for name, _, stability in found
+        if stability == "CONSISTENT" and not name.startswith(_INTERNAL)
+    }
     others = {fold(name) for name, _, stability in found if stability != "CONSISTENT"}
     return Functions(
-        frozenset((consistent - others - _BINDS) | (others & _OF_THE_SESSION)),
+        frozenset((consistent - others - _BINDS - _UNCHECKED) | (others & _OF_THE_SESSION)),
         _WRITING & others,
         _TABLES,
     )

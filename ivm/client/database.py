@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from ivm.client.feed import RemoteFeed
-from ivm.client.wire import ARROW, Wire
+from ivm.client.wire import ARROW, LostSessionError, Wire
 from ivm.ingest.batches import Many, each_row
 from ivm.ingest.batches import rows_of as many_of
 from ivm.ingest.rows import Rows, to_arrow
@@ -90,6 +91,9 @@ class RemoteDatabase:
         try:
             content = json.dumps(given).encode()
             answer = self._wire.ask("POST", "/sql", content=content, headers=headers)
+        except LostSessionError:
+            self._local.session = None
+            raise
         finally:
             if controls and controls[-1] != "begin":
                 self._close_session()
@@ -115,7 +119,8 @@ class RemoteDatabase:
 
     def rollback(self) -> RemoteDatabase:
         """Undoes this thread's transaction, as ROLLBACK does."""
-        self.execute("ROLLBACK")
+        with contextlib.suppress(LostSessionError):  # the server has undone it
+            self.execute("ROLLBACK")
         return self
 
     @contextlib.contextmanager
@@ -132,17 +137,19 @@ class RemoteDatabase:
 
     @property
     def _token(self) -> str | None:
-        token: str | None = getattr(self._local, "token", None)
-        return token
+        """Of this thread's session; a forked process has none."""
+        process, token = getattr(self._local, "session", None) or (0, None)
+        return token if process == os.getpid() else None
 
     def _session(self) -> dict[str, str]:
         return {} if self._token is None else {_SESSION: self._token}
 
     def _open_session(self) -> None:
-        self._local.token = self._wire.ask("POST", "/sessions").json()["session"]
+        token = self._wire.ask("POST", "/sessions").json()["session"]
+        self._local.session = os.getpid(), token
 
     def _close_session(self) -> None:
-        token, self._local.token = self._token, None
+        token, self._local.session = self._token, None
         if token is not None:
             self._wire.ask("DELETE", f"/sessions/{token}")
 

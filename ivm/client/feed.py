@@ -7,6 +7,7 @@ server has not kept all epochs since, the feed ends with an error: it cannot tel
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 import time
@@ -17,15 +18,17 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from ivm.client.wire import Wire, error_of
+from ivm.engine.changefeed import Feed
 from ivm.engine.plain_arrow import plain
 from ivm.storage.errors import IvmError, UnavailableError
 
 _MOST = 64  # deltas that wait for the reader; more wait at the server
 _PAUSE, _PATIENCE = 0.2, 60.0
+_BUSY = 503  # of a server that is being stopped, or has too many clients
 Item = tuple[int, pa.Table]
 
 
-class RemoteFeed(Iterator[Item]):
+class RemoteFeed(Feed):
     """An iterator of (epoch, delta) that waits for the next change; ends when closed.
 
     Args:
@@ -41,8 +44,8 @@ class RemoteFeed(Iterator[Item]):
         self._wire = wire
         self._path = f"/views/{quote(view, safe='')}/changes"
         self.view = view
+        self._process = os.getpid()
         self._items: queue.Queue[Item | IvmError | None] = queue.Queue(_MOST)
-        self._closed = False
         self._epoch: int | None = None
         self._held: list[pa.Table] = []
         self._open = contextlib.ExitStack()
@@ -50,7 +53,9 @@ class RemoteFeed(Iterator[Item]):
         threading.Thread(target=self._follow, args=(reader,), daemon=True).start()
 
     def _connect(self, params: dict[str, str]) -> Any:
+        self._held = []  # of a snapshot that was cut
         response = self._open.enter_context(self._wire.stream(self._path, params))
+        self._status = response.status_code
         if response.status_code != 200:
             raise error_of(response.read(), response.status_code)
         if params:
@@ -62,12 +67,14 @@ class RemoteFeed(Iterator[Item]):
     def _follow(self, reader: Any) -> None:
         import httpx
 
-        ends = StopIteration, pa.ArrowInvalid, OSError
-        lost_errors: tuple[type[Exception], ...] = (
-            *ends,
+        lost_errors = (
+            StopIteration,
+            pa.ArrowInvalid,
+            OSError,
             httpx.TransportError,
             httpx.StreamError,
         )
+        errors: tuple[type[Exception], ...] = (IvmError, *lost_errors)
         lost: float | None = None
         while not self._closed:
             try:
@@ -82,13 +89,13 @@ class RemoteFeed(Iterator[Item]):
                     if about["type"] == "end":
                         return self._put(None)
                     self._take(batch, about)
-            except IvmError as error:
-                return self._put(error)
-            except lost_errors as error:
+            except errors as error:
+                told = error if isinstance(error, IvmError) else self._wire.unreachable(error)
                 reader, now = None, time.monotonic()
                 lost = lost or now
-                if now - lost > _PATIENCE:
-                    return self._put(self._wire.unreachable(error))
+                is_final = told is error and self._status != _BUSY
+                if is_final or now - lost > _PATIENCE:
+                    return self._put(told)
                 self._open.close()
                 time.sleep(_PAUSE)
         return None
@@ -126,6 +133,8 @@ class RemoteFeed(Iterator[Item]):
         Raises:
             IvmError: the feed has ended with it.
         """
+        if self._process != os.getpid():
+            raise UnavailableError("a changefeed is not followed by a fork: subscribe in it anew")
         end = None if timeout is None else time.monotonic() + timeout
         while not self._closed or not self._items.empty():
             left = _PAUSE if end is None else min(max(end - time.monotonic(), 0), _PAUSE)
@@ -143,27 +152,10 @@ class RemoteFeed(Iterator[Item]):
             return item
         return None
 
-    def __next__(self) -> Item:
-        item = self.poll()
-        if item is None:
-            raise StopIteration
-        return item
-
-    @property
-    def ended(self) -> bool:
-        """Whether it is closed, or its view dropped or replaced."""
-        return self._closed
-
     def close(self) -> None:
         """Ends the feed; what has come can still be read."""
         self._closed = True
         self._open.close()
-
-    def __enter__(self) -> RemoteFeed:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 class _Bytes:

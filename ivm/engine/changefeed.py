@@ -8,13 +8,14 @@ at its limit; the writer never waits for it.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import pyarrow as pa
 
@@ -31,7 +32,38 @@ MOST_HELD = 4_000_000
 """Rows that a feed holds by default for its reader: some hundred megabytes."""
 
 
-class Subscription(Iterator[tuple[int, pa.Table]]):
+class Feed(Iterator[tuple[int, pa.Table]]):
+    """What all changefeeds can do, once they can be polled and closed."""
+
+    _closed = False
+
+    @abc.abstractmethod
+    def poll(self, timeout: float | None = None) -> tuple[int, pa.Table] | None:
+        """The next (epoch, delta), or None if none comes in `timeout` seconds, or at the end."""
+
+    def __next__(self) -> tuple[int, pa.Table]:
+        item = self.poll()
+        if item is None:
+            raise StopIteration
+        return item
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is closed, or its view dropped or replaced: the queued deltas are the last."""
+        return self._closed
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Ends the feed; queued deltas can still be read."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class Subscription(Feed):
     """An iterator of (epoch, delta) that waits for the next change; ends when closed.
 
     A delta is an Arrow table of the view's columns and an int64 column `_weight`.
@@ -66,7 +98,6 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         # A put per item, and more: it wakes a waiting reader, who then looks at `_items`.
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._reader = threading.Lock()
-        self._closed = False
 
     def put(self, epoch: int, delta: ZSet) -> None:
         """Queues one epoch's delta (called by the writer, in epoch order)."""
@@ -150,29 +181,12 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         items.popleft()
         return found
 
-    def __next__(self) -> tuple[int, pa.Table]:
-        item = self.poll()
-        if item is None:
-            raise StopIteration
-        return item
-
-    @property
-    def ended(self) -> bool:
-        """Whether it is closed, or its view dropped or replaced: the queued deltas are the last."""
-        return self._closed
-
     def close(self) -> None:
         """Ends the feed; queued deltas can still be read."""
         if not self._closed:
             self._closed = True
             self._on_close(self)
             self._bell.put(None)
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 def delta_table(delta: ZSet, schema: Schema) -> pa.Table:

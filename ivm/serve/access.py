@@ -29,11 +29,13 @@ class User:
         role: one of `ROLES`: "read" reads tables and views, "write" changes rows too, and "admin"
             does everything.
         schema: to which a role is limited; None for all.
+        is_trusted: whether it is a program of this machine, and none of the users.
     """
 
     name: str
     role: str
     schema: str | None = None
+    is_trusted: bool = False
 
     @property
     def grant(self) -> Grant:
@@ -84,7 +86,7 @@ class NoUsers:
 
 def trusted(name: str) -> User:
     """The user for a program of this machine that the settings trust."""
-    return User(name or "ivm", "admin")
+    return User(name or "ivm", "admin", is_trusted=True)
 
 
 def is_loopback(host: str) -> bool:

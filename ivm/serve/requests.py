@@ -26,12 +26,13 @@ _LENGTH = 255
 
 
 def once(
-    session: Session, key: str | None, digest: str, work: Callable[[], int]
+    session: Session, user: str, key: str | None, digest: str, work: Callable[[], int]
 ) -> tuple[dict[str, Any], bool]:
     """Writes rows in a transaction of their own, unless a request with this key has done it.
 
     Args:
         session: without an open transaction.
+        user: who asks; the keys of others are others.
         key: of the request; None if it is not to be repeated.
         digest: of the request.
         work: writes the rows; returns their number.
@@ -46,17 +47,18 @@ def once(
         return _written(session, work, None, ""), False
     if not 0 < len(key) <= _LENGTH:
         raise InputError(f"an Idempotency-Key has 1 to {_LENGTH} characters")
+    stored = json.dumps([user, key])
     _create(session)
     session.begin()
     try:
         assert session.transaction is not None
         with session.transaction as transaction:
-            found = session.engine.small.find(TABLE, (key,), transaction.changes)
+            found = session.engine.small.find(TABLE, (stored,), transaction.changes)
     except BaseException:
         session.rollback()
         raise
     if found is None:
-        return _written(session, work, key, digest), False
+        return _written(session, work, stored, digest), False
     session.rollback()
     if found[2] != digest:
         raise InputError(

@@ -85,7 +85,20 @@ class Users:
 
     def demand(self, user: User, statement: st.Statement, session: Session) -> None:
         """See `Gate`."""
+        self.demand_unchanged(user)
         self._checks.demand(session, user.grant, statement)
+
+    def demand_unchanged(self, user: User) -> None:
+        """Refuses a user who is not what it was at login.
+
+        Raises:
+            AccessError: it was dropped, or its role has changed.
+        """
+        if not user.is_trusted and self.user(user.name) != user:
+            raise AccessError(
+                f"the user {user.name!r} was dropped, or its role changed, after this login: "
+                "log in again"
+            )
 
     def login(self, name: str, password: str, host: str | None = None) -> User:
         """The user of this name, if the password is right.

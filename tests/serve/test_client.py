@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -25,6 +31,7 @@ from ivm.errors import (
     UnsupportedError,
 )
 from tests.serve.http_world import HttpWorld
+from tests.support import ROOT
 
 SCHEMA = """
     CREATE TABLE orders (id INTEGER PRIMARY KEY, region VARCHAR, amount DECIMAL(9, 2));
@@ -195,6 +202,88 @@ def test_a_server_that_does_not_answer() -> None:
         db.execute("SELECT 1")
 
 
+def test_tls_where_there_is_none_is_said_at_once(world: HttpWorld) -> None:
+    db, row = connect_to(world.url.replace("http", "ivms")), {"id": [9], "region": ["EU"]}
+    with db, pytest.raises(UnavailableError, match="use ivm://"):
+        db.insert("orders", row)  # not sent again
+    with pytest.raises(InputError):
+        connect_to("ivm://host:port")
+
+
+def test_a_client_that_is_closed(db: RemoteDatabase) -> None:
+    feed = db.subscribe("revenue")
+    db.close()
+    with pytest.raises(UnavailableError, match="closed"):
+        db.execute("SELECT 1")
+    assert feed.poll(timeout=0.1) is None
+    feed.close()
+
+
+def test_a_transaction_that_the_server_has_lost(db: RemoteDatabase, world: HttpWorld) -> None:
+    held = world.listener._served.held
+
+    def work() -> None:
+        with db.transaction():
+            db.execute("INSERT INTO orders VALUES (7, 'EU', 1)")
+            held.close_all()
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        work()
+    db.begin()
+    held.close_all()
+    with pytest.raises(UnavailableError, match="rolled back"):
+        db.execute("INSERT INTO orders VALUES (7, 'EU', 1)")
+    assert not db.in_transaction
+    assert db.execute("SELECT count(*) FROM orders").fetchone() == (2,)
+
+
+_FORKED = """
+import multiprocessing, sys
+import ivm
+
+def ask(numbers):
+    return [db.execute("SELECT ?::INT", [n]).fetchone()[0] for n in numbers] == list(numbers)
+
+def child(queue, first):
+    queue.put((ask(range(first, first + 50)), db.in_transaction))
+
+with ivm.connect(sys.argv[1]) as db:
+    db.begin()
+    forks = multiprocessing.get_context("fork")
+    queue = forks.Queue()
+    children = [forks.Process(target=child, args=(queue, 1000 * i)) for i in (1, 2)]
+    for each in children:
+        each.start()
+    assert ask(range(50)) and db.in_transaction
+    assert [queue.get(timeout=60) for _ in children] == [(True, False)] * 2
+    db.rollback()
+"""
+
+
+def test_forks_have_connections_of_their_own(world: HttpWorld) -> None:
+    asked = [sys.executable, "-c", _FORKED, world.url.replace("http", "ivm")]
+    subprocess.run(asked, check=True, timeout=120, cwd=ROOT)
+
+
+def test_ctrl_c_in_a_query_ends_it_and_its_transaction(
+    db: RemoteDatabase, world: HttpWorld
+) -> None:
+    many = "range(1000000)"
+    later = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+
+    def work() -> None:
+        with db.transaction():
+            db.execute("DELETE FROM orders")
+            later.start()
+            db.execute(f"SELECT count(*) FROM {many} a(x), {many} b(y) WHERE x * y % 7 = 3")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert not db.in_transaction
+    assert db.execute("SELECT count(*) FROM orders").fetchone() == (2,)
+
+
 def test_a_changefeed(db: RemoteDatabase, world: HttpWorld) -> None:
     with db.subscribe("revenue") as feed, world.database.subscribe("revenue") as here:
         assert feed.poll(timeout=0.05) is None
@@ -220,6 +309,34 @@ def test_a_changefeed_with_a_snapshot_ends_with_its_view(
         world.database.execute("DROP MATERIALIZED VIEW revenue")
         assert feed.poll(timeout=10) is None
         assert feed.ended
+
+
+def test_a_changefeed_that_is_cut_goes_on(db: RemoteDatabase, world: HttpWorld) -> None:
+    settings = world.pool.settings
+    with db.subscribe("revenue", snapshot=True) as feed:
+        assert feed.poll(timeout=10) is not None
+        world.pool.settings = dataclasses.replace(settings, subscribers=0)
+        world.listener._served.hub.close()
+        assert feed.poll(timeout=0.5) is None  # the server refuses it for now
+        world.pool.settings = settings
+        end = time.monotonic() + 20
+        while not world.listener._served.hub.size and time.monotonic() < end:
+            time.sleep(0.05)
+        world.database.insert("orders", {"id": [3], "region": ["EU"], "amount": [1]})
+        found = feed.poll(timeout=10)
+        assert found is not None
+        assert sorted(found[1]["n"].to_pylist()) == [1, 2]
+
+
+def test_of_a_snapshot_that_is_cut_nothing_is_twice(db: RemoteDatabase, world: HttpWorld) -> None:
+    with db.subscribe("revenue", snapshot=True) as feed:
+        first = feed.poll(timeout=10)
+        assert first is not None
+        feed._epoch, feed._held = None, [first[1]]  # as if the last part had not come
+        world.listener._served.hub.close()
+        again = feed.poll(timeout=10)
+        assert again is not None
+        assert len(again[1]) == len(first[1])
 
 
 def test_many_threads_use_one_client(db: RemoteDatabase) -> None:

@@ -339,6 +339,20 @@ def test_a_replaced_view_is_shown_as_it_is_now(console: Console, served: Served)
     served.sql("DROP MATERIALIZED VIEW changing")
 
 
+def test_a_view_is_followed_until_it_is_dropped(console: Console, served: Served) -> None:
+    served.sql("""CREATE MATERIALIZED VIEW "a/<b>" AS SELECT '<i>' || region AS r FROM best""")
+    page = console.open().page
+    page.get_by_role("link", name="a/<b>").click()
+    expect(page.locator("#rows tbody")).to_contain_text("<i>EU")
+    served.sql('DROP MATERIALIZED VIEW "a/<b>"')
+    expect(page.locator("#said")).to_contain_text("there is no materialized view 'a/<b>'")
+    page.get_by_role("link", name="Views").click()
+    expect(page.get_by_role("link", name="best")).to_be_visible()
+    expect(page.get_by_role("link", name="a/<b>")).to_have_count(0)
+    assert all("404" in fault for fault in console.faults)  # the browser's own word of it
+    console.faults.clear()
+
+
 def test_names_of_any_kind(console: Console, served: Served) -> None:
     served.sql(
         'CREATE SCHEMA "Odd";'

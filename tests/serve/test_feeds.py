@@ -253,6 +253,21 @@ def test_a_feed_ends_with_its_view(world: HttpWorld) -> None:
             assert len(next(events(response))[2]["rows"]) == 2
 
 
+def test_a_replaced_view_is_another_at_once(
+    world: HttpWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds.ViewFeed, "_hand_in", lambda feed, items: None)  # it has not come
+    with world.client() as client:
+        tag = client.get("/views/revenue").headers["etag"]
+        world.database.execute("""
+            CREATE OR REPLACE MATERIALIZED VIEW revenue AS SELECT max(id) AS newest FROM orders
+        """)
+        answer = client.get("/views/revenue", headers={"If-None-Match": tag})
+        assert answer.json()["rows"] == [{"newest": 2}]
+        with client.stream("GET", PATH, headers={"Last-Event-ID": tag.strip('"')}) as response:
+            assert next(events(response))[2]["rows"] == [{"_weight": 1, "newest": 2}]
+
+
 def test_many_subscribers_get_each_epoch_once(world: HttpWorld) -> None:
     count, epochs = 200, 100
     begin = world.database.epoch

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pyarrow as pa
@@ -384,6 +385,36 @@ def test_a_long_poll_waits_for_a_change(world: HttpWorld, client: httpx.Client) 
     error(client.get("/views/revenue?after=x"), 400, "input")
     error(client.get("/views/revenue?after=1&wait=x"), 400, "input")
     timer.join()
+
+
+def test_a_long_poll_of_a_view_that_goes(world: HttpWorld, client: httpx.Client) -> None:
+    make = "CREATE OR REPLACE MATERIALIZED VIEW going AS SELECT id + {} AS id FROM orders"
+    world.database.execute(make.format(1))
+    epoch = int(client.get("/views/going").headers["etag"].strip('"'))
+    for sql, status in ((make.format(2), 200), ("DROP MATERIALIZED VIEW going", 404)):
+        later = threading.Timer(0.2, lambda sql=sql: world.database.execute(sql))
+        later.start()
+        answer = client.get("/views/going", params={"after": epoch, "wait": 10, "limit": 0})
+        later.join()
+        assert answer.status_code == status, answer.text  # the view of before is no answer
+        epoch = int(answer.headers.get("ivm-epoch", 0))
+
+
+def test_names_in_paths(world: HttpWorld, client: httpx.Client) -> None:
+    world.database.execute('CREATE SCHEMA "s/%41"')
+    for name in ("a/b", "a%2Fb", "/", "/changes", "ü?#", 'a"b', "a.b", " ", "."):
+        quoted = f"""{'"s/%41"'}.{'"' + name.replace('"', '""') + '"'}"""
+        world.database.execute(f"CREATE MATERIALIZED VIEW {quoted} AS FROM orders")
+        path = f"/views/{quote(quoted, safe='')}"
+        answer = client.get(path)
+        assert (answer.status_code, len(answer.json()["rows"])) == (200, 2)
+        with client.stream("GET", f"{path}/changes") as feed:
+            assert feed.status_code == 200
+        remote = ivm.connect(world.url.replace("http", "ivm"))
+        with remote, remote.subscribe(quoted, snapshot=True) as followed:
+            found = followed.poll(timeout=20)
+            assert found is not None
+            assert len(found[1]) == 2
 
 
 def test_a_recomputed_view_is_new(world: HttpWorld, client: httpx.Client) -> None:

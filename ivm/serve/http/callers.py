@@ -98,7 +98,7 @@ def _trusted(call: HTTPConnection, settings: ServerSettings) -> User:
         raise HttpError(
             403,
             "host",
-            f"this server is not {host!r} to programs that log in without a user: call it by "
+            f"this server is not {host[:100]!r} to programs that log in without a user: call it by "
             "localhost or 127.0.0.1",
         )
     return trusted("")

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from collections.abc import Callable
 
 from starlette.requests import HTTPConnection, Request
@@ -19,8 +20,9 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ivm.serve.access import AccessError, User
-from ivm.serve.http.callers import demand_origin, peer_of, user_of
-from ivm.serve.http.endpoint import Served
+from ivm.serve.http import feeds
+from ivm.serve.http.callers import demand_origin, peer_of
+from ivm.serve.http.endpoint import Served, known_user
 from ivm.serve.http.errors import HttpError, told
 from ivm.serve.http.feeds import Subscriber, ViewFeed, bytes_of, too_slow
 from ivm.serve.http.formats import ARROW
@@ -49,6 +51,7 @@ class Follower:
         self._served, self._call, self._user = served, call, user
         self._form = form
         self._view = view_of(served, call.path_params["view"], user).name
+        self._looked = time.monotonic()
 
     async def begin(self) -> list[bytes]:
         """Opens the feed; returns what comes before the epochs.
@@ -63,21 +66,32 @@ class Follower:
                 f"the server has {most} subscribers, and takes no more: raise subscribers in "
                 "[server] of ivm.toml"
             )
-        cut = _cancels_this()
-        self.feed: ViewFeed = await self._served.hub.feed(self._view)
         known = _known(self._call)
         if known is None and self._call.query_params.get("snapshot") in ("0", "false"):
             known = self._served.database.epoch
-        if known is not None and self.feed.after(known) is not None:
-            self._subscriber = Subscriber(self.feed, self._form, known, cut)
-            return []
-        threads = self._served.pool.threads
         while True:
-            found = await self.feed.snapshot(threads)
-            parts = [await bytes_of(item, self._form, threads) for item in found]
+            self.feed: ViewFeed = await self._served.hub.feed(self._view)
             with contextlib.suppress(UnavailableError):  # so much has come meanwhile
-                self._subscriber = Subscriber(self.feed, self._form, found[0].epoch, cut)
-                return parts
+                if (parts := await self._begun(known)) is not None:
+                    return parts
+
+    async def _begun(self, known: int | None) -> list[bytes] | None:
+        """Subscribes; returns what comes before the epochs, None if the feed is over.
+
+        Raises:
+            UnavailableError: more has come meanwhile than is kept.
+        """
+        feed, form, threads = self.feed, self._form, self._served.pool.threads
+        cut = _cancels_this()
+        if known is not None and feed.after(known) is not None:
+            self._subscriber = Subscriber(feed, form, known, cut)
+            return []
+        found = await feed.snapshot(threads)
+        if found is None:
+            return None
+        parts = [await bytes_of(item, form, threads) for item in found]
+        self._subscriber = Subscriber(feed, form, found[0].epoch, cut)
+        return parts
 
     @property
     def epoch(self) -> int:
@@ -88,6 +102,7 @@ class Follower:
         """The next epochs that have come; [] if none comes for a while, None at the end."""
         while True:
             chunks = await self._subscriber.chunks(self._served.pool.threads)
+            await self._look_at_user()
             if chunks:
                 return chunks
             if self.feed.error is not None:
@@ -96,12 +111,16 @@ class Follower:
                 return None
             await self.feed.wait()
             if self.feed.has_nothing(self._subscriber):
-                self._demand_user()
+                await self._look_at_user()
                 return []
 
-    def _demand_user(self) -> None:
+    async def _look_at_user(self) -> None:
         """Ends the feed of a user who may no longer read it, or whose token has expired."""
-        user = user_of(self._call, self._served.users, self._served.settings)
+        now = time.monotonic()
+        if now - self._looked < feeds.BEAT:
+            return
+        self._looked = now
+        user = await known_user(self._call, self._served)
         user.grant.demand_relation(self._view)
 
     def was_cut(self, error: BaseException) -> IvmError | None:
@@ -230,9 +249,7 @@ class Socket:
         follower: Follower | None = None
         try:
             demand_origin(socket, served.settings)
-            user = await served.pool.threads.call(
-                lambda: user_of(socket, served.users, served.settings)
-            )
+            user = await known_user(socket, served)
             follower = Follower(served, socket, user, "json")
             parts = await follower.begin()
         except IvmError as error:

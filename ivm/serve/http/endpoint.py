@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -58,6 +58,20 @@ class Served:
         return self.pool.settings
 
 
+async def known_user(call: HTTPConnection, served: Served) -> User:
+    """The user of a request.
+
+    Raises:
+        HttpError: there is none.
+        AccessError: the password or the token is wrong.
+    """
+    if "authorization" not in call.headers:
+        return user_of(call, served.users, served.settings)
+    return await served.pool.threads.call(  # passwords take long
+        lambda: user_of(call, served.users, served.settings)
+    )
+
+
 Handler = Callable[[Served, Request, User], Awaitable[Response]]
 
 
@@ -100,14 +114,8 @@ class Endpoint:
     async def _user(self, request: Request) -> User:
         if self._free:
             return User("", "read")
-        served = self._served
-        known = user_of if "authorization" not in request.headers else None
-        if known is not None:
-            return known(request, served.users, served.settings)
         try:
-            return await served.pool.threads.call(
-                lambda: user_of(request, served.users, served.settings)
-            )
+            return await known_user(request, self._served)
         except AccessError as error:
             _log.warning("%s: login refused: %s", peer_of(request), error)
             raise HttpError(401, "access", str(error)) from error

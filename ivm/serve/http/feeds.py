@@ -13,11 +13,11 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ivm.database import Database
 from ivm.engine.changefeed import Subscription
-from ivm.serve.http.epochs import Encoder, Message, changes, snapshot
+from ivm.serve.http.epochs import PART, Encoder, Message, changes, snapshot
 from ivm.serve.threads import Threads
 from ivm.session.session import Session
 from ivm.storage.errors import IvmError, UnavailableError
@@ -29,7 +29,7 @@ SNAPSHOT_EPOCHS = 1024
 """A snapshot serves others until so many epochs came after it."""
 BEAT = 15.0
 """Seconds between signs of life to subscribers, by which it is noticed that they have left."""
-_WAKE, _WAKE_EACH = 0.01, 0.0001  # seconds between two wakings of all, and more for each of them
+_WAKE, _WAKE_EACH = 0.01, 0.0001  # seconds for which epochs are gathered, more with subscribers
 _UNUSED = 300.0  # seconds after which a feed without subscribers is closed
 _TAKE = 0.5  # seconds between two looks whether the feed is to end
 
@@ -50,17 +50,21 @@ class Encoded:
         """The bytes, if they are known."""
         return self._bytes.get(form)
 
-    def bytes(self, form: str) -> bytes:
+    def encoded(self, form: str) -> bytes:
         """The bytes, which are made at the first question; in a thread."""
         with self._lock:
             if form not in self._bytes:
-                self._bytes[form] = _FORMS[form](self._encoder, self.message)
+                [self._bytes[form]] = _FORMS[form](self._encoder, [self.message])
             return self._bytes[form]
 
+    def take(self, form: str, found: bytes) -> None:
+        """Takes the bytes."""
+        self._bytes[form] = found
 
-_FORMS: dict[str, Callable[[Encoder, Message], bytes]] = {
+
+_FORMS: dict[str, Callable[[Encoder, Sequence[Message]], list[bytes]]] = {
     "sse": Encoder.sse,
-    "json": lambda encoder, message: encoder.json(message).encode(),
+    "json": Encoder.json,
     "arrow": Encoder.arrow,
 }
 
@@ -102,38 +106,56 @@ class ViewFeed:
         """The last epoch in which the view has changed, or in which the feed was opened."""
         return max(self._feed.latest, self.opened_at)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether its view was dropped or replaced, also if that has not arrived yet."""
+        return self.ended or self._feed.ended
+
     # -- the feed's thread ------------------------------------------------------------------------
 
     def _follow(self) -> None:
         try:
             while not (self._feed.ended and self.ended):
-                item = self._feed.take(_TAKE)
-                if item is not None:
-                    self._hand_in(Encoded(changes(*item, self.schema), self.encoder))
-                elif self._feed.ended:
+                if not self._take_together() and self._feed.ended:
                     break
         except IvmError as error:
             self.error = error
         except RuntimeError:  # the loop has ended
             return
-        self._hand_in(None)
+        self._hand_in([None])
 
-    def _hand_in(self, item: Encoded | None) -> None:
-        if item is not None:
-            for form in list(self.forms):
-                item.bytes(form)
-        self._coming.append(item)
+    def _take_together(self) -> bool:
+        """Hands in the epochs that come within a moment; returns whether there were some."""
+        item = self._feed.take(_TAKE)
+        if item is None:
+            return False
+        found: list[Encoded | None] = []
+        rows, end = 0, time.monotonic() + _WAKE + _WAKE_EACH * len(self.subscribers)
+        try:
+            while item is not None:
+                found.append(Encoded(changes(*item, self.schema), self.encoder))
+                rows += len(item[1])
+                left = end - time.monotonic() if rows < PART else 0
+                item = self._feed.take(left) if left > 0 else None
+        finally:  # also before an error
+            self._hand_in(found)
+        return True
+
+    def _hand_in(self, items: Sequence[Encoded | None]) -> None:
+        messages = [item.message for item in items if item is not None]
+        for form in list(self.forms) if messages else []:
+            for item, made in zip(items, _FORMS[form](self.encoder, messages), strict=True):
+                assert item is not None
+                item.take(form, made)
+        self._coming.extend(items)
         if not self._scheduled:
             self._scheduled = True
             try:
-                self._loop.call_soon_threadsafe(self._schedule)
+                self._loop.call_soon_threadsafe(self._arrive)
             except RuntimeError:  # the loop has ended
                 self._feed.close()
 
     # -- the event loop ---------------------------------------------------------------------------
-
-    def _schedule(self) -> None:
-        self._loop.call_later(_WAKE + _WAKE_EACH * len(self.subscribers), self._arrive)
 
     def _arrive(self) -> None:
         self._scheduled = False  # before: what comes from here on schedules anew
@@ -198,20 +220,25 @@ class ViewFeed:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.wait(), seconds)
 
-    async def snapshot(self, threads: Threads) -> list[Encoded]:
-        """The view's rows at some epoch after which all are kept."""
+    async def snapshot(self, threads: Threads) -> list[Encoded] | None:
+        """The view's rows at some epoch after which all are kept; None if the feed is over."""
         async with self._taking:
             kept = self._snapshot
             start = self.after(kept[0].epoch) if kept else None
             if start is None or self._first + len(self._kept) - start > SNAPSHOT_EPOCHS:
-                self._snapshot = await threads.call(self._take_snapshot)
+                found = await threads.call(self._take_snapshot)
+                if found is None:
+                    return None
+                self._snapshot = found
             return self._snapshot
 
-    def _take_snapshot(self) -> list[Encoded]:
+    def _take_snapshot(self) -> list[Encoded] | None:
         engine = self._database._engine
 
-        def rows(session: Session) -> list[Message]:
+        def rows(session: Session) -> list[Message] | None:
             with session.writing():
+                if self._feed.ended:  # the view of this name may be another one
+                    return None
                 engine.recomputed.refresh([self.view])
                 engine.broken.demand_whole(self.view)
                 engine.tables.flush([self.view])
@@ -219,6 +246,8 @@ class ViewFeed:
 
         with self._database.connection() as connection:
             found = connection.run(rows)
+        if found is None:
+            return None
         engine.log.make_durable(found[0].epoch)
         return [Encoded(message, self.encoder) for message in found]
 
@@ -297,7 +326,7 @@ class Subscriber:
 async def bytes_of(item: Encoded, form: str, threads: Threads) -> bytes:
     """The bytes of a message; encoded in a thread if nobody has asked for them before."""
     known = item.known(form)
-    return known if known is not None else await threads.call(lambda: item.bytes(form))
+    return known if known is not None else await threads.call(lambda: item.encoded(form))
 
 
 def too_slow(view: str) -> UnavailableError:
@@ -337,10 +366,10 @@ class Hub:
             SqlError: there is no such view.
         """
         found = self._feeds.get(view)
-        if found is None or found.ended:
+        if found is None or found.is_over:
             async with self._opening:
                 found = self._feeds.get(view)
-                if found is None or found.ended:
+                if found is None or found.is_over:
                     loop = asyncio.get_running_loop()
                     found = await self.threads.call(lambda: ViewFeed(self.database, view, loop))
                     self._feeds[view] = found

@@ -179,6 +179,7 @@ def _listening(host: str, port: int) -> socket.socket:
     # The protocol is named: asyncio sets TCP_NODELAY by it, without which each answer takes 40 ms.
     found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # clients can go without a word
     try:
         found.bind((host, port))
     except OSError:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TypeVar
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -30,6 +31,7 @@ T = TypeVar("T")
 
 SLOW = 30.0
 """Seconds that a client may take to read or send the next piece."""
+_RATE = 1000  # bytes a second, at least, of a body that takes longer than that
 _PIECE = 1 << 20  # bytes that are made at a time; an error in the first ones has a status
 
 
@@ -181,16 +183,21 @@ async def body_of(request: Request, most: int) -> bytes:
     if declared.isdigit() and int(declared) > most:
         raise too_large
     parts: list[bytes] = []
+    size, end = 0, time.monotonic() + SLOW
     stream = request.stream()
     while True:
         try:
-            part = await asyncio.wait_for(anext(stream, None), SLOW)
+            left = min(end + size / _RATE - time.monotonic(), SLOW)
+            part = await asyncio.wait_for(anext(stream, None), left)
+        except ClientDisconnect:
+            raise HttpError(400, "request", "the client has left within its request") from None
         except TimeoutError:
             raise HttpError(
-                408, "request", f"nothing of the request came for {SLOW:g} s: send it again"
+                408, "request", f"the request came too slowly: {size:,} bytes. Send it again"
             ) from None
         if part is None:
             return b"".join(parts)
         parts.append(part)
-        if sum(map(len, parts)) > most:
+        size += len(part)
+        if size > most:
             raise too_large

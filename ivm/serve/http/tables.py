@@ -47,7 +47,7 @@ async def write(served: Served, request: Request, user: User) -> Response:
             if key is not None:
                 raise InputError(f"{KEY} goes with a request that is a transaction of its own")
             return {"rows": call()}, False
-        return once(session, key, f"{user.name} {digest}", call)
+        return once(session, user.name, key, digest, call)
 
     answer, repeated = await _run(served, request, user, work)
     if not repeated:
@@ -74,8 +74,10 @@ def rows_of(body: bytes, media_type: str) -> Rows:
     """
     if media_type == ARROW:
         try:
-            return pa.ipc.open_stream(body).read_all()
-        except (pa.ArrowInvalid, OSError) as error:
+            found = pa.ipc.open_stream(body).read_all()
+            found.validate(full=True)  # else offsets would be followed wherever they lead
+            return found
+        except (pa.ArrowException, OSError) as error:
             raise InputError(f"the body is no Arrow stream: {error}") from error
     if media_type == LINES:
         found = json_of(b"[" + b",".join(filter(None, map(bytes.strip, body.split(b"\n")))) + b"]")

@@ -17,7 +17,6 @@ from ivm.catalog.catalog import View, name_parts
 from ivm.serve.access import AccessError, User
 from ivm.serve.http.endpoint import Served, json_response, megabytes
 from ivm.serve.http.errors import HttpError
-from ivm.serve.http.feeds import ViewFeed
 from ivm.serve.http.formats import encoded, rows_of, wanted
 from ivm.serve.http.runs import Streamed
 from ivm.session.query import query
@@ -73,8 +72,7 @@ async def rows(served: Served, request: Request, user: User) -> Response:
     view = view_of(served, request.path_params["view"], user)
     wanted(request.headers.get("accept", ""))  # an error before a wait
     sql, params = _query(served, view, request.query_params)
-    feed = await served.hub.feed(view.name)
-    version = await _changed(served, feed, view, request)
+    version = await _changed(served, view, request, user)
     headers = {"ETag": f'"{version}"', "Cache-Control": "no-cache", "Ivm-Epoch": str(version)}
     if version <= _known(request):
         return Response(status_code=304, headers=headers)
@@ -119,23 +117,34 @@ def _known(request: Request) -> int:
     return int(tag) if tag.isascii() and tag.isdigit() and len(tag) < 19 else -1
 
 
-async def _changed(served: Served, feed: ViewFeed, view: View, request: Request) -> int:
-    """The epoch of the view's last change, after a wait for one later than `after`, if asked."""
+async def _changed(served: Served, view: View, request: Request, user: User) -> int:
+    """The epoch of the view's last change, after a wait for one later than `after`, if asked.
+
+    Raises:
+        HttpError: the view was dropped meanwhile.
+        AccessError: the user was.
+    """
+    feed = await served.hub.feed(view.name)
     after = request.query_params.get("after")
     seconds = _seconds(request.query_params.get("wait")) if after is not None else 0.0
     end = time.monotonic() + seconds
     while True:
         version = feed.version
         left = end - time.monotonic()
-        if feed.ended or version > _known(request) or left <= 0:
+        if feed.is_over or version > _known(request) or left <= 0:
             break
         if await request.is_disconnected():
             break
         await feed.wait_at_most(min(left, 1.0))
+    if after is not None:
+        served.users.demand_unchanged(user)
+        view_of(served, view.name, user)
+    if feed.is_over:  # another view has the name now
+        feed = await served.hub.feed(view.name)
     engine = served.database._engine
     if engine.recomputed.is_outdated([view.name]):
         await served.pool.threads.call(lambda: _refresh(served, view.name))
-        version = feed.version
+    version = feed.version
     await served.pool.threads.call(lambda: engine.log.make_durable(version))
     return version
 
