@@ -133,6 +133,8 @@ WHOLE = frozenset(
         "test_backfill::test_verified_by_spark",
         "test_backfill::test_changes_are_written_to_the_view_while_it_catches_up",
         "test_backfill::test_stages_that_spark_sorts_make_runs_as_they_come",
+        "test_choice::test_the_session_says_what_a_worker_has",
+        "test_evaluated_defaults::test_no_value_is_given_twice_after_a_crash",
         "test_choice::test_a_large_history_is_filled_by_spark_where_it_is_set_up",
         "test_backfill_command",
         "test_backfill_killed",
@@ -156,7 +158,7 @@ SAMPLED = {
     "test_bulk_loads::test_views_and_later_changes": 3,
     "test_bind::test_rendered_plan_is_the_query": 8,
     "test_backfill::test_a_fill_that_has_failed_leaves_nothing_once_its_view_is_otherwise_there": 3,
-    "test_backfill::test_values_at_which_duckdb_need_not_look": 2,
+    "test_backfill::test_values_at_which_duckdb_need_not_look": 6,
     "test_capture::test_delete": 3,
     "test_capture::test_insert_on_conflict": 3,
     "test_capture::test_merge": 3,
@@ -251,13 +253,14 @@ SAMPLED = {
     "test_shadows::test_views_hold_what_other_sessions_read": 3,
     "test_transactions::test_rows_of_before_and_of_the_transaction_are_changed": 3,
     "test_sink_types::test_values_come_back": 8,
+    "test_struct_fields::test_statements": 5,
     "test_sinks::test_the_deltas_add_up_to_the_views": 2,
     "test_unpivot_names::test_nulls_are_dropped_as_duckdb_does": 3,
     "test_windows::test_excluded_peers_are_those_of_the_windows_own_order": 3,
     "test_with_ties::test_the_first_rows_and_their_ties": 4,
     "test_ranges_from_state::test_ranges_of_any_type": 4,
     "test_reads_from_state::test_every_type": 4,
-    "test_frames::test_rows_are_those_of_duckdb": 4,
+    "test_frames::test_rows_are_those_of_duckdb": 6,
     "test_backfill::test_tables_that_stay_in_their_files": 2,
     "test_clock::test_every_function_tells_the_time_of_the_tick": 9,
     "test_detours::test_a_way_of_reading_a_transaction_s_own_writes": 3,
@@ -271,7 +274,7 @@ SAMPLED = {
     "test_parameters_from_state::test_rows_under_a_key": 4,
 }
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
-_ALIKE = 3
+_ALIKE = 4
 """Of the cases of other tests it takes the first two, and then one in so many."""
 
 SMOKE = {
@@ -283,6 +286,7 @@ SMOKE = {
     "test_collations::test_a_view_beside_a_collation_follows_its_tables": 3,
     "test_decoding::test_micro_batches_are_what_ingest_makes_of_them": 2,
     "test_docs::test_examples_print_what_the_page_says": 2,
+    "test_evaluated_defaults::test_no_value_is_given_twice_after_a_crash": 1,
     "test_foreign_keys::test_commits_are_replayed_in_an_order_that_duckdb_takes": 1,
     "test_interrupts::test_a_signal_behind_a_call_waits_for_the_outcome": 2,
     "test_kafka::test_a_deleted_topic_stops_the_source": 1,

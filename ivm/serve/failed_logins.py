@@ -96,7 +96,7 @@ class FailedLogins:
             if len(self._failures) > _MOST_KEPT:
                 self._failures.popitem(last=False)
         _log.warning(
-            "logins of %r from %s have failed %d times: the next is held back for %g s",
+            "failed logins of %r from %s: %d; the next is held back for %g s",
             *(name, host, found.count, delay),
         )
 

@@ -21,6 +21,7 @@ import ivm
 from tests.serve.serving import Served, make_shop, psql, served
 
 SLOW = "SELECT count(*) FROM range(100_000) a, range(100_000) b WHERE (a.range * b.range) % 7 = 3"
+SLOW_IN_CATALOG = "SELECT count(*) FROM pg_class a, range(3000000000) r(x) WHERE x % 7 = 3"
 
 
 @pytest.fixture
@@ -138,12 +139,13 @@ def test_every_acknowledged_row_survives_kill_9(path: Path) -> None:
         assert found.issuperset(rows), worker
 
 
-def test_a_cancel_ends_the_statement_and_nothing_else(path: Path) -> None:
+@pytest.mark.parametrize("slow", [SLOW, SLOW_IN_CATALOG])
+def test_a_cancel_ends_the_statement_and_nothing_else(path: Path, slow: str) -> None:
     with (
         served(path) as server,
         psycopg.connect(server.dsn(), autocommit=True) as connection,
     ):
-        thread, found = in_thread(lambda: connection.execute(SLOW).fetchone())
+        thread, found = in_thread(lambda: connection.execute(slow).fetchone())
         time.sleep(0.5)
         connection.cancel_safe(timeout=20)
         thread.join(30)
@@ -151,7 +153,7 @@ def test_a_cancel_ends_the_statement_and_nothing_else(path: Path) -> None:
         assert connection.execute("SELECT 1").fetchone() == (1,)
         connection.execute("SET statement_timeout = '200ms'")
         with pytest.raises(psycopg.errors.QueryCanceled, match="longer than"):
-            connection.execute(SLOW)
+            connection.execute(slow)
         assert connection.execute("SELECT 2").fetchone() == (2,)
 
 

@@ -23,6 +23,7 @@ from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements.placeholders import placeholders
 from ivm.storage.identifiers import literal
+from ivm.storage.interrupts import interruptible
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
 
@@ -40,6 +41,7 @@ class Teller(NamedTuple):
     Attributes:
         set: sets a setting.
         run: calls a function with the session.
+        around: calls a function that can be cancelled.
     """
 
     number: int
@@ -47,6 +49,7 @@ class Teller(NamedTuple):
     settings: SessionSettings
     set: Callable[[str, str], None]
     run: Callable[[Callable[[Session], Cursor]], Cursor]
+    around: Callable[[Callable[[], Result]], Result]
 
 
 class Catalog:
@@ -71,6 +74,7 @@ class Catalog:
             teller: the session.
 
         Raises:
+            CancelledError: it was cancelled, or took too long.
             IvmError: it does not parse or bind, or fails.
         """
         sql, settings = rewritten(text)
@@ -80,11 +84,7 @@ class Catalog:
         try:
             for name, value in self._variables(teller).items():
                 cursor.execute(f"SET VARIABLE ivm_{name} = {value}")
-            relation = cursor.sql(sql, params=list(params) if params else None)
-            found = [str(type).replace("UINTEGER", "OID") for type in relation.types]
-            return Result.of_table(relation.to_arrow_table(), found)
-        except duckdb.Error as error:
-            raise translated(error) from error
+            return teller.around(lambda: _rows(cursor, sql, params))
         finally:
             cursor.close()
 
@@ -110,6 +110,16 @@ class Catalog:
                 if before is not None:
                     before.close()
             return self._connection.cursor()
+
+
+def _rows(cursor: Cursor, sql: str, params: Sequence[Any] | None) -> Result:
+    try:
+        with interruptible(cursor):
+            relation = cursor.sql(sql, params=list(params) if params else None)
+            found = [str(type).replace("UINTEGER", "OID") for type in relation.types]
+            return Result.of_table(relation.to_arrow_table(), found)
+    except duckdb.Error as error:
+        raise translated(error) from error
 
 
 def catalog_parameters(text: str, given: Sequence[int]) -> tuple[int, ...]:

@@ -390,7 +390,9 @@ class Statements:
 
     def _teller(self) -> Teller:
         served = self._served
-        return Teller(served.number, served.user.name, self.settings, self.set, served.run)
+        return Teller(
+            served.number, served.user.name, self.settings, self.set, served.run, served.around
+        )
 
 
 def _fetched(verb: str, result: Result) -> Outcome:
