@@ -13,6 +13,8 @@ export class ServerError extends Error {
   }
 }
 
+const MOST_HELD_BACK = 10; // seconds: after a wrong password the server refuses the next for up to 8
+
 export class Api {
   /** @param {string|null} authorization the header's value; null for nobody */
   constructor(authorization = null) {
@@ -23,8 +25,15 @@ export class Api {
   static async login(user, secret) {
     const pair = btoa(String.fromCharCode(...new TextEncoder().encode(`${user}:${secret}`)));
     const api = new Api(user ? `Basic ${pair}` : `Bearer ${secret}`);
-    await api.state();
-    return api;
+    for (let left = MOST_HELD_BACK; ; left -= 1) {
+      try {
+        await api.state();
+        return api;
+      } catch (error) {
+        if (!(error instanceof ServerError && error.status === 503 && left > 0)) throw error;
+      }
+      await new Promise((go) => setTimeout(go, 1000));
+    }
   }
 
   /** Runs SQL: {columns: {name, type}[], rows, …}. */
