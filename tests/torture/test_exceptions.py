@@ -121,6 +121,7 @@ class Trap:
             for module in list(sys.modules.values()):
                 if vars(module).get("run") is real:
                     patch.setattr(module, "run", self.around(real, word))
+            patch.setattr(Appenders, "run", self.around(Appenders.run, word))
         else:
             patch.setattr(os, function, self.around(getattr(os, function)))
 
