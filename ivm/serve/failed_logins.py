@@ -111,5 +111,5 @@ class FailedLogins:
 
 def _too_many(host: str, name: str, wait: float) -> UnavailableError:
     return UnavailableError(
-        f"too many logins of {name!r} from {host} have failed: try again in {wait:.1f} s"
+        f"logins of {name!r} from {host} have failed just now: try again in {wait:.1f} s"
     )

@@ -110,7 +110,7 @@ class Users:
 
         Raises:
             AccessError: it is not, or there is no such user; the answer takes as long.
-            UnavailableError: too many logins have failed, see `FailedLogins`; a password that was
+            UnavailableError: logins have failed just now, see `FailedLogins`; a password that was
                 right before is right nevertheless.
         """
         found = self._known().get(fold(name))

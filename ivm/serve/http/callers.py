@@ -63,7 +63,7 @@ def user_of(call: HTTPConnection, users: Users, settings: ServerSettings) -> Use
     Raises:
         HttpError: there is none.
         AccessError: the password or the token is wrong.
-        UnavailableError: too many logins have failed.
+        UnavailableError: logins have failed just now.
     """
     given = call.headers.get("authorization")
     if given is None:
