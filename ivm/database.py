@@ -194,7 +194,7 @@ class Database(RowWrites, Streams):
         def register(session: Session) -> None:
             demand_function(function)
             function.register(session.cursor)
-            session.engine.definitions.relations.learn_functions([function.name])
+            session.engine.definitions.learn_functions([function.name])
 
         self._with_session(register)
 

@@ -7,6 +7,8 @@ computed during such a transaction are dropped at its end.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ivm.catalog.catalog import Catalog
 from ivm.catalog.relations_read import Relations
 from ivm.ingest.evaluated_defaults import tells_time
@@ -34,10 +36,11 @@ class Definitions:
         self._warehouse = warehouse
         self._catalog = catalog
         self._fast_paths: dict[str, FastPath | None] = {}
-        self._functions: tuple[int, FunctionList] | None = None
+        self._functions: FunctionList | None = None
+        self._function_changes = 0
         self._tell: bool | None = None
         self._readers: dict[str, RowReader] = {}
-        self.relations = Relations(warehouse, catalog)
+        self.relations = Relations(warehouse, catalog, lambda: self.functions.every_macro)
 
     def fast_path(self, table: str) -> FastPath | None:
         """The fast path into a table, or None where changes must go through DuckDB."""
@@ -75,10 +78,17 @@ class Definitions:
     @property
     def functions(self) -> FunctionList:
         """The functions of the database; needs no writer lock."""
-        generation = self.relations.generation
-        if self._functions is None or self._functions[0] != generation:
-            self._functions = generation, list_functions(self._warehouse.cursor())
-        return self._functions[1]
+        known, changes = self._functions, self._function_changes
+        if known is None:
+            known = list_functions(self._warehouse.cursor())
+            if changes == self._function_changes:  # else it may be of before
+                self._functions = known
+        return known
+
+    def learn_functions(self, names: Iterable[str]) -> None:
+        """Notes Python functions that have been registered."""
+        self.relations.learn_functions(names)
+        self.forget()
 
     def reader(self, info: TableInfo) -> RowReader:
         """The converter of rows for a table; needs no writer lock, so `info` may be outdated."""
@@ -87,9 +97,16 @@ class Definitions:
             reader = self._readers[info.name] = RowReader(info)
         return reader
 
-    def forget(self) -> None:
-        """Drops all entries: the catalog has changed, or may have."""
+    def forget(self, *, functions: bool = True) -> None:
+        """Drops all entries: the catalog has changed, or may have.
+
+        Args:
+            functions: the functions may have changed, too.
+        """
         self._fast_paths.clear()
-        self._functions = self._tell = None
+        self._tell = None
         self._readers.clear()
         self.relations.forget()
+        if functions:
+            self._function_changes += 1
+            self._functions = None

@@ -350,12 +350,15 @@ class Engine:
 
     # -- a changed catalog ----------------------------------------------------------------------
 
-    def reload_tables(self, cursor: Cursor, rewritten: Collection[str] = ()) -> None:
+    def reload_tables(
+        self, cursor: Cursor, rewritten: Collection[str] = (), *, functions: bool = False
+    ) -> None:
         """Reads the tables and schemas as the cursor sees them, after a change of the catalog.
 
         Args:
             cursor: of the session that has changed it, or that sees what is committed.
             rewritten: tables that may have other values in the columns that they had.
+            functions: functions may have changed, too.
         """
         before = self.catalog.tables
         self.catalog.view_indexes = load_view_indexes(cursor)
@@ -363,7 +366,7 @@ class Engine:
         now = self.catalog.tables
         altered = [n for n, t in before.items() if n not in now or _is_other(t, now[n])]
         self.unfilled.outdate_twice([*altered, *rewritten])
-        self.definitions.forget()
+        self.definitions.forget(functions=functions)
         self.indexes.keep({name: t for name, t in before.items() if name not in rewritten})
 
     def reload_databases(self, cursor: Cursor) -> None:

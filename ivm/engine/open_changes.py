@@ -56,7 +56,7 @@ class OpenChanges(Expiring):
         self.changes: list[TableChange] = []
         self._views = TransactionViews(engine, cursor, self.changes, refuse_temporary)
         self._views_before: dict[str, View] | None = None
-        self._tables_differ = self._decided = False
+        self._tables_differ = self._functions_differ = self._decided = False
         self._late_flush = LateFlush(engine.tables, cursor)
         self._defaults = DefaultValues(engine.warehouse, cursor)
         self._begun = begun
@@ -212,8 +212,13 @@ class OpenChanges(Expiring):
         """Returns whether a statement has changed the catalog, or is about to."""
         return self._views_before is not None
 
-    def change_catalog(self) -> None:
-        """Saves the catalog before a statement changes it, for `rollback` and other sessions."""
+    def change_catalog(self, *, functions: bool = False) -> None:
+        """Saves the catalog before a statement changes it, for `rollback` and other sessions.
+
+        Args:
+            functions: the statement may change functions, too.
+        """
+        self._functions_differ |= functions
         if self._views_before is None:
             self._views_before = self._engine.catalog.snapshot()
             self._engine.catalog.committed = self._views_before

@@ -75,7 +75,7 @@ def open_engine(
         engine = Engine(warehouse, Catalog(warehouse.database), sync_at_commit=sync_at_commit)
         for function in functions:
             function.register(warehouse.cursor())
-            engine.definitions.relations.learn_functions([function.name])
+            engine.definitions.learn_functions([function.name])
         away = _see_histories(engine)
         engine.outbox.replaying = True
         refills = _load(engine) or warehouse.foreign_write

@@ -178,7 +178,7 @@ class Transaction(OpenChanges):
             try:
                 yield
             finally:
-                self._engine.definitions.forget()
+                self._engine.definitions.forget(functions=self._functions_differ)
 
     def rollback(self) -> None:
         """Undoes all changes, and releases the writer lock."""
@@ -194,7 +194,8 @@ class Transaction(OpenChanges):
             finally:
                 if self._views_before is not None:
                     self._engine.catalog.restore(self._views_before)
-                    self._engine.reload_tables(self._engine.warehouse.cursor())
+                    cursor = self._engine.warehouse.cursor()
+                    self._engine.reload_tables(cursor, functions=self._functions_differ)
         finally:
             try:
                 self._engine.indexes.rollback()

@@ -46,6 +46,8 @@ from ivm.storage.warehouse.history import removal
 from ivm.storage.warehouse.table_info import TableInfo
 
 _SESSION = {"set", "reset", "attach", "detach", "load", "install", "pragma", "call"}
+_BRINGS_FUNCTIONS = {"attach", "detach", "load", "install", "pragma", "call"}
+_NO_FUNCTIONS = {"table", "view", "index", "sequence"}
 _DEFINITIONS = {"macro", "view", "type"}
 
 
@@ -82,7 +84,11 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     if statement.action == "detach" and session.transaction is None:
         session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
     if statement.action in _SESSION:
-        return query(session, statement, params)
+        try:
+            return query(session, statement, params)
+        finally:
+            if statement.action in _BRINGS_FUNCTIONS:
+                session.engine.definitions.forget()
     with session.writing() as transaction:
         refuse_conflicts(session, statement)
         temporary = _is_of_temporary(session, statement)
@@ -95,7 +101,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
             transaction.allow_late_flush()
         transaction.show(session.reads(statement))
         if not temporary:
-            transaction.change_catalog()
+            transaction.change_catalog(functions=_may_change_functions(statement))
         if statement.action == "drop" and statement.cascade:
             _drop_readers(session, transaction, statement)
         try:
@@ -106,6 +112,11 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         if not temporary:
             changed(session, transaction, statement)
     return Result("done") if counted is None else Result.count(counted)
+
+
+def _may_change_functions(statement: st.Ddl) -> bool:
+    """Returns whether other functions may be there after a statement."""
+    return statement.target not in _NO_FUNCTIONS or statement.cascade
 
 
 def _run(session: Session, statement: st.Ddl, params: Params) -> int | None:
@@ -162,7 +173,7 @@ def changed(session: Session, transaction: Transaction, statement: st.Ddl) -> No
     """Updates the catalog and the views after a change of tables, plain views, macros or types."""
     engine = session.engine
     before, typed = engine.catalog.tables, _typed(session, statement)
-    engine.reload_tables(session.cursor, typed)
+    engine.reload_tables(session.cursor, typed, functions=_may_change_functions(statement))
     if engine.catalog.tables != before:  # not by a macro, or a table of another database
         transaction.change_tables()
         refuse_types(before, engine.catalog.tables)

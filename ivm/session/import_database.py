@@ -119,7 +119,7 @@ def _import_histories(
                 "tables whose history lies in files can be imported only where there is none yet: "
                 "IMPORT into a new database"
             )
-        transaction.change_catalog()
+        transaction.change_catalog(functions=True)
         transaction.begin_in_duckdb()
         run(cursor, "DROP TABLE IF EXISTS _ivm.histories")
         for statement in chosen:
@@ -127,7 +127,7 @@ def _import_histories(
         for info in engine.warehouse.tables(cursor).values():
             if info.history is not None:
                 restart_epochs(cursor, info.history, engine.epoch, keyed=info.keyed)
-        engine.reload_tables(cursor)
+        engine.reload_tables(cursor, functions=True)
         transaction.change_tables()
 
 

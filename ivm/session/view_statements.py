@@ -95,7 +95,8 @@ def _defined(
     engine = session.engine
     reader = session.cursor if transaction.changes_catalog else engine.warehouse.cursor()
     with _placed(statement):
-        functions = list_functions(reader)
+        alone = transaction.changes_catalog  # it may see what others do not see yet
+        functions = list_functions(reader) if alone else engine.definitions.functions
         tellers = check_deterministic(statement.query, reader, functions)
         if tellers and make_clock(session, transaction):
             reader = session.cursor

@@ -1,7 +1,8 @@
 """The macros, aggregates and unstable functions that a cursor sees, as DuckDB lists them.
 
-Invariant: a list is valid until a function or a macro is created, replaced or dropped. DuckDB takes
-about ten milliseconds to make it, so callers keep one for all queries they bind meanwhile.
+Invariant: a list is valid until a function or a macro is created, replaced or dropped, or an
+extension or a database brings some. DuckDB takes some 20 ms to make it, so callers keep one for all
+that they ask meanwhile.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ SELECT function_name, function_type = 'table_macro',
     parameters, macro_definition,
     system.main.len(system.main.list_filter(parameter_types, lambda t: t IS NOT NULL)) > 0,
     internal, internal OR schema_name IN (system.main.current_schema(), 'main'),
-    function_type = 'aggregate'
+    function_type = 'aggregate', {VISIBLE_DATABASES}
 FROM system.main.duckdb_functions()
 WHERE function_type IN ('macro', 'table_macro') AND macro_definition IS NOT NULL
-        AND {VISIBLE_DATABASES}
     OR internal AND stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')
     OR function_type = 'aggregate'
 ORDER BY system.main.len(parameters)
@@ -63,16 +63,23 @@ class FunctionList:
         unstable: functions whose result may differ from call to call, user-defined ones included.
         aggregates: the aggregate functions.
         macros: the macros, fewest parameters first.
+        elsewhere: names of macros of other databases that are attached.
     """
 
     unstable: frozenset[str]
     aggregates: frozenset[str]
     macros: tuple[Macro, ...]
+    elsewhere: frozenset[str]
 
     @functools.cached_property
     def own(self) -> frozenset[str]:
         """The names of the user's macros."""
         return frozenset([macro.name for macro in self.macros if not macro.internal])
+
+    @functools.cached_property
+    def every_macro(self) -> frozenset[str]:
+        """The names of the user's macros, of other databases too."""
+        return self.own | self.elsewhere
 
     @functools.cached_property
     def hiding(self) -> frozenset[str]:
@@ -86,12 +93,15 @@ def list_functions(cursor: Cursor) -> FunctionList:
     found = rows(cursor, _LIST)
     macros = [
         Macro(fold(name), table, tuple(map(fold, parameters)), *rest)
-        for name, table, parameters, *rest, _ in found
-        if rest[0] is not None
+        for name, table, parameters, *rest, _, visible in found
+        if rest[0] is not None and visible
     ]
     others = [
-        (fold(name), aggregate) for name, _, _, definition, *_, aggregate in found if not definition
+        (fold(name), aggregate)
+        for name, _, _, definition, *_, aggregate, _ in found
+        if not definition
     ]
+    elsewhere = frozenset([fold(n) for n, _, _, made, *_, visible in found if made and not visible])
     aggregates = frozenset([name for name, aggregate in others if aggregate])
     unstable = frozenset([name for name, aggregate in others if not aggregate])
-    return FunctionList(unstable, aggregates, tuple(macros))
+    return FunctionList(unstable, aggregates, tuple(macros), elsewhere)

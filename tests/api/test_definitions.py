@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ivm
 from ivm.catalog import relations_read
+from ivm.engine import definitions
 from ivm.errors import IvmError
 from ivm.session import query
+from ivm.sql.parse.function_list import FunctionList
+from ivm.storage.warehouse.duck import Cursor
 from tests.whole.test_concurrency import run_all
 
 RECOMPUTED = "SELECT mad(b) AS b FROM {}"
@@ -226,3 +230,44 @@ def test_what_texts_mean_indirectly_is_asked_once_for_all(
     db.execute("CREATE MACRO other() AS TABLE FROM t2")
     assert read("SELECT b FROM other() WHERE b > ?") == ["t1", "t2"]
     assert len(asked) == 2
+
+
+# --- functions ---
+
+
+def test_functions_are_listed_again_only_where_others_may_be_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    listed: list[object] = []
+    listing = definitions.list_functions
+
+    def counted(cursor: Cursor) -> FunctionList:
+        listed.append(cursor)
+        return listing(cursor)
+
+    monkeypatch.setattr(definitions, "list_functions", counted)
+    with ivm.connect(tmp_path / "a.duckdb") as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT a, count(*) AS n FROM t GROUP BY a")
+        db.execute("INSERT INTO t VALUES (1, 1); ALTER TABLE t ADD COLUMN b INTEGER")
+        db.execute("CREATE INDEX i ON t (a); DROP INDEX i; CREATE VIEW p AS FROM t")
+        db.execute("CREATE MATERIALIZED VIEW w AS SELECT a FROM p; DROP MATERIALIZED VIEW w")
+        assert db.execute("SELECT a + $x FROM t", {"x": 1}).fetchall() == [(2,)]
+        assert len(listed) == 1
+        for change in (
+            "CREATE MACRO rows_of_t() AS TABLE FROM t",
+            "BEGIN; CREATE OR REPLACE MACRO rows_of_t() AS TABLE FROM p; ROLLBACK",
+            f"ATTACH '{tmp_path / 'b.duckdb'}' AS b",
+            "CREATE MACRO b.main.of_t() AS (SELECT count(*) FROM a.main.t)",
+        ):
+            before = len(listed)
+            db.execute(change)
+            db.execute(f"INSERT INTO t VALUES ({10 + before}, 1, 1)")
+            ((count,),) = db.execute("SELECT count(*) + $x FROM rows_of_t()", {"x": 0}).fetchall()
+            assert len(listed) > before, change
+            assert db.execute("SELECT max(n) FROM v").fetchall() == [(count,)], change
+        db.execute("INSERT INTO t VALUES (99, 1, 1)")
+        assert db.execute("SELECT b.main.of_t() + $x", {"x": 0}).fetchall() == [(count + 1,)]
+        db.create_function(ivm.Function("own", lambda x: x, ["BIGINT"], "BIGINT"))
+        db.execute("CREATE MATERIALIZED VIEW o AS SELECT own(a) AS a FROM t")
+        assert len(db.execute("FROM o").fetchall()) == count + 1

@@ -55,6 +55,8 @@ UNION ALL
 SELECT view_name FROM duckdb_views() WHERE NOT internal AND view_name NOT IN ('pv', 'pw', 'px')
 ORDER BY name
 """
+# What DuckDB cannot do behind its own UPDATE; ours may have kept the change in memory until then.
+_UNABLE = "Cannot create index with outstanding updates"
 _MATERIALIZED = re.compile(r"\bMATERIALIZED VIEW\b")
 
 
@@ -86,7 +88,9 @@ class Twins:
         error = self._ours(statements, end)
         message = self._plain(statements, end if error is None else "ROLLBACK")
         told = f"{statements} {end}: ours {error!r}, DuckDB {message!r}"
-        if error is None:
+        if error is None and message is not None and _UNABLE in message:
+            self._one_by_one(statements if end == "COMMIT" else ())
+        elif error is None:
             assert message is None, told
         else:
             refused = isinstance(error, UnsupportedError)
@@ -118,6 +122,11 @@ class Twins:
             message, end = str(error), "ROLLBACK"
         self.plain.execute(end)
         return message
+
+    def _one_by_one(self, statements: Sequence[str]) -> None:
+        for statement in statements:
+            if not statement.startswith("SELECT"):
+                self.plain.execute(_MATERIALIZED.sub("VIEW", statement)).fetchall()
 
     def _rows(self, query: str) -> Counter[tuple[object, ...]]:
         return Counter(self.ours.execute(query).fetchall())
