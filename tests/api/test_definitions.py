@@ -15,7 +15,7 @@ from ivm.catalog import relations_read
 from ivm.engine import definitions
 from ivm.errors import IvmError
 from ivm.session import query
-from ivm.sql.parse.function_list import FunctionList
+from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.storage.warehouse.duck import Cursor
 from tests.whole.test_concurrency import run_all
 
@@ -239,11 +239,10 @@ def test_functions_are_listed_again_only_where_others_may_be_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     listed: list[object] = []
-    listing = definitions.list_functions
 
     def counted(cursor: Cursor) -> FunctionList:
         listed.append(cursor)
-        return listing(cursor)
+        return list_functions(cursor)
 
     monkeypatch.setattr(definitions, "list_functions", counted)
     with ivm.connect(tmp_path / "a.duckdb") as db:
