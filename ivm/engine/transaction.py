@@ -150,6 +150,7 @@ class Transaction(OpenChanges):
         self._end("the transaction is already committed")
 
     def _commit_in_duckdb(self) -> None:
+        self._views.demand_bound(self._views.unbound)
         self._views.fill()
         for change in self._views.remember_rows():
             self.add(change)

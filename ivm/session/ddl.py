@@ -1,8 +1,9 @@
 """DDL: DuckDB runs it, the catalog is read anew, and statements that would break a view fail.
 
 Invariant: after a DDL statement every materialized view's query still describes the same columns.
-A statement after which one would not is undone, unless CASCADE drops the view. Views whose tables
-or definitions have changed are compiled and filled anew; but a view whose plan is the same after
+A statement after which one would not is undone, unless CASCADE drops the view; but a table that is
+renamed within a transaction may leave a view without one until the commit. Views whose tables or
+definitions have changed are compiled and filled anew; but a view whose plan is the same after
 ALTER TABLE, since it reads nothing that was altered, stays as it is, with its rows and its state.
 """
 
@@ -25,6 +26,7 @@ from ivm.engine.view_reads import (
 from ivm.session import view_statements
 from ivm.session.ddl_refusals import refuse_alias, refuse_conflicts, refuse_types, refuse_unfit
 from ivm.session.dml import refuse_hidden
+from ivm.session.indexed_alters import renames_table, without_indexes
 from ivm.session.meaning import refuse_meaning
 from ivm.session.query import query
 from ivm.session.result import Result
@@ -123,8 +125,9 @@ def _run(session: Session, statement: st.Ddl, params: Params) -> int | None:
     """Has DuckDB run the statement, or what it means for tables that are not stored."""
     info = _unstored(session, statement) if statement.action == "drop" else None
     if info is None or info.history is None:
-        session.cursor.execute(statement.text, params)
-        return _count(session.cursor)
+        with without_indexes(session, statement):
+            session.cursor.execute(statement.text, params)
+            return _count(session.cursor)
     for sql in removal(info.history, info.keyed):
         run(session.cursor, sql)
     return None
@@ -181,17 +184,21 @@ def changed(session: Session, transaction: Transaction, statement: st.Ddl) -> No
     follow_tables(session, statement, before)
     if statement.retention is not None:
         retain_created(session, statement)
-    affected = _affected(session, statement, before, typed)
+    affected = _affected(session, statement, before, typed | transaction.unbound)
     session.refuse_temporary([(view.name, view.query) for view in affected])
     functions = list_functions(session.cursor) if affected else None
     broken, rebuilt = engine.broken.names(), dict[str, View]()
     for view in affected:
+        waits = view.name not in broken and _may_wait(transaction, statement, view)
+        if waits and _lacks_table(session, view):
+            transaction.unbind(view, _would_break(statement, view))
+            continue
         _demand_valid(session, statement, view, functions)
         _update_reads(session, view)
         old = replace(view)
         engine.views.bind(view, session.cursor, functions)
         if (
-            view.name not in broken
+            view.name not in broken | transaction.unbound
             and view.reads.isdisjoint(rebuilt)
             and _stays(session, statement, old, view, typed)
         ):
@@ -306,7 +313,31 @@ def _demand_valid(
         pass
     except UnsupportedError as error:
         why = f" ({error})"
-    raise UnsupportedError(
+    raise _would_break(statement, view, why, way)
+
+
+def _may_wait(transaction: Transaction, statement: st.Ddl, view: View) -> bool:
+    """Returns whether a later statement of the transaction may give a view what it lacks."""
+    return transaction.begun and (renames_table(statement) or view.name in transaction.unbound)
+
+
+def _lacks_table(session: Session, view: View) -> bool:
+    """Returns whether a relation that a view reads, or one below it, is not there.
+
+    DuckDB is not asked: an error would end its transaction.
+    """
+    catalog = session.engine.catalog
+    there = {CLOCK, *catalog.tables, *catalog.views}
+    below = catalog.at_or_below([view.name])
+    return not all(catalog.views[name].reads <= there for name in below)
+
+
+def _would_break(
+    statement: st.Ddl, view: View, why: str = "", way: str = "drop it first"
+) -> UnsupportedError:
+    if renames_table(statement) and not why:
+        way += ", or give its table's name to another table in the same transaction"
+    return UnsupportedError(
         f"{statement.action.upper()} {statement.target.upper()} would break the materialized view "
         f"{view.name}{why}: {way}" + (", or add CASCADE" if statement.action == "drop" else ""),
         statement.offset,

@@ -69,15 +69,14 @@ def _exists(statement: st.Ddl) -> Result:
 
 
 def _columns(statement: st.Ddl, view: View) -> tuple[str, ...]:
-    """The columns in the parentheses at the end of the statement."""
+    """The columns in the parentheses at the end of the statement, whatever USING says."""
     found = tokens(statement.text)
-    for word in ("UNIQUE", "USING"):
-        if any(token.word == word for token in found):
-            raise UnsupportedError(
-                f"an index on the materialized view {view.name!r} refuses none of its rows and is "
-                f"held in memory: leave out {word}, or make the index on its tables",
-                statement.offset,
-            )
+    if any(token.word == "UNIQUE" for token in found):
+        raise UnsupportedError(
+            f"an index on the materialized view {view.name!r} refuses none of its rows: leave out "
+            "UNIQUE, or make the index on its tables",
+            statement.offset,
+        )
     start = next((i for i, token in enumerate(found) if token.word == "("), len(found))
     named = {fold(name): name for name, _ in view.schema}
     columns = []

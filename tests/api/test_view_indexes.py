@@ -77,6 +77,7 @@ def test_it_goes_with_its_view_and_its_transaction(db: ivm.Database) -> None:
     ("statement", "why"),
     [
         ("CREATE UNIQUE INDEX j ON v (id)", "leave out UNIQUE, or"),
+        ("CREATE INDEX j ON v USING btree (nothing)", "over its columns"),
         ("CREATE INDEX j ON v (id + 1)", r"over its columns \(id, customer, amount\)"),
         ("CREATE INDEX j ON v (nothing)", "over its columns"),
         ("CREATE INDEX j ON v (id, ID)", "once"),

@@ -32,9 +32,7 @@ CHANGES: dict[str, tuple[int | None, Callable[[Patient], object]]] = {
     "refresh": (None, lambda p: p.db.execute("FROM whole").fetchall()),
     "catalog": (
         ROW,
-        lambda p: p.db.execute(
-            f"BEGIN; {NATIVE}; CREATE TABLE u (x INTEGER); COMMIT"
-        ),
+        lambda p: p.db.execute(f"BEGIN; {NATIVE}; CREATE TABLE u (x INTEGER); COMMIT"),
     ),
     "checkpoint": (None, lambda p: p.db.execute("CHECKPOINT")),
 }

@@ -1,7 +1,8 @@
 """Answers queries about the catalog from a small database of its own, made of the user's.
 
-Contract: an answer shows what was committed when the query began. It is made anew after the names
-of the user's database have changed; the user's database is never asked such a query.
+Contract: an answer shows what was committed when the query began, and what the session alone sees.
+It is made anew after the names of the user's database have changed, and for each query of a session
+that sees more; the user's database is never asked such a query.
 """
 
 from __future__ import annotations
@@ -101,7 +102,9 @@ class Catalog:
         }
 
     def _cursor(self, session: Session) -> Cursor:
-        """A cursor of the catalog as it is now."""
+        """A cursor of the catalog as it is now for a session."""
+        if session.sees_more():
+            return _made(session)
         with self._lock:
             meaning = session.engine.meaning()
             if self._connection is None or meaning is None or meaning != self._meaning:

@@ -1,8 +1,8 @@
 """The tables of PostgreSQL's catalog, made of what DuckDB and the engine tell of the database.
 
-Law: an OID is a UINTEGER, and nothing else is. They are DuckDB's own numbers; those of constraints
-are above them. `_ivm`, temporary things and what no transaction has committed yet are not in the
-catalog; materialized views are relations of kind "m".
+Law: an OID is a UINTEGER, and nothing else is. They are DuckDB's own numbers; those of temporary
+things are above them, and those of constraints above all. `_ivm` is not in the catalog, nor what
+only another session sees; materialized views are relations of kind "m".
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from ivm.storage.warehouse.duck import Cursor, rows
 
 OWNER = 10
 CATALOG, INFORMATION = 11, 13_000
+TEMPORARY = "temp"
+"""The schema of temporary things; statements find them by this name, too."""
+_TEMPORARY = 1 << 22
 _CONSTRAINTS = 1 << 24
 _PER_TABLE = 256
-_MINE = "database_name = current_database() AND schema_name <> '_ivm'"
+_MINE = f"database_name IN (current_database(), '{TEMPORARY}') AND schema_name <> '_ivm'"
 _ON = re.compile(r"( ON [^(]+?)\s*\(")
 
 Facts = dict[str, pa.Table]
@@ -78,10 +81,14 @@ _KINDS = {"PRIMARY KEY": "p", "UNIQUE": "u", "FOREIGN KEY": "f", "CHECK": "c"}
 
 
 def facts_of(session: Session) -> Facts:
-    """What there is in the database of a session, as of the last commit."""
+    """What there is for a session: as of the last commit, or as it alone sees it."""
+    views = {view.name: view.query for view in session.views}
+    if session.sees_more():
+        session.release()
+        return _facts(session.cursor, views)
     cursor = session.engine.warehouse.cursor()
     try:
-        return _facts(cursor, {view.name: view.query for view in session.views})
+        return _facts(cursor, views)
     finally:
         cursor.close()
 
@@ -90,9 +97,9 @@ def _facts(cursor: Cursor, views: dict[str, str]) -> Facts:
     relations = list(_relations(cursor, views))
     columns = list(_columns(cursor))
     constraints = list(_constraints(cursor, relations, columns))
-    indexes = list(_indexes(cursor, columns, constraints))
+    indexes = list(_indexes(cursor, relations, columns, constraints))
     return {
-        "schemas": _table(_SCHEMAS, _schemas(cursor)),
+        "schemas": _table(_SCHEMAS, _schemas(cursor, relations)),
         "relations": _table(_RELATIONS, relations),
         "columns": _table(_COLUMNS, columns),
         "constraints": _table(_KEYS, constraints),
@@ -101,36 +108,49 @@ def _facts(cursor: Cursor, views: dict[str, str]) -> Facts:
     }
 
 
-def _schemas(cursor: Cursor) -> Iterator[Sequence[Any]]:
+def _oid(column: str) -> str:
+    """SQL of an OID: each of DuckDB's two databases numbers its entries anew."""
+    return f"{column} + CASE database_name WHEN '{TEMPORARY}' THEN {_TEMPORARY} ELSE 0 END"
+
+
+def _schemas(cursor: Cursor, relations: Sequence[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    """The schemas, that of temporary things only where there are some."""
     yield CATALOG, "pg_catalog"
     yield INFORMATION, "information_schema"
     sql = (
-        "SELECT oid, schema_name FROM system.main.duckdb_schemas() WHERE "
+        f"SELECT {_oid('oid')}, schema_name, database_name FROM system.main.duckdb_schemas() WHERE "
         f"{_MINE} AND schema_name NOT IN ('pg_catalog', 'information_schema')"
     )
-    yield from rows(cursor, sql)
+    used = {relation[2] for relation in relations}
+    for oid, name, database in rows(cursor, sql):
+        if database != TEMPORARY:
+            yield oid, name
+        elif oid in used:
+            yield oid, TEMPORARY
 
 
 def _relations(cursor: Cursor, views: dict[str, str]) -> Iterator[Sequence[Any]]:
     sql = (
-        "SELECT table_oid, table_name, schema_oid, schema_name, column_count, estimated_size, "
-        "comment, index_count > 0 OR has_primary_key, check_constraint_count "
-        f"FROM system.main.duckdb_tables() WHERE {_MINE} AND NOT internal AND NOT temporary"
+        f"SELECT {_oid('table_oid')}, table_name, {_oid('schema_oid')}, schema_name, column_count, "
+        "estimated_size, comment, index_count > 0 OR has_primary_key, check_constraint_count, "
+        f"temporary FROM system.main.duckdb_tables() WHERE {_MINE} AND NOT internal"
     )
-    for oid, name, schema, schema_name, count, size, comment, indexed, checks in rows(cursor, sql):
+    for oid, name, schema, schema_name, count, size, comment, indexed, checks, own in rows(
+        cursor, sql
+    ):
         query = views.get(name if schema_name == "main" else f"{schema_name}.{name}")
-        kind = "r" if query is None else "m"
+        kind = "r" if query is None or own else "m"
         yield oid, name, schema, kind, count, float(size or 0), comment, query, indexed, checks
     sql = (
-        "SELECT view_oid, view_name, schema_oid, column_count, comment, sql FROM "
-        f"system.main.duckdb_views() WHERE {_MINE} AND NOT internal AND NOT temporary"
+        f"SELECT {_oid('view_oid')}, view_name, {_oid('schema_oid')}, column_count, comment, sql "
+        f"FROM system.main.duckdb_views() WHERE {_MINE} AND NOT internal"
     )
     for oid, name, schema, count, comment, text in rows(cursor, sql):
         query = text[text.upper().find(" AS ") + 4 :].rstrip(";")
         yield oid, name, schema, "v", count, 0.0, comment, query, False, 0
     sql = (
-        "SELECT sequence_oid, sequence_name, schema_oid, comment FROM "
-        f"system.main.duckdb_sequences() WHERE {_MINE} AND NOT temporary"
+        f"SELECT {_oid('sequence_oid')}, sequence_name, {_oid('schema_oid')}, comment FROM "
+        f"system.main.duckdb_sequences() WHERE {_MINE}"
     )
     for oid, name, schema, comment in rows(cursor, sql):
         yield oid, name, schema, "S", 3, 1.0, comment, None, False, 0
@@ -138,9 +158,9 @@ def _relations(cursor: Cursor, views: dict[str, str]) -> Iterator[Sequence[Any]]
 
 def _columns(cursor: Cursor) -> Iterator[Sequence[Any]]:
     sql = (
-        "SELECT table_oid, column_name, column_index, data_type, NOT is_nullable, column_default, "
-        f"is_generated, comment FROM system.main.duckdb_columns() WHERE {_MINE} AND NOT internal "
-        "ORDER BY table_oid, column_index"
+        f"SELECT {_oid('table_oid')}, column_name, column_index, data_type, NOT is_nullable, "
+        "column_default, is_generated, comment FROM system.main.duckdb_columns() "
+        f"WHERE {_MINE} AND NOT internal ORDER BY 1, column_index"
     )
     for oid, name, number, duckdb, not_null, default, generated, comment in rows(cursor, sql):
         type = pg_type(duckdb)
@@ -155,9 +175,10 @@ def _constraints(
     by_name = {(relation[2], relation[1]): relation[0] for relation in relations}
     numbers = {(column[0], column[1]): column[2] for column in columns}
     sql = (
-        "SELECT table_oid, schema_oid, constraint_type, constraint_column_names, constraint_text, "
-        "constraint_name, referenced_table, referenced_column_names FROM "
-        f"system.main.duckdb_constraints() WHERE {_MINE} ORDER BY table_oid, constraint_index"
+        f"SELECT {_oid('table_oid')}, {_oid('schema_oid')}, constraint_type, "
+        "constraint_column_names, constraint_text, constraint_name, referenced_table, "
+        "referenced_column_names FROM system.main.duckdb_constraints() "
+        f"WHERE {_MINE} ORDER BY 1, constraint_index"
     )
     counts: dict[int, int] = {}
     for table, schema, type, names, text, name, other, other_names in rows(cursor, sql):
@@ -173,6 +194,7 @@ def _constraints(
 
 def _indexes(
     cursor: Cursor,
+    relations: Sequence[Sequence[Any]],
     columns: Sequence[Sequence[Any]],
     constraints: Sequence[Sequence[Any]],
 ) -> Iterator[Sequence[Any]]:
@@ -180,8 +202,8 @@ def _indexes(
     numbers = {(column[0], column[1]): column[2] for column in columns}
     names = {(column[0], column[2]): column[1] for column in columns}
     sql = (
-        "SELECT index_oid, index_name, schema_oid, table_oid, is_unique, expressions, sql FROM "
-        f"system.main.duckdb_indexes() WHERE {_MINE}"
+        f"SELECT {_oid('index_oid')}, index_name, {_oid('schema_oid')}, {_oid('table_oid')}, "
+        f"is_unique, expressions, sql FROM system.main.duckdb_indexes() WHERE {_MINE}"
     )
     for oid, name, schema, table, unique, expressions, text in rows(cursor, sql):
         inner = str(expressions).strip("[]").split(", ")
@@ -196,9 +218,7 @@ def _indexes(
             found,
             _ON.sub(r"\1 USING btree (", str(text).rstrip(";"), 1),
         )
-    tables = dict(
-        rows(cursor, f"SELECT table_oid, table_name FROM system.main.duckdb_tables() WHERE {_MINE}")
-    )
+    tables = {oid: name for oid, name, *_ in relations}
     for oid, name, schema, table, kind, found, _, _, _ in constraints:
         if kind in "pu":
             listed = ", ".join(names.get((table, number), "?") for number in found)

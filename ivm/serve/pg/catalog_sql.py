@@ -15,8 +15,9 @@ RELATIONS = {
             0 AS reloftype, 10 AS relowner, CASE WHEN kind IN ('r', 'm') THEN 2 ELSE 0 END AS relam,
             oid AS relfilenode, 0 AS reltablespace, 0 AS relpages, rows AS reltuples,
             0 AS relallvisible, 0 AS reltoastrelid, has_index AS relhasindex, false AS relisshared,
-            'p' AS relpersistence, kind AS relkind, columns AS relnatts, checks AS relchecks,
-            false AS relhasrules,
+            CASE WHEN schema IN (SELECT s.oid FROM main.schemas s WHERE s.name = 'temp') THEN 't'
+            ELSE 'p' END AS relpersistence, kind AS relkind, columns AS relnatts,
+            checks AS relchecks, false AS relhasrules,
             oid IN (SELECT unnest([relation, other]) FROM main.constraints WHERE kind = 'f')
             AS relhastriggers, false AS relhassubclass,
             false AS relrowsecurity, false AS relforcerowsecurity, true AS relispopulated,
@@ -265,8 +266,8 @@ INFORMATION = {
             getvariable('ivm_user') AS schema_owner FROM main.schemas""",
     "tables": """
         SELECT getvariable('ivm_database') AS table_catalog, s.name AS table_schema,
-            r.name AS table_name, CASE kind WHEN 'r' THEN 'BASE TABLE' ELSE 'VIEW' END AS
-            table_type,
+            r.name AS table_name, CASE WHEN s.name = 'temp' AND kind = 'r' THEN 'LOCAL TEMPORARY'
+            WHEN kind = 'r' THEN 'BASE TABLE' ELSE 'VIEW' END AS table_type,
             CASE kind WHEN 'r' THEN 'YES' ELSE 'NO' END AS is_insertable_into, 'NO' AS is_typed
         FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind IN ('r', 'v',
         'm')""",
@@ -318,11 +319,14 @@ INFORMATION = {
 """The relations of `information_schema` as queries."""
 
 MACROS = """
+CREATE MACRO pg_is_temporary(s) AS s IN (SELECT ivm_t.oid FROM main.schemas ivm_t
+    WHERE ivm_t.name = 'temp');
 CREATE MACRO version() AS 'PostgreSQL ' || getvariable('ivm_version');
 CREATE MACRO pg_backend_pid() AS getvariable('ivm_number')::INTEGER;
-CREATE MACRO pg_table_is_visible(o) AS EXISTS (SELECT 1 FROM pgc.pg_class ivm_c WHERE ivm_c.oid = o
-    AND ivm_c.relnamespace IN (SELECT ivm_s.oid FROM main.schemas ivm_s WHERE ivm_s.name IN
-    ('main', 'pg_catalog')));
+CREATE MACRO pg_table_is_visible(o) AS EXISTS (SELECT 1 FROM pgc.pg_class ivm_c
+    JOIN main.schemas ivm_s ON ivm_s.oid = ivm_c.relnamespace WHERE ivm_c.oid = o
+    AND (ivm_s.name IN ('temp', 'pg_catalog') OR (ivm_s.name = 'main' AND ivm_c.relname NOT IN
+    (SELECT ivm_h.name FROM main.relations ivm_h WHERE pg_is_temporary(ivm_h.schema)))));
 CREATE MACRO pg_type_is_visible(o) AS true;
 CREATE MACRO pg_function_is_visible(o) AS true;
 CREATE MACRO pg_collation_is_visible(o) AS true;
@@ -368,7 +372,8 @@ CREATE MACRO pg_tablespace_location(o) AS ''::VARCHAR;
 CREATE MACRO pg_size_pretty(n) AS n || ' bytes';
 CREATE MACRO pg_is_in_recovery() AS false;
 CREATE MACRO pg_is_other_temp_schema(o) AS false;
-CREATE MACRO pg_my_temp_schema() AS 0::BIGINT;
+CREATE MACRO pg_my_temp_schema() AS
+    coalesce((SELECT ivm_s.oid FROM main.schemas ivm_s WHERE ivm_s.name = 'temp'), 0)::BIGINT;
 CREATE MACRO pg_advisory_unlock_all() AS NULL::VARCHAR;
 CREATE MACRO pg_advisory_lock(k) AS NULL::VARCHAR;
 CREATE MACRO pg_try_advisory_lock(k) AS true;
@@ -424,8 +429,8 @@ CREATE MACRO oid_of_relation(t) AS coalesce(TRY_CAST(t AS UINTEGER),
     '.', -1), '"', ''))
     AND (CASE WHEN contains(t, '.') THEN lower(ivm_s.name) = lower(replace(split_part(t, '.', 1),
     '"', ''))
-    ELSE ivm_s.name = 'main' END) ORDER BY ivm_c.oid LIMIT 1));
-CREATE MACRO name_of_relation(o) AS coalesce((SELECT CASE WHEN ivm_s.name = 'main' THEN
+    ELSE ivm_s.name IN ('main', 'temp') END) ORDER BY ivm_s.name DESC, ivm_c.oid LIMIT 1));
+CREATE MACRO name_of_relation(o) AS coalesce((SELECT CASE WHEN ivm_s.name IN ('main', 'temp') THEN
     ivm_c.relname
     ELSE ivm_s.name || '.' || ivm_c.relname END FROM pgc.pg_class ivm_c JOIN main.schemas ivm_s
     ON ivm_s.oid = ivm_c.relnamespace
