@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
 
+from ivm.engine.engine import Engine
 from ivm.serve.pg import types
 from ivm.serve.pg.catalog_facts import facts_of
 from ivm.serve.pg.catalog_rewrite import rewritten
@@ -23,8 +25,9 @@ from ivm.serve.pg.session_settings import VERSION, SessionSettings
 from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements.placeholders import placeholders
+from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import literal
-from ivm.storage.interrupts import interruptible
+from ivm.storage.interrupts import check, interruptible
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
 
@@ -33,6 +36,7 @@ _CAST_OIDS = {
     **{"oid": types.OID, "int4": types.INT4, "int8": types.INT8, "text": types.TEXT},
     **{"oid[]": 1028, "text[]": 1009, "int4[]": 1007, "regclass": types.TEXT, "bool": types.BOOL},
 }
+_PATIENCE, _PAUSE, _TRIES = 5.0, 0.01, 3
 _NUMBERED = re.compile(r"(?i)\b(\w*oid|attrelid|attnum|\w*relid)\s*=\s*\$(\d+)")
 
 
@@ -63,6 +67,7 @@ class Catalog:
     def __init__(self, path: str) -> None:
         self._lock = threading.Lock()
         self._meaning: Hashable = None
+        self._generation = -1
         self._connection: Cursor | None = None
         self._name = Path(path).stem.strip(":") or "memory"
 
@@ -106,13 +111,28 @@ class Catalog:
         if session.sees_more():
             return _made(session)
         with self._lock:
-            meaning = session.engine.meaning()
-            if self._connection is None or meaning is None or meaning != self._meaning:
-                made = _made(session)
-                before, self._connection, self._meaning = self._connection, made, meaning
-                if before is not None:
-                    before.close()
+            if self._connection is None or not self._is_fresh(session.engine):
+                self._make(session)
+            assert self._connection is not None
             return self._connection.cursor()
+
+    def _is_fresh(self, engine: Engine) -> bool:
+        """Returns whether what is committed has the names that it had.
+
+        A transaction that changes them has the writer lock, so that none is committed beside it.
+        """
+        meaning = engine.meaning()
+        if meaning is None:
+            return self._generation == engine.definitions.relations.generation
+        return meaning == self._meaning
+
+    def _make(self, session: Session) -> None:
+        engine, before = session.engine, self._connection
+        meaning, generation = engine.meaning(), engine.definitions.relations.generation
+        self._connection = _made_beside(session)
+        self._meaning, self._generation = meaning, generation
+        if before is not None:
+            before.close()
 
 
 def _rows(cursor: Cursor, sql: str, params: Sequence[Any] | None) -> Result:
@@ -138,6 +158,28 @@ def catalog_parameters(text: str, given: Sequence[int]) -> tuple[int, ...]:
             for i, oid in enumerate(oids, 1)
         ]
     )
+
+
+def _made_beside(session: Session) -> Cursor:
+    """The database of the catalog, whatever other sessions do.
+
+    DuckDB cannot list the indexes of a table while a transaction renames it that had to drop them.
+    """
+    catalog, end, alone = session.engine.catalog, time.monotonic() + _PATIENCE, 0
+    while True:
+        try:
+            return _made(session)
+        except duckdb.CatalogException as error:
+            alone = alone + 1 if catalog.committed is None else 0
+            if alone == _TRIES:
+                raise
+            if time.monotonic() > end:
+                raise UnavailableError(
+                    "a table with indexes is being renamed in the open transaction of another "
+                    "session: ask again when that is over"
+                ) from error
+        check()
+        time.sleep(_PAUSE)
 
 
 def _made(session: Session) -> Cursor:

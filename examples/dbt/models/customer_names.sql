@@ -1,0 +1,2 @@
+{{ config(materialized='view') }}
+select id as customer_id, name, region from {{ ref('customers') }}

@@ -1,0 +1,86 @@
+"""The catalog as one session sees it: its temporary things, and what it has not committed yet."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.serve.serving import Served, psql
+
+COLUMNS = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = %s"
+CLASSES = (
+    "SELECT relname, relpersistence, pg_table_is_visible(oid) FROM pg_class WHERE relname = %s"
+)
+
+
+@pytest.fixture
+def two(shop: Served) -> Iterator[tuple[psycopg.Connection, psycopg.Connection]]:
+    with (
+        psycopg.connect(shop.dsn(), autocommit=True) as one,
+        psycopg.connect(shop.dsn(), autocommit=True) as other,
+    ):
+        yield one, other
+
+
+def test_temporary_tables_are_those_of_their_session(
+    two: tuple[psycopg.Connection, psycopg.Connection],
+) -> None:
+    one, other = two
+    one.execute("CREATE TEMPORARY TABLE mine (a INTEGER PRIMARY KEY, b TEXT)")
+    one.execute("CREATE TEMPORARY TABLE customers (z INTEGER)")
+    assert one.execute(COLUMNS, ["mine"]).fetchall() == [("a", "integer"), ("b", "text")]
+    assert other.execute(COLUMNS, ["mine"]).fetchall() == []
+    found = one.execute(CLASSES, ["customers"]).fetchall()
+    assert sorted(found) == [("customers", "p", False), ("customers", "t", True)]
+    assert other.execute(CLASSES, ["customers"]).fetchall() == [("customers", "p", True)]
+    kinds = "SELECT table_schema, table_type FROM information_schema.tables WHERE table_name = %s"
+    assert one.execute(kinds, ["mine"]).fetchall() == [("temp", "LOCAL TEMPORARY")]
+    one.execute("DROP TABLE mine; DROP TABLE temp.customers")
+    assert one.execute(CLASSES, ["customers"]).fetchall() == [("customers", "p", True)]
+    assert one.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'temp'").fetchall() == []
+
+
+def test_what_a_transaction_has_made_is_seen_in_it_alone(
+    two: tuple[psycopg.Connection, psycopg.Connection],
+) -> None:
+    one, other = two
+    with contextlib.suppress(psycopg.Rollback), one.transaction():
+        one.execute("CREATE TABLE fresh (q NUMERIC(5, 2))")
+        one.execute("CREATE MATERIALIZED VIEW sums AS SELECT sum(q) AS s FROM fresh")
+        assert one.execute(COLUMNS, ["fresh"]).fetchall() == [("q", "numeric")]
+        views = "SELECT matviewname FROM pg_matviews ORDER BY 1"
+        assert one.execute(views).fetchall() == [("revenue",), ("sums",)]
+        assert other.execute(COLUMNS, ["fresh"]).fetchall() == []
+        assert other.execute(views).fetchall() == [("revenue",)]
+        raise psycopg.Rollback
+    assert one.execute(COLUMNS, ["fresh"]).fetchall() == []
+
+
+def test_a_table_with_an_index_is_renamed_beside_the_catalog(
+    two: tuple[psycopg.Connection, psycopg.Connection],
+) -> None:
+    one, other = two
+    one.execute("CREATE SCHEMA IF NOT EXISTS apart; CREATE TABLE apart.before (a INTEGER)")
+    one.execute("CREATE INDEX of_before ON apart.before (a)")
+    indexed = "SELECT tablename FROM pg_indexes WHERE indexname = 'of_before'"
+    assert other.execute(indexed).fetchall() == [("before",)]
+    one.execute("BEGIN; CREATE TABLE apart.more (a INTEGER)")
+    one.execute("ALTER TABLE apart.before RENAME TO afterwards")
+    assert one.execute(indexed).fetchall() == [("afterwards",)]
+    with pytest.raises(psycopg.Error, match="ask again when that is over"):
+        other.execute(indexed)
+    commit = threading.Timer(0.5, lambda: one.execute("COMMIT"))
+    commit.start()
+    assert other.execute(indexed).fetchall() == [("afterwards",)]
+    commit.join()
+    one.execute("DROP TABLE apart.more; DROP TABLE apart.afterwards")
+
+
+def test_psql_describes_a_temporary_table(shop: Served) -> None:
+    told = psql(shop, "CREATE TEMPORARY TABLE tt (a INTEGER NOT NULL, b TEXT)", r"\d tt")
+    assert 'Table "temp.tt"' in told
+    assert "not null" in told
