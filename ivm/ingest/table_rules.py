@@ -6,17 +6,20 @@ NeedsDuckDBError or is said to be uncertain; nothing is changed then.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.further_keys import FurtherKeys, Lookup, NeedsDuckDBError, Removed, among
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.storage.errors import ConstraintError
 from ivm.storage.log.change import TableChange
+from ivm.storage.scratch import Scratch
 from ivm.storage.values.column import Column, Indexes, Mask, null_column
 from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.types import ColumnType, Schema
@@ -26,6 +29,7 @@ Check = tuple[str, Callable[[Sequence[Column], int], Mask]]
 """A CHECK's text and a kernel that is false exactly where it is violated."""
 Evaluate: TypeAlias = Callable[[Mapping[int, EvaluatedDefault], int], dict[int, Column]]
 """Evaluates defaults, by position, for a number of rows."""
+_scratch = Scratch.of("SET arrow_lossless_conversion = true")
 AT_ONCE = 2048
 """Rows that DuckDB inserts or updates at once; keys that later ones leave are not free before."""
 
@@ -257,6 +261,13 @@ def row_text(row: ZSet, schema: Schema) -> str:
     )
 
 
-def _value(column: object) -> str:
-    scalar = column[0]  # type: ignore[index]
-    return "NULL" if not scalar.is_valid else str(scalar)
+def _value(column: pa.ChunkedArray) -> str:
+    scalar = column[0]
+    if not scalar.is_valid:
+        return "NULL"
+    if not pa.types.is_time(scalar.type):  # Python's has no 24:00:00
+        with contextlib.suppress(OverflowError, ValueError):  # beyond its dates, as infinity is
+            return str(scalar)
+    with _scratch.borrow() as connection:
+        relation = connection.from_arrow(pa.table({"value": column}))
+        return str(relation.project("value::VARCHAR").fetchall()[0][0])

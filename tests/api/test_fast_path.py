@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -214,3 +215,23 @@ def test_defaults_are_those_of_duckdb(type: str, default: str) -> None:
     assert (ours._engine.definitions.fast_path("t") is not None) == (  # it is taken for literals
         default[0] in "-1'tDNx" and type not in ("TIMESTAMPTZ", "TIMETZ")
     )
+
+
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        ("DATE", "infinity"),
+        ("DATE", "5874897-12-31"),
+        ("TIMESTAMP", "-infinity"),
+        ("TIMESTAMP_S", "294246-12-31 00:00:00"),
+        ("TIMESTAMPTZ", "infinity"),
+        ("TIME", "24:00:00"),
+    ],
+)
+def test_values_that_python_has_not_are_named(tmp_path: Path, type: str, value: str) -> None:
+    with ivm.connect(tmp_path / "shop.duckdb") as db:
+        db.execute(f"CREATE TABLE t (k {type} PRIMARY KEY); INSERT INTO t VALUES ('{value}')")
+        db.execute(f"CREATE TABLE s AS SELECT '{value}'::{type} AS k FROM range(2)")
+        for source in (f"VALUES ('{value}')", "FROM s", "SELECT DISTINCT k FROM s"):
+            with pytest.raises(ivm.errors.ConstraintError, match=value):
+                db.execute(f"INSERT INTO t {source}")

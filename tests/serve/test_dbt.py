@@ -28,7 +28,13 @@ def dbt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command, in a new virtual environment."""
     place = tmp_path_factory.mktemp("dbt") / "venv"
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
-    pip = [place / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES]
+    pip = [
+        str(place / "bin" / "pip"),
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        *PACKAGES,
+    ]
     found = subprocess.run(pip, capture_output=True, text=True, check=False)
     if found.returncode and os.environ.get("IVM_SERVERS") != "required":
         pytest.skip(f"NOT RUN: dbt cannot be installed: {found.stderr[-500:]}")
