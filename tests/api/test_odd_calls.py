@@ -199,7 +199,7 @@ def test_a_forked_child_leaves_the_database_to_its_parent(tmp_path: Path) -> Non
     "statement",
     [
         "CREATE UNIQUE INDEX i ON v (b)",
-        "CREATE INDEX IF NOT EXISTS i ON main.v USING ART (b)",
+        "CREATE UNIQUE INDEX IF NOT EXISTS i ON main.v USING ART (b)",
         "CREATE TRIGGER x AFTER INSERT ON v FOR EACH STATEMENT INSERT INTO other VALUES (1)",
     ],
 )
