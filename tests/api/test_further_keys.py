@@ -182,7 +182,7 @@ def test_any_history_of_unique_keys(
 
 def test_a_key_that_a_row_of_the_transaction_gives_up_is_free() -> None:
     """DuckDB refuses it there alone: it updates such rows apart."""
-    both = twin(":memory:")
+    both = twin()
     both.run("BEGIN")
     assert both.run("UPDATE t SET n = 5 WHERE v = 0 AND w = 'b'")
     assert not _run(both, "UPDATE t SET u = u + 1 WHERE id IN (1, 2)")
