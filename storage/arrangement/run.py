@@ -8,6 +8,7 @@ that are the key column itself share its memory.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -115,7 +116,7 @@ class Run:
     def find_one(self, code: Any) -> tuple[int, int]:
         """The range of rows with the code, a scalar of the codes' type."""
         codes = self.codes
-        start = int(codes.searchsorted(code))
+        start = bisect_left(codes, code)  # as fast as numpy's, which lets other threads go first
         if start == len(codes) or codes[start] != code:
             return start, start
         if start + 1 == len(codes) or codes[start + 1] != code:
