@@ -147,8 +147,9 @@ def _to_integer(values: Values, target: ColumnType) -> Values:
     if narrow is None:
         raise UndecidedError
     assert target.dtype is not None
-    info = np.iinfo(target.dtype)
-    refuse_if((narrow < info.min) | (narrow > info.max))
+    if not np.can_cast(narrow.dtype, target.dtype):
+        info = np.iinfo(target.dtype)
+        refuse_if((narrow < info.min) | (narrow > info.max))
     return narrow.astype(target.dtype)
 
 

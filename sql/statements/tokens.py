@@ -17,6 +17,7 @@ from ivm.storage.errors import SqlError
 
 _NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 _COMMENT_SIGN = re.compile(r"/\*|\*/")
+_COMMENT, _STRING = duckdb.token_type.comment, duckdb.token_type.string_const
 _BLANKS = " \t\r\n\f\v\u00a0\ufeff"
 
 
@@ -57,9 +58,9 @@ def tokens(script: str) -> list[Token]:
         else:  # DuckDB counts in bytes
             offset += len(data[byte:start].decode())
             byte, text = start, data[start:end].decode()
-        if kind != duckdb.token_type.comment:
+        if kind is not _COMMENT:
             text = text.rstrip(_BLANKS)
-            opaque = kind == duckdb.token_type.string_const or text[:1] == '"'
+            opaque = kind is _STRING or text[:1] == '"'
             result.append(Token("" if opaque else text.upper(), text, offset))
     return result
 
@@ -80,7 +81,7 @@ def open_comment(script: str) -> int | None:
     start, kind = duckdb.tokenize(script)[-1]
     rest = script.encode()[start:].decode()
     signs = _COMMENT_SIGN.findall(rest)  # comments nest
-    is_comment = kind == duckdb.token_type.comment and rest.startswith("/*")
+    is_comment = kind is _COMMENT and rest.startswith("/*")
     return len(script) - len(rest) if is_comment and 2 * signs.count("/*") > len(signs) else None
 
 
