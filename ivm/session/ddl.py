@@ -327,9 +327,9 @@ def _lacks_table(session: Session, view: View) -> bool:
     DuckDB is not asked: an error would end its transaction.
     """
     catalog = session.engine.catalog
-    there = {CLOCK, *catalog.tables, *catalog.views}
+    there = {fold(name) for name in (CLOCK, *catalog.tables, *catalog.views)}
     below = catalog.at_or_below([view.name])
-    return not all(catalog.views[name].reads <= there for name in below)
+    return not all(fold(read) in there for name in below for read in catalog.views[name].reads)
 
 
 def _would_break(

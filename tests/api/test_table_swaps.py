@@ -67,6 +67,16 @@ def test_a_table_is_replaced_by_one_that_was_made_anew(tmp_path: Path) -> None:
         assert all(row[-1] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
 
 
+def test_the_name_may_be_spelt_otherwise(tmp_path: Path) -> None:
+    with _opened(tmp_path / "shop.duckdb") as db:
+        db.execute("BEGIN; CREATE TABLE made AS SELECT 1 AS id, 1 AS a; ALTER TABLE T RENAME TO O")
+        db.execute('ALTER TABLE made RENAME TO "T"; COMMIT; INSERT INTO t VALUES (2, 0)')
+        assert Counter(db.execute("FROM sums").fetchall()) == Counter([(1, 1), (0, 1)])
+        db.execute("DELETE FROM T WHERE id = 1")
+        assert db.execute("FROM sums").fetchall() == [(0, 1)]
+        assert all(row[-1] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
+
+
 def test_a_view_without_its_table_is_not_read_and_not_committed(tmp_path: Path) -> None:
     with _opened(tmp_path / "shop.duckdb") as db:
         rows = {name: Counter(db.execute(f"FROM {name}").fetchall()) for name in VIEWS}

@@ -109,7 +109,7 @@ class Catalog:
     def _cursor(self, session: Session) -> Cursor:
         """A cursor of the catalog as it is now for a session."""
         if session.sees_more():
-            return _made(session)
+            return _made_beside(session)
         with self._lock:
             if self._connection is None or not self._is_fresh(session.engine):
                 self._make(session)
