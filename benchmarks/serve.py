@@ -1,8 +1,9 @@
 """Time look-ups through `ivm serve` beside PostgreSQL: `python -m benchmarks.serve`.
 
 1. pgbench's look-ups of a row by its key (`pgbench -S`) with 50 clients, by simple and by prepared
-   statements, and of a row of a live view: in turns on `ivm serve` and on a PostgreSQL of this run,
-   a row of the same table on both. PostgreSQL has no live views: there the view is a table.
+   statements, of a row of a live view, and a mixed load: nine look-ups of either kind to a durable
+   UPDATE by the key. In turns on `ivm serve` and on a PostgreSQL of this run, a row of the same
+   table on both. PostgreSQL has no live views: there the view is a table, which no UPDATE changes.
 2. The memory that 1 000 idle connections add to the server.
 
 Statements are not logged on either side (`log = "logins"`).
@@ -38,6 +39,13 @@ _MADE = (
     "INSERT INTO pgbench_branches VALUES (1, 0, '')",
 )
 _BY_VIEW = "\\set bid random(1, 100)\nSELECT n, total FROM by_branch WHERE bid = :bid;\n"
+_BY_KEY = (
+    f"\\set aid random(1, {_ACCOUNTS})\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n"
+)
+_WRITE = f"""\\set aid random(1, {_ACCOUNTS})
+\\set delta random(-5000, 5000)
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+"""
 _BRANCHES = (
     "SELECT aid % 100 + 1 AS bid, count(*) AS n, sum(abalance) AS total "
     "FROM pgbench_accounts GROUP BY 1"
@@ -103,13 +111,18 @@ def megabytes(pid: int) -> float:
 
 def look_ups(folder: Path, ours: int, theirs: int, seconds: int) -> None:
     """Prints look-ups a second of both servers, in turns."""
-    script = folder / "view.sql"
-    script.write_text(_BY_VIEW, encoding="utf-8")
-    script.chmod(0o644)
+    scripts = []
+    for name, text in (("view", _BY_VIEW), ("key", _BY_KEY), ("write", _WRITE)):
+        scripts.append(folder / f"{name}.sql")
+        scripts[-1].write_text(text, encoding="utf-8")
+        scripts[-1].chmod(0o644)
+    view, key, write = scripts
+    mixed = ["-f", f"{key}@6", "-f", f"{view}@3", "-f", f"{write}@1"]
     cases = {
         "pgbench -S, prepared": ["-S", "-M", "prepared"],
         "pgbench -S, simple": ["-S", "-M", "simple"],
-        "a row of a view, prepared": ["-f", str(script), "-M", "prepared"],
+        "a row of a view, prepared": ["-f", str(view), "-M", "prepared"],
+        "one in ten an UPDATE": [*mixed, "-M", "prepared"],
     }
     for name, arguments in cases.items():
         found: list[tuple[float, float]] = []
@@ -144,7 +157,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10, help="of each run of pgbench")
     seconds = parser.parse_args().seconds
     print(machine(), f"· load {os.getloadavg()[0]:.1f}", flush=True)
-    with tempfile.TemporaryDirectory() as name, running({"max_connections": "100"}) as postgres:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        running({"max_connections": "100", "fsync": "on"}) as postgres,
+    ):
         folder = Path(name)
         with psycopg.connect(postgres.dsn(), autocommit=True) as connection:
             for statement in _MADE:
@@ -157,6 +173,8 @@ def main() -> None:
         with serving(folder) as (port, pid):
             idle(port, pid)
             look_ups(folder, port, postgres.port, seconds)
+            with psycopg.connect(_dsn(port), autocommit=True) as connection:
+                print(connection.execute("VERIFY MATERIALIZED VIEW by_branch").fetchall())
 
 
 if __name__ == "__main__":

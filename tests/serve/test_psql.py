@@ -15,7 +15,40 @@ import pytest
 from tests.serve.serving import Served, psql
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "psql"
+_SEARCHED = (
+    "(SELECT CASE WHEN trim(s[i]) = '\"$user\"' THEN user ELSE trim(s[i]) END FROM generate_series("
+    "array_lower(string_to_array(current_setting('search_path'), ','), 1), "
+    "array_upper(string_to_array(current_setting('search_path'), ','), 1)) AS i, "
+    "string_to_array(current_setting('search_path'), ',') s)"
+)
+GRAFANA = (
+    "SELECT CASE WHEN quote_ident(table_schema) IN " + _SEARCHED + " THEN quote_ident(table_name) "
+    "ELSE quote_ident(table_schema) || '.' || quote_ident(table_name) END AS \"table\" "
+    "FROM information_schema.tables WHERE quote_ident(table_schema) NOT IN "
+    "('information_schema', 'pg_catalog', 'timescaledb_information') ORDER BY "
+    "CASE WHEN quote_ident(table_schema) IN " + _SEARCHED + " THEN 0 ELSE 1 END, 1",
+    'SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM '
+    "information_schema.columns WHERE CASE WHEN array_length(parse_ident('orders'), 1) = 2 THEN "
+    "quote_ident(table_schema) = (parse_ident('orders'))[1] AND "
+    "quote_ident(table_name) = (parse_ident('orders'))[2] ELSE quote_ident(table_name) = 'orders' "
+    "AND quote_ident(table_schema) IN " + _SEARCHED + " END",
+    "SELECT current_setting('server_version_num')::int/100 AS version",
+    "SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'",
+    'SELECT floor(extract(epoch from placed)/2592000)*2592000 AS "time", sum(amount) AS "value" '
+    "FROM orders WHERE placed BETWEEN '2024-01-01T00:00:00Z' AND '2024-06-30T23:59:59.999Z' "
+    "GROUP BY 1 ORDER BY 1",
+    "SELECT date_trunc('month', placed) AS \"time\", region AS metric, avg(amount)::float8 AS "
+    '"value" FROM orders JOIN customers ON customer = customers.id WHERE placed >= '
+    "'2024-01-01T00:00:00Z' AND placed <= '2024-03-01T00:00:00Z' GROUP BY 1, 2 ORDER BY 1, 2",
+    'SELECT extract(epoch FROM placed) AS "time", amount FROM orders WHERE extract(epoch FROM '
+    "placed) >= 1704067200 AND extract(epoch FROM placed) <= 1704240000 ORDER BY placed ASC",
+    "SELECT region, n, total FROM revenue ORDER BY region LIMIT 50",
+    "SELECT DISTINCT region AS __text, id AS __value FROM customers ORDER BY 2 LIMIT 3",
+)
+"""What Grafana's data source and query builder send, and queries of dashboards as its macros fill
+them in."""
 COMMANDS = {
+    "grafana": GRAFANA,
     "d": (r"\d",),
     "relations": (r"\dt", r"\dv", r"\dm", r"\di", r"\ds", r"\dE"),
     "databases": (r"\l", r"\dn", r"\du", r"\db"),

@@ -36,7 +36,7 @@ _CAST_OIDS = {
     **{"oid": types.OID, "int4": types.INT4, "int8": types.INT8, "text": types.TEXT},
     **{"oid[]": 1028, "text[]": 1009, "int4[]": 1007, "regclass": types.TEXT, "bool": types.BOOL},
 }
-_PATIENCE, _PAUSE, _TRIES = 5.0, 0.01, 3
+_PATIENCE, _PAUSE, _TRIES = 2.0, 0.01, 3
 _NUMBERED = re.compile(r"(?i)\b(\w*oid|attrelid|attnum|\w*relid)\s*=\s*\$(\d+)")
 
 

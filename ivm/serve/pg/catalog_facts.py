@@ -7,6 +7,7 @@ only another session sees; materialized views are relations of kind "m".
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,7 +17,8 @@ import pyarrow as pa
 from ivm.serve.pg import types
 from ivm.serve.pg.types import pg_type
 from ivm.session.session import Session
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.warehouse import roll_back
 
 OWNER = 10
 CATALOG, INFORMATION = 11, 13_000
@@ -81,16 +83,27 @@ _KINDS = {"PRIMARY KEY": "p", "UNIQUE": "u", "FOREIGN KEY": "f", "CHECK": "c"}
 
 
 def facts_of(session: Session) -> Facts:
-    """What there is for a session: as of the last commit, or as it alone sees it."""
+    """What there is for a session, of one moment: as of the last commit, or as it alone sees it."""
     views = {view.name: view.query for view in session.views}
-    if session.sees_more():
-        session.release()
+    if not session.sees_more():
+        with contextlib.closing(session.engine.warehouse.cursor()) as cursor, _moment(cursor):
+            return _facts(cursor, views)
+    session.release()
+    transaction = session.transaction
+    if transaction is not None and transaction.idle_cursor is None:
         return _facts(session.cursor, views)
-    cursor = session.engine.warehouse.cursor()
+    with _moment(session.cursor):
+        return _facts(session.cursor, views)
+
+
+@contextlib.contextmanager
+def _moment(cursor: Cursor) -> Iterator[None]:
+    """Lets all statements of the block see what the first one sees."""
+    run(cursor, "BEGIN TRANSACTION READ ONLY")
     try:
-        return _facts(cursor, views)
+        yield
     finally:
-        cursor.close()
+        roll_back(cursor)
 
 
 def _facts(cursor: Cursor, views: dict[str, str]) -> Facts:

@@ -137,6 +137,7 @@ def _set_config(node: exp.Expr, settings: list[tuple[str, str]]) -> exp.Expr | N
 def _place(table: exp.Table, named: set[str]) -> None:
     """Says in which schema of ours a relation lies."""
     if not isinstance(table.this, exp.Identifier):
+        _name_its_column(table)
         return
     name, schema = table.name.lower(), table.db.lower()
     if schema == "information_schema" and name in INFORMATION:
@@ -152,6 +153,18 @@ def _place(table: exp.Table, named: set[str]) -> None:
         )
 
 
+def _name_its_column(table: exp.Table) -> None:
+    """Of a function in FROM the alias names the column, too; one that gives one value is a row."""
+    alias, function = table.args.get("alias"), table.this
+    if alias is None or alias.columns:
+        return
+    if isinstance(function, exp.GenerateSeries):
+        alias.set("columns", [exp.to_identifier(alias.name)])
+    elif isinstance(function, exp.StringToArray):
+        row = exp.select(exp.alias_(function.copy(), alias.name))
+        table.replace(row.subquery(alias.name))
+
+
 def _set(table: exp.Table, schema: str, name: str) -> None:
     alias = table.args.get("alias")
     table.set("db", exp.to_identifier(schema))
@@ -164,6 +177,8 @@ def _set(table: exp.Table, schema: str, name: str) -> None:
 def _mended(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Cast):
         return _cast(node)
+    if isinstance(node, exp.Div) and _is_integer(node.this) and _is_integer(node.expression):
+        return exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
     if isinstance(node, exp.Literal) and node.is_string and _ARRAY.fullmatch(node.name):
         return exp.Literal.string(_ARRAY.sub(r"[\1]", node.name))
     if isinstance(node, exp.Anonymous) and node.name.lower() in _CALLED:
@@ -182,6 +197,10 @@ def _mended(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Column) and node.table.lower() in _RELATIONS:
         node.set("db", None)
     return node
+
+
+def _is_integer(node: exp.Expr) -> bool:
+    return node.is_int or (isinstance(node, exp.Cast) and node.is_type(*exp.DataType.INTEGER_TYPES))
 
 
 def _cast(node: exp.Cast) -> exp.Expr:

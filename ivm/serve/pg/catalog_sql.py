@@ -297,7 +297,7 @@ INFORMATION = {
             NULL::VARCHAR AS generation_expression, 'YES' AS is_updatable
         FROM main.columns c JOIN main.relations r ON r.oid = c.relation JOIN main.schemas s ON
         s.oid = r.schema
-            JOIN main.pg_types t ON t.oid = c.type""",
+            JOIN main.pg_types t ON t.oid = c.type ORDER BY c.relation, c.number""",
     "table_constraints": """
         SELECT getvariable('ivm_database') AS constraint_catalog, s.name AS constraint_schema,
             c.name AS constraint_name, getvariable('ivm_database') AS table_catalog,
@@ -409,6 +409,8 @@ CREATE MACRO array_upper(l, d) AS CASE WHEN len(l) > 0 THEN len(l) END;
 CREATE MACRO array_lower(l, d) AS CASE WHEN len(l) > 0 THEN 1 END;
 CREATE MACRO quote_ident(t) AS CASE WHEN regexp_full_match(t, '[a-z_][a-z0-9_$]*') THEN t
     ELSE '"' || replace(t, '"', '""') || '"' END;
+CREATE MACRO parse_ident(t) AS list_transform(regexp_extract_all(t, '"(?:[^"]|"")*"|[^".]+'),
+    lambda p: CASE WHEN p[1] = '"' THEN replace(p[2:-2], '""', '"') ELSE lower(p) END);
 CREATE MACRO current_database() AS getvariable('ivm_database');
 CREATE MACRO current_schema() AS 'main';
 CREATE MACRO current_schemas(b) AS CASE WHEN b THEN ['pg_catalog', 'main'] ELSE ['main'] END;
