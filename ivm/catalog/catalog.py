@@ -14,7 +14,7 @@ from ivm.catalog.names import NOTHING, NameRules
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import InputError, InternalError, SqlError
-from ivm.storage.identifiers import Path, is_text, split_name
+from ivm.storage.identifiers import Path, fold, is_text, split_name
 from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.table_info import TableInfo
 from ivm.storage.warehouse.view_indexes import ViewIndex
@@ -211,6 +211,17 @@ class Catalog:
             if view.name in found:
                 found |= self.views.keys() & view.reads
         return found
+
+    def lacks(self, name: str) -> bool:
+        """Returns whether a relation that a view reads, or one below it, is not there.
+
+        Needs no DuckDB, where a query that does not bind ends the transaction.
+        """
+        there = {fold(name) for name in (*self.tables, *self.views)}
+        reads = {
+            fold(read) for below in self.at_or_below([name]) for read in self.views[below].reads
+        }
+        return not reads <= there
 
     def recomputed(self, changed: Iterable[str]) -> Iterator[View]:
         """The recomputed views that a change of these base tables makes stale."""

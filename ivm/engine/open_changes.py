@@ -8,7 +8,7 @@ transaction is then *in DuckDB*, and its statements see its own writes, in table
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 
 from ivm.catalog.catalog import View
 from ivm.engine.default_values import DefaultValues
@@ -19,7 +19,7 @@ from ivm.engine.transaction_views import RefuseTemporary, TransactionViews
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
-from ivm.storage.errors import IvmError, UnavailableError
+from ivm.storage.errors import UnavailableError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
 from ivm.storage.warehouse.duck import Cursor, run
@@ -240,13 +240,13 @@ class OpenChanges(Expiring):
         self._engine.reload_tables(self._cursor)
 
     @property
-    def unbound(self) -> Set[str]:
+    def unbound(self) -> set[str]:
         """The views that lack a table, which another one is to replace before the commit."""
-        return self._views.unbound.keys()
+        return self._views.unbound
 
-    def unbind(self, view: View, error: IvmError) -> None:
-        """Notes that a view lacks a table, and the error if it still does at the commit."""
-        self._views.unbind(view, error)
+    def unbind(self, view: View) -> None:
+        """Notes that a view lacks a table."""
+        self._views.unbind(view)
 
     def rebuild(self, views: Iterable[View]) -> None:
         """Fills these views anew, which no delta can update; see `TransactionViews.rebuild`."""

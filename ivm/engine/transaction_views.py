@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.recomputed_views import layers
-from ivm.storage.errors import IvmError
+from ivm.storage.errors import UnsupportedError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet, add
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.net_changes import PendingView
 
-_NEVER = -1
+_NEVER, _UNBOUND = -1, -2
 
 RefuseTemporary = Callable[[Iterable[tuple[str, str]]], None]
 """Raises if a text of these views (name and text) means something that only one session sees."""
@@ -38,7 +38,6 @@ class TransactionViews:
     Attributes:
         recomputed: differences of recomputed views, already written to their tables.
         shown: deltas of incremental views, already written to their tables.
-        unbound: the views that lack a table, and the error of the transaction if it commits so.
     """
 
     def __init__(
@@ -54,7 +53,6 @@ class TransactionViews:
         self._refuse_temporary = refuse_temporary
         self.recomputed: dict[str, ZSet] = {}
         self.shown: dict[str, ZSet] = {}
-        self.unbound: dict[str, IvmError] = {}
         self._filled: dict[str, int] = {}  # the number of changes at the view's last filling
         self._dropped: set[str] = set()
         self._created: set[str] = set()
@@ -82,7 +80,6 @@ class TransactionViews:
         """Drops a view; the circuit drops its nodes when the transaction commits."""
         self._engine.views.drop(self._cursor, view)
         self._filled.pop(view.name, None)
-        self.unbound.pop(view.name, None)
         self._created.discard(view.name)
         self._dropped.add(view.name)
         self._forget(view.name)
@@ -90,23 +87,33 @@ class TransactionViews:
     def rebuild(self, views: Iterable[View]) -> None:
         """Fills these views anew: a definition or table below them has changed."""
         for view in views:
-            self.unbound.pop(view.name, None)
-            self._outdate(view.name)
+            self._outdate(view.name, _NEVER)
         self.fill()
 
-    def unbind(self, view: View, error: IvmError) -> None:
-        """Leaves a view as it is until it is rebuilt."""
-        self.unbound.setdefault(view.name, error)
-        self._outdate(view.name)
+    def unbind(self, view: View) -> None:
+        """Leaves a view that lacks a table as it is until it is rebuilt."""
+        self._outdate(view.name, _UNBOUND)
 
-    def _outdate(self, name: str) -> None:
-        self._filled[name] = _NEVER
+    def _outdate(self, name: str, filled: int) -> None:
+        self._filled[name] = filled
         self._forget(name)
 
+    @property
+    def unbound(self) -> set[str]:
+        """The views that lack a table."""
+        return {name for name, filled in self._filled.items() if filled == _UNBOUND}
+
     def demand_bound(self, relations: Iterable[str]) -> None:
-        """Raises the error of a view among these that lacks a table."""
-        for name in self.unbound.keys() & relations:
-            raise self.unbound[name]
+        """Checks that no view among these lacks a table.
+
+        Raises:
+            UnsupportedError: one does.
+        """
+        for name in self.unbound.intersection(relations):
+            raise UnsupportedError(
+                f"the materialized view {name!r} lacks a table that this transaction has renamed: "
+                "give its name to another table, or drop the view, before it is read or committed"
+            )
 
     def _forget(self, name: str) -> None:
         self.shown.pop(name, None)
@@ -115,8 +122,9 @@ class TransactionViews:
     def fill(self) -> None:
         """Fills the views that changes came after, lower views first."""
         count, views = len(self._changes), self._engine.catalog.views.items()
-        lacking = [view for name, view in views if self._filled.get(name, count) < count]
-        lacking = [view for view in lacking if view.name not in self.unbound]
+        lacking = [
+            view for name, view in views if _UNBOUND != self._filled.get(name, count) < count
+        ]
         self._refuse_temporary([(view.name, view.query) for view in lacking])
         self.show({name for view in lacking for name in view.reads})
         for view in lacking:

@@ -186,19 +186,34 @@ def changed(session: Session, transaction: Transaction, statement: st.Ddl) -> No
         retain_created(session, statement)
     affected = _affected(session, statement, before, typed | transaction.unbound)
     session.refuse_temporary([(view.name, view.query) for view in affected])
+    rebuilt = _bound_anew(session, transaction, statement, affected, typed)
+    broken = engine.broken.names()
+    transaction.rebuild([view for view in rebuilt if view.name not in broken])
+
+
+def _bound_anew(
+    session: Session,
+    transaction: Transaction,
+    statement: st.Ddl,
+    affected: list[View],
+    typed: set[str],
+) -> list[View]:
+    """Binds views to the changed catalog; those whose rows may be others by it."""
+    engine = session.engine
     functions = list_functions(session.cursor) if affected else None
-    broken, rebuilt = engine.broken.names(), dict[str, View]()
+    broken, rebuilt, unbound = engine.broken.names(), dict[str, View](), transaction.unbound
+    waits = transaction.begun and renames_table(statement)  # for another table of the name
     for view in affected:
-        waits = view.name not in broken and _may_wait(transaction, statement, view)
-        if waits and _lacks_table(session, view):
-            transaction.unbind(view, _would_break(statement, view))
+        may_wait = (waits or view.name in unbound) and view.name not in broken
+        if may_wait and engine.catalog.lacks(view.name):
+            transaction.unbind(view)
             continue
         _demand_valid(session, statement, view, functions)
         _update_reads(session, view)
         old = replace(view)
         engine.views.bind(view, session.cursor, functions)
         if (
-            view.name not in broken | transaction.unbound
+            view.name not in broken | unbound
             and view.reads.isdisjoint(rebuilt)
             and _stays(session, statement, old, view, typed)
         ):
@@ -208,8 +223,7 @@ def changed(session: Session, transaction: Transaction, statement: st.Ddl) -> No
         engine.catalog.add_view(view)
         if view.name not in broken:
             engine.broken.demand_whole(view.name)  # it may read others now
-    broken = engine.broken.names()
-    transaction.rebuild([view for view in rebuilt.values() if view.name not in broken])
+    return list(rebuilt.values())
 
 
 def _stays(session: Session, statement: st.Ddl, old: View, new: View, typed: set[str]) -> bool:
@@ -310,34 +324,11 @@ def _demand_valid(
         if dict(_folded(found)).keys() != dict(_folded(view.described)).keys():
             way += ", or replace it by one that names its columns"
     except duckdb.Error:
-        pass
+        if renames_table(statement):
+            way += ", or give its table's name to another table in the same transaction"
     except UnsupportedError as error:
         why = f" ({error})"
-    raise _would_break(statement, view, why, way)
-
-
-def _may_wait(transaction: Transaction, statement: st.Ddl, view: View) -> bool:
-    """Returns whether a later statement of the transaction may give a view what it lacks."""
-    return transaction.begun and (renames_table(statement) or view.name in transaction.unbound)
-
-
-def _lacks_table(session: Session, view: View) -> bool:
-    """Returns whether a relation that a view reads, or one below it, is not there.
-
-    DuckDB is not asked: an error would end its transaction.
-    """
-    catalog = session.engine.catalog
-    there = {fold(name) for name in (CLOCK, *catalog.tables, *catalog.views)}
-    below = catalog.at_or_below([view.name])
-    return not all(fold(read) in there for name in below for read in catalog.views[name].reads)
-
-
-def _would_break(
-    statement: st.Ddl, view: View, why: str = "", way: str = "drop it first"
-) -> UnsupportedError:
-    if renames_table(statement) and not why:
-        way += ", or give its table's name to another table in the same transaction"
-    return UnsupportedError(
+    raise UnsupportedError(
         f"{statement.action.upper()} {statement.target.upper()} would break the materialized view "
         f"{view.name}{why}: {way}" + (", or add CASCADE" if statement.action == "drop" else ""),
         statement.offset,

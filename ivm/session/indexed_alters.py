@@ -19,7 +19,7 @@ from ivm.storage.warehouse.duck import run
 
 
 class _Renaming(NamedTuple):
-    """What ALTER TABLE renames: a table where there is no column, or nothing."""
+    """What ALTER TABLE renames: a column, or the table where that is None; or nothing."""
 
     column: str | None
     name: str | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import psycopg
 import pytest
@@ -16,9 +17,11 @@ CLASSES = (
     "SELECT relname, relpersistence, pg_table_is_visible(oid) FROM pg_class WHERE relname = %s"
 )
 
+Two: TypeAlias = tuple[psycopg.Connection, psycopg.Connection]
+
 
 @pytest.fixture
-def two(shop: Served) -> Iterator[tuple[psycopg.Connection, psycopg.Connection]]:
+def two(shop: Served) -> Iterator[Two]:
     with (
         psycopg.connect(shop.dsn(), autocommit=True) as one,
         psycopg.connect(shop.dsn(), autocommit=True) as other,
@@ -26,9 +29,7 @@ def two(shop: Served) -> Iterator[tuple[psycopg.Connection, psycopg.Connection]]
         yield one, other
 
 
-def test_temporary_tables_are_those_of_their_session(
-    two: tuple[psycopg.Connection, psycopg.Connection],
-) -> None:
+def test_temporary_tables_are_those_of_their_session(two: Two) -> None:
     one, other = two
     one.execute("CREATE TEMPORARY TABLE mine (a INTEGER PRIMARY KEY, b TEXT)")
     one.execute("CREATE TEMPORARY TABLE customers (z INTEGER)")
@@ -44,9 +45,7 @@ def test_temporary_tables_are_those_of_their_session(
     assert one.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'temp'").fetchall() == []
 
 
-def test_what_a_transaction_has_made_is_seen_in_it_alone(
-    two: tuple[psycopg.Connection, psycopg.Connection],
-) -> None:
+def test_what_a_transaction_has_made_is_seen_in_it_alone(two: Two) -> None:
     one, other = two
     with contextlib.suppress(psycopg.Rollback), one.transaction():
         one.execute("CREATE TABLE fresh (q NUMERIC(5, 2))")
@@ -60,9 +59,7 @@ def test_what_a_transaction_has_made_is_seen_in_it_alone(
     assert one.execute(COLUMNS, ["fresh"]).fetchall() == []
 
 
-def test_a_table_with_an_index_is_renamed_beside_the_catalog(
-    two: tuple[psycopg.Connection, psycopg.Connection],
-) -> None:
+def test_a_table_with_an_index_is_renamed_beside_the_catalog(two: Two) -> None:
     one, other = two
     one.execute("CREATE SCHEMA IF NOT EXISTS apart; CREATE TABLE apart.before (a INTEGER)")
     one.execute("CREATE INDEX of_before ON apart.before (a)")

@@ -43,6 +43,7 @@ _RELATIONS = {
     "definition": pa.string(),
     "has_index": pa.bool_(),
     "checks": pa.int32(),
+    "temporary": pa.bool_(),
 }
 _COLUMNS = {
     "relation": pa.uint32(),
@@ -153,20 +154,20 @@ def _relations(cursor: Cursor, views: dict[str, str]) -> Iterator[Sequence[Any]]
     ):
         query = views.get(name if schema_name == "main" else f"{schema_name}.{name}")
         kind = "r" if query is None or own else "m"
-        yield oid, name, schema, kind, count, float(size or 0), comment, query, indexed, checks
+        yield oid, name, schema, kind, count, float(size or 0), comment, query, indexed, checks, own
     sql = (
-        f"SELECT {_oid('view_oid')}, view_name, {_oid('schema_oid')}, column_count, comment, sql "
-        f"FROM system.main.duckdb_views() WHERE {_MINE} AND NOT internal"
+        f"SELECT {_oid('view_oid')}, view_name, {_oid('schema_oid')}, column_count, comment, sql, "
+        f"temporary FROM system.main.duckdb_views() WHERE {_MINE} AND NOT internal"
     )
-    for oid, name, schema, count, comment, text in rows(cursor, sql):
+    for oid, name, schema, count, comment, text, own in rows(cursor, sql):
         query = text[text.upper().find(" AS ") + 4 :].rstrip(";")
-        yield oid, name, schema, "v", count, 0.0, comment, query, False, 0
+        yield oid, name, schema, "v", count, 0.0, comment, query, False, 0, own
     sql = (
-        f"SELECT {_oid('sequence_oid')}, sequence_name, {_oid('schema_oid')}, comment FROM "
-        f"system.main.duckdb_sequences() WHERE {_MINE}"
+        f"SELECT {_oid('sequence_oid')}, sequence_name, {_oid('schema_oid')}, comment, temporary "
+        f"FROM system.main.duckdb_sequences() WHERE {_MINE}"
     )
-    for oid, name, schema, comment in rows(cursor, sql):
-        yield oid, name, schema, "S", 3, 1.0, comment, None, False, 0
+    for oid, name, schema, comment, own in rows(cursor, sql):
+        yield oid, name, schema, "S", 3, 1.0, comment, None, False, 0, own
 
 
 def _columns(cursor: Cursor) -> Iterator[Sequence[Any]]:

@@ -15,9 +15,8 @@ RELATIONS = {
             0 AS reloftype, 10 AS relowner, CASE WHEN kind IN ('r', 'm') THEN 2 ELSE 0 END AS relam,
             oid AS relfilenode, 0 AS reltablespace, 0 AS relpages, rows AS reltuples,
             0 AS relallvisible, 0 AS reltoastrelid, has_index AS relhasindex, false AS relisshared,
-            CASE WHEN schema IN (SELECT s.oid FROM main.schemas s WHERE s.name = 'temp') THEN 't'
-            ELSE 'p' END AS relpersistence, kind AS relkind, columns AS relnatts,
-            checks AS relchecks, false AS relhasrules,
+            CASE WHEN temporary THEN 't' ELSE 'p' END AS relpersistence, kind AS relkind,
+            columns AS relnatts, checks AS relchecks, false AS relhasrules,
             oid IN (SELECT unnest([relation, other]) FROM main.constraints WHERE kind = 'f')
             AS relhastriggers, false AS relhassubclass,
             false AS relrowsecurity, false AS relforcerowsecurity, true AS relispopulated,
@@ -266,8 +265,8 @@ INFORMATION = {
             getvariable('ivm_user') AS schema_owner FROM main.schemas""",
     "tables": """
         SELECT getvariable('ivm_database') AS table_catalog, s.name AS table_schema,
-            r.name AS table_name, CASE WHEN s.name = 'temp' AND kind = 'r' THEN 'LOCAL TEMPORARY'
-            WHEN kind = 'r' THEN 'BASE TABLE' ELSE 'VIEW' END AS table_type,
+            r.name AS table_name, CASE WHEN kind <> 'r' THEN 'VIEW' WHEN temporary
+            THEN 'LOCAL TEMPORARY' ELSE 'BASE TABLE' END AS table_type,
             CASE kind WHEN 'r' THEN 'YES' ELSE 'NO' END AS is_insertable_into, 'NO' AS is_typed
         FROM main.relations r JOIN main.schemas s ON s.oid = r.schema WHERE kind IN ('r', 'v',
         'm')""",
@@ -319,14 +318,12 @@ INFORMATION = {
 """The relations of `information_schema` as queries."""
 
 MACROS = """
-CREATE MACRO pg_is_temporary(s) AS s IN (SELECT ivm_t.oid FROM main.schemas ivm_t
-    WHERE ivm_t.name = 'temp');
 CREATE MACRO version() AS 'PostgreSQL ' || getvariable('ivm_version');
 CREATE MACRO pg_backend_pid() AS getvariable('ivm_number')::INTEGER;
 CREATE MACRO pg_table_is_visible(o) AS EXISTS (SELECT 1 FROM pgc.pg_class ivm_c
     JOIN main.schemas ivm_s ON ivm_s.oid = ivm_c.relnamespace WHERE ivm_c.oid = o
     AND (ivm_s.name IN ('temp', 'pg_catalog') OR (ivm_s.name = 'main' AND ivm_c.relname NOT IN
-    (SELECT ivm_h.name FROM main.relations ivm_h WHERE pg_is_temporary(ivm_h.schema)))));
+    (SELECT ivm_h.name FROM main.relations ivm_h WHERE ivm_h.temporary))));
 CREATE MACRO pg_type_is_visible(o) AS true;
 CREATE MACRO pg_function_is_visible(o) AS true;
 CREATE MACRO pg_collation_is_visible(o) AS true;

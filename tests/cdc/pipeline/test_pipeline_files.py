@@ -101,6 +101,7 @@ def test_a_pipeline_equals_ingest(tmp_path: Path) -> None:
         for number, lines in enumerate(LINES.values()):
             write(tmp_path / f"t{number}-2.json", lines[1:] + lines)
         wait_until(lambda: all(source.position == "spark: 1" for source in db.sources()))
+        wait_until(lambda: all("-2.json" in str(source.position) for source in oracle.sources()))
         wait(oracle)
         assert content(db) == content(oracle)
         assert_verified(db)
