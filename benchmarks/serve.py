@@ -110,7 +110,7 @@ def megabytes(pid: int) -> float:
 
 
 def look_ups(folder: Path, ours: int, theirs: int, seconds: int) -> None:
-    """Prints look-ups a second of both servers, in turns."""
+    """Prints transactions a second of both servers, in turns."""
     scripts = []
     for name, text in (("view", _BY_VIEW), ("key", _BY_KEY), ("write", _WRITE)):
         scripts.append(folder / f"{name}.sql")

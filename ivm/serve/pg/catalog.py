@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from ivm.engine.engine import Engine
 from ivm.serve.pg import types
 from ivm.serve.pg.catalog_facts import facts_of
 from ivm.serve.pg.catalog_rewrite import rewritten
@@ -67,7 +66,6 @@ class Catalog:
     def __init__(self, path: str) -> None:
         self._lock = threading.Lock()
         self._meaning: Hashable = None
-        self._generation = -1
         self._connection: Cursor | None = None
         self._name = Path(path).stem.strip(":") or "memory"
 
@@ -111,28 +109,13 @@ class Catalog:
         if session.sees_more():
             return _made_beside(session)
         with self._lock:
-            if self._connection is None or not self._is_fresh(session.engine):
-                self._make(session)
-            assert self._connection is not None
+            meaning = session.engine.meaning()
+            if self._connection is None or meaning is None or meaning != self._meaning:
+                made = _made_beside(session)
+                before, self._connection, self._meaning = self._connection, made, meaning
+                if before is not None:
+                    before.close()
             return self._connection.cursor()
-
-    def _is_fresh(self, engine: Engine) -> bool:
-        """Returns whether what is committed has the names that it had.
-
-        A transaction that changes them has the writer lock, so that none is committed beside it.
-        """
-        meaning = engine.meaning()
-        if meaning is None:
-            return self._generation == engine.definitions.relations.generation
-        return meaning == self._meaning
-
-    def _make(self, session: Session) -> None:
-        engine, before = session.engine, self._connection
-        meaning, generation = engine.meaning(), engine.definitions.relations.generation
-        self._connection = _made_beside(session)
-        self._meaning, self._generation = meaning, generation
-        if before is not None:
-            before.close()
 
 
 def _rows(cursor: Cursor, sql: str, params: Sequence[Any] | None) -> Result:
@@ -184,8 +167,7 @@ def _made_beside(session: Session) -> Cursor:
 
 def _made(session: Session) -> Cursor:
     """The database of the catalog."""
-    connection = duckdb.connect()
-    facts = facts_of(session)
+    facts, connection = facts_of(session), duckdb.connect()
     connection.execute("CREATE SCHEMA pgc; CREATE SCHEMA pgi")
     for name, table in facts.items():
         connection.register("given", table)
