@@ -19,7 +19,7 @@ import pytest
 from tests.serve.serving import served
 from tests.support import ROOT
 
-PACKAGES = ("dbt-core==1.11.*", "dbt-postgres==1.10.*")
+PACKAGES = ("dbt-core<1.12", "dbt-postgres")
 REVENUE = "SELECT region, orders, amount FROM dbt.revenue"
 
 
