@@ -28,6 +28,7 @@ CREATE TABLE u (id INTEGER, a INTEGER); CREATE INDEX i ON u (a);
 INSERT INTO t SELECT i, i % 3 FROM range(8) r(i); INSERT INTO u SELECT i, 7 FROM range(5, 12) r(i);
 CREATE VIEW plain AS SELECT * FROM t WHERE a <> 2"""
 WAY_OUT = "give its table's name to another table in the same transaction"
+UNABLE = "Cannot create index with outstanding updates"  # of DuckDB, for a change before it
 LACKS = "lacks a table that this transaction has renamed"
 
 
@@ -41,10 +42,9 @@ def _opened(path: Path) -> ivm.Database:
 
 
 def _check(db: ivm.Database, plain: duckdb.DuckDBPyConnection) -> None:
+    """All that is read is the same, where the materialized views are plain ones."""
     for name in ("t", "u", *VIEWS):
-        query = VIEWS.get(name, f"FROM {name}")
-        query = query.replace("FROM sums", f"FROM ({VIEWS['sums']})")
-        wanted = Counter(plain.execute(query).fetchall())
+        wanted = Counter(plain.execute(f"FROM {name}").fetchall())
         assert Counter(db.execute(f"FROM {name}").fetchall()) == wanted, name
 
 
@@ -121,22 +121,24 @@ STEPS = st.one_of(
 def test_any_swaps(tmp_path_factory: pytest.TempPathFactory, blocks: list[list[str]]) -> None:
     folder = tmp_path_factory.mktemp("swaps")
     with _opened(folder / "shop.duckdb") as db, duckdb.connect() as plain:
-        plain.execute(TABLES)
-        plain.execute("UPDATE t SET a = 1 WHERE id = 1; DROP INDEX i")
+        plain.execute(f"{TABLES}; UPDATE t SET a = 1 WHERE id = 1; DROP INDEX i")
+        for name, query in VIEWS.items():
+            plain.execute(f"CREATE VIEW {name} AS {query}")
         for block in blocks:
-            script = ["BEGIN", *block, "COMMIT"]
-            if _ran(db, script):
-                for statement in script:
-                    plain.execute(statement)
+            ours = _error(db, ["BEGIN", *block, "COMMIT"])
+            end = "COMMIT" if ours is None else "ROLLBACK"
+            theirs = _error(plain, ["BEGIN", *block, *[f"FROM {name}" for name in VIEWS], end])
+            assert (ours is None) == (theirs is None) or UNABLE in str(ours), (ours, theirs)
             _check(db, plain)
 
 
-def _ran(db: ivm.Database, script: list[str]) -> bool:
+def _error(db: ivm.Database | duckdb.DuckDBPyConnection, script: list[str]) -> Exception | None:
+    """What ends a transaction before its last statement, or with it."""
     for statement in script:
         try:
-            db.execute(statement)
-        except ivm.errors.IvmError:
+            db.execute(statement).fetchall()
+        except (ivm.errors.IvmError, duckdb.Error) as error:
             if statement != "COMMIT":
                 db.execute("ROLLBACK")
-            return False
-    return True
+            return error
+    return None
