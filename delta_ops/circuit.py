@@ -180,6 +180,11 @@ class Circuit:
         """The time spent in the steps of all nodes that there are."""
         return sum(node.work.nanoseconds for node in list(self._nodes.values()))
 
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of all nodes, inputs first."""
+        return sorted(self._nodes)
+
     def node(self, number: int) -> Node:
         """The node of that number (for EXPLAIN)."""
         return self._nodes[number]

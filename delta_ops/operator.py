@@ -10,7 +10,7 @@ exactly one of them is called.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from ivm.storage.values.column import Column, Mask
 from ivm.storage.values.types import ColumnType
@@ -40,6 +40,10 @@ class Staged(Protocol):
     def commit(self) -> None: ...
 
     def rollback(self) -> None: ...
+
+    def saved(self) -> object: ...
+
+    def restore(self, saved: Any, /) -> None: ...
 
     @property
     def nbytes(self) -> int: ...
@@ -93,6 +97,20 @@ class Operator:
         """Drops the state staged by the last step."""
         for part in self.parts:
             part.rollback()
+
+    def saved(self) -> object:
+        """The committed state, for `restore` of an equal operator in another process.
+
+        Returns:
+            Arrays, columns and arrangements, which are shared with the state; None if it cannot be
+            saved, and is hydrated instead.
+        """
+        return tuple([part.saved() for part in self.parts]) or None
+
+    def restore(self, saved: Any) -> None:
+        """Takes what `saved` gave, in place of any earlier state."""
+        for part, state in zip(self.parts, saved, strict=True):
+            part.restore(state)
 
     def hydration_key(self, number: int) -> tuple[int, ...]:
         """The columns of an input by whose key codes its rows are best sorted for `hydrate`.

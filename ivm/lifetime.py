@@ -178,6 +178,8 @@ class Lifetime:
                 step()
             except BaseException as error:  # the other steps run all the same
                 failed.append(error)
+        if not failed:
+            self.engine.save_state()
         for other in failed[1:]:
             failed[0].add_note(str(other))
         if failed:

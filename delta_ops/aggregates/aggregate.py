@@ -9,7 +9,7 @@ others; a group without rows has no output row, except the one group of a scalar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from ivm.delta_ops.aggregates.value_counts import make_rows
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.state.group_table import GroupTable
 from ivm.delta_ops.state.representatives import Representatives, has_representatives
+from ivm.storage.errors import InternalError
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, empty
@@ -277,6 +278,24 @@ class Aggregate(Operator):
                 kept.set.commit()
         for argument, extremes in self._extremes.items():
             extremes.extremes.collect(self._rows_of(argument, rows))
+
+    # Saving
+
+    def saved(self) -> tuple[object, ...]:
+        lanes = [
+            (lane, i, label) for i, a in self._accumulators() for label, lane in a.labels().items()
+        ]
+        return sorted(lanes), super().saved()
+
+    def restore(self, saved: tuple[list[tuple[int, int, int]], Any]) -> None:
+        self._build()
+        accumulators = dict(self._accumulators())
+        for lane, number, label in saved[0]:
+            if accumulators[number].lane_of(label) != lane:
+                raise InternalError(
+                    f"lane {lane} was saved of another aggregate; please report this"
+                )
+        super().restore(saved[1])
 
     # Partial states
 

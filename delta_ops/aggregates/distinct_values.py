@@ -7,6 +7,8 @@ is one exact 64-bit code.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ivm.delta_ops.aggregates.call import ArgumentRows
@@ -70,6 +72,15 @@ class DistinctValues:
         assert isinstance(pairs, FixedColumn)
         (values,) = self._values.keys(pairs.values & _NUMBER)
         return pairs.values >> 32, values, self._pairs.read(live)[:, 0]
+
+    def saved(self) -> tuple[object, ...]:
+        """The sets, as committed."""
+        return self._values.saved(), self._pairs.saved()
+
+    def restore(self, saved: tuple[Any, Any]) -> None:
+        """Takes what `saved` gave."""
+        self._values.restore(saved[0])
+        self._pairs.restore(saved[1])
 
     def commit(self) -> None:
         self._values.commit()

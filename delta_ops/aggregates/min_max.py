@@ -8,6 +8,8 @@ if it may have removed the extreme.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ivm.delta_ops.aggregates.call import ArgumentRows
@@ -155,6 +157,13 @@ class RankedMinMax(MinMax):
         if self._taken_back:  # a value that other rows cancel was never the best
             for best in self._bests.values():
                 best.read(self.before)
+
+    def saved(self) -> tuple[object, ...]:
+        return super().saved(), self._bests
+
+    def restore(self, saved: tuple[Any, dict[bool, MinMaxCache]]) -> None:
+        super().restore(saved[0])
+        self._bests = saved[1]
 
     def commit(self) -> None:
         super().commit()

@@ -7,6 +7,8 @@ whatever the group's size.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ivm.delta_ops.aggregates.distinct_values import DistinctValues
@@ -49,6 +51,13 @@ class ValueCounts(GroupRows):
         every = np.ones(len(counts), np.bool_)
         entries = _weighed(FixedColumn(slots), column, counts, every)
         self.reset(Arrangement.build(self.layout, [entries]))
+
+    def saved(self) -> tuple[object, ...]:
+        return super().saved(), self._values.saved()
+
+    def restore(self, saved: tuple[Any, Any]) -> None:
+        super().restore(saved[0])
+        self._values.restore(saved[1])
 
     def commit(self) -> None:
         super().commit()

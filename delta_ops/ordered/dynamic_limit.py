@@ -8,7 +8,7 @@ and after, so it costs the rows up to the last rank.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -76,6 +76,13 @@ class DynamicLimit(Operator):
     def hydrate(self, inputs: Fetch) -> None:
         self._state.build(inputs(0))
         self._before = self._after = _moved((0, 0), add([empty(_PLACES), *inputs(1)]))
+
+    def saved(self) -> tuple[object, ...]:
+        return super().saved(), self._before
+
+    def restore(self, saved: Any) -> None:
+        super().restore(saved[0])
+        self._before = self._after = saved[1]
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         yield self._shown(self._state.before, self._before)

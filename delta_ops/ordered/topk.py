@@ -11,7 +11,7 @@ all of whose rows come after its last row by the first order key alone leaves it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -180,6 +180,10 @@ class TopK(Operator):
 
     def hydrate(self, inputs: Fetch) -> None:
         self._state.build(inputs(0))
+        self._head = self._next_head = None
+
+    def restore(self, saved: Any) -> None:
+        super().restore(saved)
         self._head = self._next_head = None
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:

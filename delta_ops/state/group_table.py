@@ -9,6 +9,7 @@ would grow. Within one step `locate` is called once, before anything is staged.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -240,6 +241,16 @@ class GroupTable:
     def stage(self, slots: Indexes, lanes: Indexes) -> None:
         """Stages these lanes (of distinct slots) for `commit`."""
         self._staged = (slots, lanes)
+
+    def saved(self) -> tuple[object, ...]:
+        """The groups and their lanes, as committed."""
+        return self._index, self._store, self._lanes, self._used, self._free, self._verifies
+
+    def restore(self, saved: tuple[Any, ...]) -> None:
+        """Takes what `saved` gave."""
+        self._index, self._store, self._lanes, self._used, self._free, self._verifies = saved
+        self._scratch = np.zeros(self.capacity, np.int64)
+        self._memo.clear()
 
     def commit(self) -> None:
         if self._staged is not None:

@@ -9,6 +9,7 @@ not tracked.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -101,6 +102,13 @@ class Representatives(Versions[Arrangement]):
     def current(self, slots: Indexes) -> tuple[Column, ...]:
         """The key columns to show for the slots, as committed."""
         return self._shown(self.before, slots)
+
+    def saved(self) -> tuple[object, ...]:
+        return super().saved(), self._representatives.saved()
+
+    def restore(self, saved: tuple[Any, Any]) -> None:
+        super().restore(saved[0])
+        self._representatives.restore(saved[1])
 
     def commit(self) -> None:
         super().commit()

@@ -6,7 +6,7 @@ Invariant: a state is immutable, so both versions stand side by side: `commit` d
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from ivm.storage.values.zset import ZSet
 
@@ -54,6 +54,14 @@ class Versions(Generic[S]):
     def reset(self, state: S) -> None:
         """Replaces both versions: the state is committed."""
         self.before = self.after = state
+
+    def saved(self) -> Any:
+        """The committed version."""
+        return self.before
+
+    def restore(self, saved: Any) -> None:
+        """Takes what `saved` gave."""
+        self.reset(saved)
 
     def commit(self) -> None:
         """Adopts the staged version."""

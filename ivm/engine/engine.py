@@ -348,6 +348,11 @@ class Engine:
             finally:
                 self.tables.flush()
 
+    def save_state(self) -> None:
+        """Saves the state of views for the next opening; called when the file has been closed."""
+        if self.log.fault is None:
+            self.maintenance.saved.save(self.epoch)
+
     # -- a changed catalog ----------------------------------------------------------------------
 
     def reload_tables(

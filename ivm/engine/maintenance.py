@@ -18,6 +18,7 @@ import duckdb
 
 from ivm.catalog.catalog import BindingCatalog, View
 from ivm.delta_ops.circuit import Circuit
+from ivm.engine.saved_state import SavedState
 from ivm.engine.stored_tables import StoredTables
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.storage.errors import EvaluationError, UnavailableError
@@ -40,6 +41,7 @@ class Maintenance:
         tables: the tables in DuckDB, for hydration.
 
     Attributes:
+        saved: the state that the last closing has saved, and what the next one saves.
         shape_lock: held while views come and go, and while their nodes are shown: that does not
             wait for the writer lock.
     """
@@ -53,12 +55,14 @@ class Maintenance:
         self.compiler = CircuitCompiler(self.circuit, tables.warehouse.cursor)
         self._sources: _Sources = {}
         self._columns_read: dict[str, frozenset[int]] = {}
+        self.saved = SavedState(tables.warehouse, self.circuit)
 
     # -- adding and removing views --------------------------------------------------------------
 
     def attach(self, view: View) -> None:
         """Adds an incremental view to the circuit; `hydrate` builds its state."""
         if view.compiled is not None:
+            self.saved.restore_all()
             with self.shape_lock:
                 self.compiler.take(view.name, view.compiled)
                 view.compiled = None
@@ -78,6 +82,7 @@ class Maintenance:
     def detach(self, name: str) -> None:
         """Removes a view from the circuit."""
         if name in self.circuit.views:
+            self.saved.restore_all()
             with self.shape_lock:
                 self.circuit.remove(name)
             self._learn_sources()
@@ -202,12 +207,16 @@ class Maintenance:
         Raises:
             EvaluationError: an expression fails on their rows; some state is still missing.
         """
-        self._tables.flush()
         circuit = self.circuit
         nodes = circuit.needs_hydration() if nodes is None else nodes
         if only is not None:
             kept = {n for view in circuit.views if view in only for n in circuit.nodes_of(view)}
             nodes = [n for n in nodes if n in kept]
+        self.saved.restore(nodes)
+        nodes = [n for n in nodes if not circuit.node(n).hydrated]
+        if not nodes:
+            return
+        self._tables.flush()
         self._demand_histories(frozenset(nodes))
         try:
             with dispensable(_UNBUILT) if early else contextlib.nullcontext():

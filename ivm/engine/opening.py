@@ -80,6 +80,7 @@ def open_engine(
         engine.outbox.replaying = True
         refills = _load(engine) or warehouse.foreign_write
         _break_behind(engine, away, every=refills)
+        engine.maintenance.saved.open()
         if refills:
             _owe(engine, engine.catalog.views)
             engine.unfilled.outdate(engine.catalog.tables)

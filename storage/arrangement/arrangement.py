@@ -67,6 +67,16 @@ class Arrangement:
         self._sorted_buffer: Run | None = None
         self._bloom = bloom  # of the short runs, where many rows were appended at once
 
+    def __getstate__(self) -> tuple[Layout, tuple[Run, ...], ZSet]:
+        return self.layout, self.runs, self._buffer.take(np.arange(self._seen))
+
+    def __setstate__(self, state: tuple[Layout, tuple[Run, ...], ZSet]) -> None:
+        layout, runs, newest = state
+        buffer = WriteBuffer(layout)
+        if len(newest):
+            buffer.append(0, newest, layout.search_codes(layout.key_columns(newest.columns)))
+        self.__init__(layout, Spine(runs), buffer, len(newest))  # type: ignore[misc]
+
     @staticmethod
     def empty(layout: Layout) -> Arrangement:
         """The arrangement of no rows."""

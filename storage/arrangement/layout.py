@@ -59,6 +59,12 @@ class Layout:
         if self.order:
             self._refuse_unorderable()
 
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.types, self.key, self.order
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
     def _refuse_unorderable(self) -> None:
         for type in self.types:
             if not orderable(type):

@@ -62,6 +62,13 @@ class Run:
         self._sums: Weights | None = None
         self._max_trees: dict[tuple[int, ColumnType, bool, bool], MaxTree] = {}
 
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.codes, self.columns, self.weights, self.short, self._unique
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__(*state[:3])  # type: ignore[misc]
+        self.short, self._unique = state[3:]
+
     def with_columns(self, columns: Sequence[Column]) -> Run:
         """The same rows with further columns, which are not of the key."""
         run = Run(self.codes, (*self.columns, *columns), self.weights)

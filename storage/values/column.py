@@ -80,6 +80,12 @@ class ArrowColumn:
         # Never the column itself: only the garbage collector frees a circle, long after its rows.
         self.dictionary_encoded: DictionaryColumn | Literal[False] | None = None
 
+    def __getstate__(self) -> pa.Array:
+        return self.array
+
+    def __setstate__(self, array: pa.Array) -> None:
+        self.array, self.dictionary_encoded = array, None
+
     def __len__(self) -> int:
         return len(self.array)
 

@@ -16,6 +16,7 @@ from ivm.storage.errors import CorruptionError
 from ivm.storage.log.change_log import ChangeLog, sync_folder
 from ivm.storage.log.recovery import scan_chain
 from ivm.storage.log.segment import segment_paths
+from ivm.storage.state.header import remove_states
 from ivm.storage.warehouse import system_tables
 from ivm.storage.warehouse.crash_state import as_at_the_crash
 from ivm.storage.warehouse.database_file import DatabaseFile
@@ -167,6 +168,7 @@ def _clear(folder: Path) -> None:
     """Removes the files of a deleted database that was closed in good order, its note last."""
     for path in (*segment_paths(folder), folder / "note.json"):
         path.unlink(missing_ok=True)
+    remove_states(folder)
     if folder.exists():
         sync_folder(folder)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -16,6 +18,8 @@ from hypothesis import strategies as st
 
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.operator import Operator
+from ivm.delta_ops.state_checkpoint import CLASSES, identities, restore, states
+from ivm.storage.state.state_file import StateFile, write
 from ivm.storage.values.column import Column, Indexes
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
@@ -263,13 +267,31 @@ class Bench:
         self.circuit, self.node = self._fresh()
         self.circuit.hydrate(self._fetch)
 
+    def reopen(self) -> None:
+        """Go on with a new circuit that takes up the state of the old one from a file."""
+        file = saved(self.circuit)
+        self.circuit, self.node = self._fresh()
+        restore(self.circuit, self.circuit.numbers, identities(self.circuit), file)
+        self.circuit.hydrate(self._fetch)
+
+
+def saved(circuit: Circuit) -> StateFile:
+    """The state of a circuit, in a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state"
+        return StateFile(path, write(path, states(circuit)), CLASSES)
+
 
 def drive(bench: Bench, stream: Sequence[Sequence[Sequence[tuple[Row, int]]]]) -> None:
-    """Step through the stream; roll back each second step once, rehydrate in the middle."""
+    """Step through the stream; roll back each second step once, rehydrate in the middle, and reopen
+    after the first step and before the last one.
+    """
     for number, step in enumerate(stream):
         deltas = [zset(t, rows) for t, rows in zip(bench.inputs, step, strict=True)]
         bench.step(deltas, rollback_first=number % 2 == 1)
         bench.check()
+        if number in (0, len(stream) - 2):
+            bench.reopen()
         if number == len(stream) // 2:
             bench.check_contents()
             bench.rehydrate()

@@ -1,0 +1,151 @@
+"""The circuit's state from a closing to the next opening, in the side folder.
+
+Law: a state is taken up only by the opening that follows the closing which saved it: the folder's
+note, the file's headers and the epoch are as that closing left them. In any other case, and where
+the saved state is damaged or of other code, the state is built from the tables instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import logging
+import sys
+import uuid
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivm import delta_ops, sql, storage
+from ivm.delta_ops.circuit import Circuit
+from ivm.delta_ops.state_checkpoint import CLASSES, identities, restore, states
+from ivm.storage.state.header import Header, read_header, remove_states, write_header
+from ivm.storage.state.pickles import StateError
+from ivm.storage.state.state_file import StateFile, write
+from ivm.storage.warehouse.side_folder import read_note, side_folder
+from ivm.storage.warehouse.warehouse import Warehouse
+
+_log = logging.getLogger(__name__)
+
+LEAST = 8 << 20
+"""Bytes of state from which saving it pays: less is built from the tables in some 0.1 s."""
+
+
+class SavedState:
+    """The state that a closing has saved, and the one that the next closing saves.
+
+    Args:
+        warehouse: whose file's side folder has it; nothing is saved of a database in memory.
+        circuit: of all views.
+    """
+
+    def __init__(self, warehouse: Warehouse, circuit: Circuit) -> None:
+        self._warehouse = warehouse
+        self._circuit = circuit
+        self._header: Header | None = None  # of the state that is not out of date yet
+        self._states: StateFile | None = None
+        self._known: dict[int, str] = {}
+
+    @property
+    def _folder(self) -> Path | None:
+        file = self._warehouse.file.file
+        return None if file is None else side_folder(file)
+
+    # -- opening --------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Takes up the state, if the database is as the closing left it that saved it.
+
+        Called with all views in the circuit, before the folder's note is written anew.
+        """
+        warehouse, folder = self._warehouse, self._folder
+        header = None if folder is None else read_header(folder)
+        if folder is None or header is None or warehouse.foreign_write or warehouse.log is None:
+            return
+        replays = warehouse.log.last_epoch != warehouse.base_epoch
+        if replays or header.stamp != self._stamp(warehouse.base_epoch) or header.code != _code():
+            return
+        with contextlib.suppress(OSError):  # it is gone: the state is built from the tables
+            self._states, self._header = header.open(folder, CLASSES), header
+            self._known = identities(self._circuit)
+
+    def _stamp(self, epoch: int) -> dict[str, Any] | None:
+        """What tells a closing from all others; None if the file was not closed in good order."""
+        folder = self._folder
+        note = None if folder is None else read_note(folder)
+        if note is None or not note.closed:
+            return None
+        return {**asdict(note), "headers": self._warehouse.file.header_digest(), "epoch": epoch}
+
+    # -- a session ------------------------------------------------------------------------------
+
+    def restore(self, nodes: Iterable[int]) -> None:
+        """Restores the state of nodes that lack it, since none of their sources has changed.
+
+        Args:
+            nodes: numbers of nodes that were there at the opening.
+        """
+        self._header = None
+        if self._states is not None:
+            try:
+                restore(self._circuit, nodes, self._known, self._states)
+            except StateError as error:
+                self._states = None
+                _log.warning("%s: the saved state is not used: %s", self._folder, error)
+
+    def restore_all(self) -> None:
+        """Restores the state of all nodes, before views come or go."""
+        self.restore(self._known)
+        self._states = None
+
+    # -- closing --------------------------------------------------------------------------------
+
+    def save(self, epoch: int) -> None:
+        """Saves the state of a database whose file was just closed.
+
+        Args:
+            epoch: of its last commit, which the tables have.
+        """
+        stamp, folder = self._stamp(epoch), self._folder
+        if folder is None:
+            return
+        if stamp is not None and self._header is not None:
+            write_header(folder, replace(self._header, stamp=stamp))
+            return
+        self.restore_all()
+        remove_states(folder)
+        if stamp is not None and self._bytes() >= LEAST:
+            self._write(folder, stamp)
+
+    def _bytes(self) -> int:
+        circuit = self._circuit
+        return sum(circuit.node(number).operator.state_bytes() for number in circuit.numbers)
+
+    def _write(self, folder: Path, stamp: dict[str, Any]) -> None:
+        name = f"state-{uuid.uuid4().hex}.bin"
+        try:
+            found = write(folder / name, states(self._circuit))
+            write_header(folder, Header(stamp, _code(), name, found))
+        except OSError as error:
+            _log.warning("%s: the state of views was not saved: %s", folder, error)
+            remove_states(folder)
+        except BaseException:
+            remove_states(folder)
+            raise
+
+
+@functools.cache
+def _code() -> str:
+    """A digest of the code that gives states their form and meaning."""
+    told = sys.version, sys.byteorder, np.__version__, pa.__version__
+    digest = hashlib.sha256(repr(told).encode())
+    for package in (delta_ops, sql, storage):
+        for folder in package.__path__:
+            for path in sorted(Path(folder).rglob("*.py")):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""State in files: what operators hold, kept for the next opening."""
