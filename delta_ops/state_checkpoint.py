@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from ivm.delta_ops.aggregates.min_max_cache import MinMaxCache
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.state.hash_index import HashIndex
 from ivm.delta_ops.state.integral import Integral
 from ivm.delta_ops.state.key_store import ArrowStore, FixedStore, KeyStore
 from ivm.storage.state.state_file import StateFile
 
-CLASSES = (ArrowStore, FixedStore, HashIndex, Integral, KeyStore, MinMaxCache)
+CLASSES = (ArrowStore, FixedStore, HashIndex, Integral, KeyStore)
 """What the states of operators are made of."""
 
 

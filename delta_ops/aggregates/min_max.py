@@ -159,11 +159,12 @@ class RankedMinMax(MinMax):
                 best.read(self.before)
 
     def saved(self) -> tuple[object, ...]:
-        return super().saved(), self._bests
+        return super().saved(), {g: best.saved() for g, best in self._bests.items()}
 
-    def restore(self, saved: tuple[Any, dict[bool, MinMaxCache]]) -> None:
+    def restore(self, saved: tuple[Any, dict[bool, Indexes]]) -> None:
         super().restore(saved[0])
-        self._bests = saved[1]
+        for greatest, best in self._bests.items():
+            best.restore(saved[1][greatest])
 
     def commit(self) -> None:
         super().commit()

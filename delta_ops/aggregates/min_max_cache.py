@@ -85,6 +85,14 @@ class MinMaxCache:
     def nbytes(self) -> int:
         return self._best.nbytes
 
+    def saved(self) -> Indexes:
+        """The extremes, as committed."""
+        return self._best
+
+    def restore(self, saved: Indexes) -> None:
+        """Takes what `saved` gave."""
+        self._best = saved
+
     def _turned(self, ranks: Indexes) -> Indexes:
         return ~ranks if self._greatest else ranks
 

@@ -1,8 +1,9 @@
 """The circuit's state from a closing to the next opening, in the side folder.
 
-Law: a state is taken up only by the opening that follows the closing which saved it: the folder's
-note, the file's headers and the epoch are as that closing left them. In any other case, and where
-the saved state is damaged or of other code, the state is built from the tables instead.
+Law: a state is taken up only by the opening that follows the closing which saved it: the file has
+the mark of that closing, which no other has, and the folder's note and the epoch are as it left
+them. In any other case, and where the saved state is damaged or of other code, the state is built
+from the tables instead.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import functools
 import hashlib
 import logging
+import shutil
 import sys
 import uuid
 from collections.abc import Iterable
@@ -28,12 +30,14 @@ from ivm.storage.state.header import Header, read_header, remove_states, write_h
 from ivm.storage.state.pickles import StateError
 from ivm.storage.state.state_file import StateFile, write
 from ivm.storage.warehouse.side_folder import read_note, side_folder
+from ivm.storage.warehouse.system_tables import read_closed
 from ivm.storage.warehouse.warehouse import Warehouse
 
 _log = logging.getLogger(__name__)
 
 LEAST = 8 << 20
-"""Bytes of state from which saving it pays: less is built from the tables in some 0.1 s."""
+"""Bytes of state from which saving it pays: less is built from the tables in some 0.1 s. More than
+half of the disk's free space is not taken."""
 
 
 class SavedState:
@@ -67,8 +71,12 @@ class SavedState:
         header = None if folder is None else read_header(folder)
         if folder is None or header is None or warehouse.foreign_write or warehouse.log is None:
             return
-        replays = warehouse.log.last_epoch != warehouse.base_epoch
-        if replays or header.stamp != self._stamp(warehouse.base_epoch) or header.code != _code():
+        stamp = self._stamp(warehouse.base_epoch)
+        with contextlib.closing(warehouse.cursor()) as cursor:
+            closed = read_closed(cursor)  # by the opening that the note is of, and no other
+        if stamp is None or stamp != header.stamp or closed != stamp["mark"]:
+            return
+        if warehouse.log.last_epoch != warehouse.base_epoch or header.code != _code():
             return
         with contextlib.suppress(OSError):  # it is gone: the state is built from the tables
             self._states, self._header = header.open(folder, CLASSES), header
@@ -80,7 +88,7 @@ class SavedState:
         note = None if folder is None else read_note(folder)
         if note is None or not note.closed:
             return None
-        return {**asdict(note), "headers": self._warehouse.file.header_digest(), "epoch": epoch}
+        return {**asdict(note), "epoch": epoch}
 
     # -- a session ------------------------------------------------------------------------------
 
@@ -119,7 +127,8 @@ class SavedState:
             return
         self.restore_all()
         remove_states(folder)
-        if stamp is not None and self._bytes() >= LEAST:
+        held = self._bytes()
+        if stamp is not None and LEAST <= held < shutil.disk_usage(folder).free // 2:
             self._write(folder, stamp)
 
     def _bytes(self) -> int:

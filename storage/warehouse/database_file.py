@@ -6,7 +6,6 @@ closed after it, because closing any descriptor of a file drops the process's lo
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from pathlib import Path
@@ -25,9 +24,6 @@ OF_THE_PARENT = (
     "the database was opened before this process was forked, and belongs to its parent: start"
     " processes before ivm.connect(), or by 'spawn', or leave the database to the parent"
 )
-
-_HEADERS = 3 << 12
-"""Bytes of the file's main header and the two headers of its checkpoints."""
 
 _OPENED = """
 SELECT database_name, path, type FROM system.main.duckdb_databases()
@@ -59,7 +55,7 @@ class DatabaseFile:
     def __init__(self, file: Path | None, memory_limit: int | None, threads: int | None) -> None:
         self.file = None if file is None else file.resolve()
         self.wal_found = self.wal_bytes()
-        self._fd, self._left = -1, ""
+        self._fd = -1
         if self.file is not None:
             _claim(self.file)
         try:
@@ -75,10 +71,6 @@ class DatabaseFile:
         """The file header's checkpoint counter on disk."""
         return read_iteration(self._fd)
 
-    def header_digest(self) -> str:
-        """A digest of the file's headers, as they are on disk, or were when it was released."""
-        return self._left if self._fd < 0 else _digest(self._fd)
-
     def wal_bytes(self) -> int:
         """Size of DuckDB's write-ahead log (0 for memory)."""
         return 0 if self.file is None else wal_bytes(self.file)
@@ -87,9 +79,7 @@ class DatabaseFile:
         """Releases the file, without a checkpoint."""
         self.connection.close()
         if self._fd >= 0:
-            self._left = self.header_digest()
             os.close(self._fd)
-            self._fd = -1
         self._release()
 
     def _opened(self) -> str:
@@ -124,10 +114,6 @@ class DatabaseFile:
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")
         connection.complete()
         return connection
-
-
-def _digest(fd: int) -> str:
-    return hashlib.sha256(os.pread(fd, _HEADERS, 0)).hexdigest()
 
 
 def wal_bytes(file: Path) -> int:

@@ -166,14 +166,21 @@ def read_mark(cursor: Cursor) -> str | None:
     return str(found[0][0]) if found else None
 
 
+def read_closed(cursor: Cursor) -> str | None:
+    """The mark of the last opening, if it was closed in good order and is the last one still."""
+    found = rows(cursor, "SELECT value FROM _ivm.meta WHERE key = 'closed'")
+    return str(found[0][0]) if found else None
+
+
 def mark_open(cursor: Cursor, mark: str) -> None:
     """Marks the file: from here on commits may be in the log alone, in the marked side folder."""
+    run(cursor, "DELETE FROM _ivm.meta WHERE key = 'closed'")
     run(cursor, "INSERT INTO _ivm.meta VALUES ('open', $1)", [mark])
 
 
 def mark_closed(cursor: Cursor) -> None:
-    """Removes the mark: every commit is in the file, which needs no side folder."""
-    run(cursor, "DELETE FROM _ivm.meta WHERE key = 'open'")
+    """Marks the file as closed: every commit is in it, and it needs no side folder."""
+    run(cursor, "UPDATE _ivm.meta SET key = 'closed' WHERE key = 'open'")
 
 
 def load_views(cursor: Cursor) -> list[StoredView]:

@@ -19,7 +19,7 @@ from tests import support
 LAYERS = ("storage", "delta_ops", "sql", "spark_backfill", "ivm")
 # The rooms of each layer from the bottom up; "" stands for the modules directly in its folder.
 ROOMS = {
-    "storage": ("", "values", "arrangement", "ordered", "log", "warehouse"),
+    "storage": ("", "values", "arrangement", "ordered", "state", "log", "warehouse"),
     "delta_ops": ("state", "", "linear", "joins", "aggregates", "ordered"),
     "sql": (
         *("statements", "plan", "parse", "resolve", "rewrite", "subqueries"),

@@ -1,0 +1,301 @@
+"""The state of views from a closing to the next opening: taken up where nothing came between."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import ivm
+from ivm.delta_ops.circuit import Circuit
+from ivm.delta_ops.operator import Fetch
+from ivm.engine import saved_state
+from ivm.storage.state.header import read_header, write_header
+from ivm.storage.warehouse.side_folder import side_folder
+from ivm.storage.warehouse.wal_witness import wal_of
+from tests.support.crash_image import image
+from tests.tiers import some
+
+VIEWS = {
+    "sums": "SELECT g, count(*) AS n, sum(x), max(x), count(DISTINCT x) FROM t GROUP BY g",
+    "pairs": "SELECT t.id, u.name, t.x FROM t JOIN u ON t.g = u.g",
+    "names": "SELECT DISTINCT name FROM u",
+    "first": "SELECT id, g, x FROM t ORDER BY x DESC, id LIMIT 3",
+    "above": "SELECT n, count(*) AS c FROM sums GROUP BY n",
+}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_state, "LEAST", 0)
+
+
+@pytest.fixture
+def hydrated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The nodes whose state is built from the tables, as it happens."""
+    built: list[int] = []
+    real = Circuit._hydrate
+
+    def observed(circuit: Circuit, number: int, fetch: Fetch) -> None:
+        if not circuit.node(number).hydrated:
+            built.append(number)
+        real(circuit, number, fetch)
+
+    monkeypatch.setattr(Circuit, "_hydrate", observed)
+    return built
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of all kinds of views."""
+    path = tmp_path_factory.mktemp("closed") / "a.duckdb"
+    with pytest.MonkeyPatch.context() as patch, ivm.connect(path) as db:
+        patch.setattr(saved_state, "LEAST", 0)
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, g INTEGER, x DOUBLE)")
+        db.execute("CREATE TABLE u (g INTEGER, name VARCHAR)")
+        db.execute("INSERT INTO t SELECT i, i % 5, i / 7 FROM range(50) r(i)")
+        db.execute("INSERT INTO u SELECT i, 'name ' || i % 3 FROM range(5) r(i)")
+        for name, query in VIEWS.items():
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        db.close()
+    return path
+
+
+@pytest.fixture
+def path(closed: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return image(closed, tmp_path / "a.duckdb")
+
+
+def change(db: ivm.Database, number: int) -> None:
+    db.execute("INSERT INTO t (id, g, x) VALUES (?, ?, ?)", [1000 + number, number % 6, number / 3])
+    db.execute("DELETE FROM t WHERE id = ?", [number])
+    db.execute("UPDATE t SET x = x + 1, g = 2 WHERE id = ?", [20 + number])
+    db.execute("INSERT INTO u VALUES (?, ?)", [number % 7, f"name {number}"])
+
+
+def check(db: ivm.Database) -> None:
+    """Each view is DuckDB's answer to its own text."""
+    for name in db.execute("SHOW MATERIALIZED VIEWS").fetchall():
+        ((_, _, missing, extra, right, *_),) = db.execute(
+            f"VERIFY MATERIALIZED VIEW {name[0]}"
+        ).fetchall()
+        assert (missing, extra, right) == (0, 0, True), name
+
+
+def test_the_next_opening_takes_it_up(path: Path, hydrated: list[int]) -> None:
+    hydrated.clear()
+    for number in range(4):
+        with ivm.connect(path) as db:
+            change(db, number)
+            check(db)
+    assert hydrated == []
+
+
+def test_a_session_without_a_change_keeps_it(path: Path, hydrated: list[int]) -> None:
+    (states,) = side_folder(path).glob("state-*.bin")
+    hydrated.clear()
+    for _ in range(2):
+        with ivm.connect(path) as db:
+            db.execute("FROM sums").fetchall()
+            check(db)
+        assert [*side_folder(path).glob("state-*.bin")] == [states]
+    with ivm.connect(path) as db:
+        change(db, 1)
+        check(db)
+    assert hydrated == []
+
+
+def test_what_one_session_does_not_reach_is_carried_on(path: Path, hydrated: list[int]) -> None:
+    hydrated.clear()
+    for statement in ("INSERT INTO u VALUES (9, 'x')", "UPDATE t SET x = 0 WHERE id = 7"):
+        with ivm.connect(path) as db:
+            db.execute(statement)
+            check(db)
+    assert hydrated == []
+
+
+CHANGES: dict[str, Callable[[ivm.Database], object]] = {
+    "a table": lambda db: db.execute("CREATE TABLE w (a INTEGER)"),
+    "a view": lambda db: db.execute(
+        "CREATE MATERIALIZED VIEW w AS SELECT g, min(x) FROM t GROUP BY g"
+    ),
+    "a view over a view": lambda db: db.execute(
+        "CREATE MATERIALIZED VIEW w AS SELECT max(n) FROM sums"
+    ),
+    "a view less": lambda db: db.execute("DROP MATERIALIZED VIEW above"),
+    "a view made anew": lambda db: (
+        db.execute("DROP MATERIALIZED VIEW pairs"),
+        db.execute(f"CREATE MATERIALIZED VIEW pairs AS {VIEWS['pairs']}"),
+    ),
+    "a column": lambda db: db.execute("ALTER TABLE t ADD COLUMN z INTEGER DEFAULT 3"),
+    "a column's type": lambda db: db.execute("ALTER TABLE t ALTER x TYPE DOUBLE USING x * 2"),
+    "a column's name": lambda db: db.execute("ALTER TABLE u RENAME COLUMN name TO name2"),
+    "rows and a table": lambda db: db.execute(
+        "BEGIN; CREATE TABLE w (a INTEGER); UPDATE t SET x = x + 5; COMMIT"
+    ),
+    "a truncated table": lambda db: db.execute("TRUNCATE u"),
+    "a refreshed view": lambda db: db.execute("REFRESH MATERIALIZED VIEW sums"),
+}
+
+
+@pytest.mark.parametrize("what", some(list(CHANGES), 4))
+def test_it_fits_a_catalog_that_changes_first(path: Path, what: str) -> None:
+    with ivm.connect(path) as db:
+        try:
+            CHANGES[what](db)
+        except ivm.errors.IvmError:  # views read the column: nothing was changed
+            assert what.startswith("a column's")
+        check(db)
+        change(db, 1)
+        check(db)
+    with ivm.connect(path) as db:
+        change(db, 2)
+        check(db)
+
+
+def test_a_refused_change_leaves_it(path: Path, hydrated: list[int]) -> None:
+    hydrated.clear()
+    with ivm.connect(path) as db:
+        with pytest.raises(ivm.errors.ConstraintError):
+            db.execute("INSERT INTO t VALUES (3, 3, 3)")
+        db.execute("BEGIN; DELETE FROM t; ROLLBACK")
+        change(db, 1)
+        check(db)
+    with ivm.connect(path) as db:
+        change(db, 2)
+        check(db)
+    assert hydrated == []
+
+
+# -- what comes between -------------------------------------------------------------------------
+
+
+def crash(path: Path) -> None:
+    """Commits that are in the log alone, or in the tables, and no closing."""
+    left = path.with_name("left.duckdb")
+    with ivm.connect(path) as db:
+        change(db, 5)
+        db.flush()
+        change(db, 6)
+        image(path, left)
+    put(left, path)
+
+
+def put(source: Path, target: Path) -> None:
+    """Lays a copy of a database in the place of another one."""
+    shutil.rmtree(side_folder(target))
+    wal_of(target).unlink(missing_ok=True)
+    image(source, target)
+
+
+def another_program(path: Path) -> None:
+    with duckdb.connect(str(path)) as plain:
+        plain.execute("UPDATE t SET x = 99 WHERE id < 9")
+
+
+def another_file(path: Path) -> None:
+    """A copy that was opened as often, with other changes, laid over the file."""
+    copy = image(path, path.with_name("copy.duckdb"))
+    for each, number in ((path, 3), (copy, 4)):
+        with ivm.connect(each) as db:
+            change(db, number)
+    shutil.copyfile(copy, path)
+
+
+def another_code(path: Path) -> None:
+    folder = side_folder(path)
+    found = read_header(folder)
+    assert found is not None
+    write_header(folder, replace(found, code="older"))
+
+
+def a_damaged_file(path: Path) -> None:
+    (states,) = side_folder(path).glob("state-*.bin")
+    whole = bytearray(states.read_bytes())
+    for at in range(0, len(whole), 50):
+        whole[at] ^= 1
+    states.write_bytes(whole)
+
+
+def a_damaged_header(path: Path) -> None:
+    header = side_folder(path) / "state.json"
+    header.write_text(header.read_text().replace("epoch", "Epoch"))
+
+
+def a_missing_file(path: Path) -> None:
+    (states,) = side_folder(path).glob("state-*.bin")
+    states.unlink()
+
+
+BETWEEN = (
+    crash, another_program, another_file, another_code, a_damaged_file, a_damaged_header,
+    a_missing_file,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("between", some(BETWEEN, 3))
+def test_it_is_not_taken_up_if_something_came_between(
+    path: Path, hydrated: list[int], between: Callable[[Path], None]
+) -> None:
+    between(path)
+    hydrated.clear()
+    with ivm.connect(path) as db:
+        check(db)
+        change(db, 1)
+        check(db)
+    assert hydrated
+    hydrated.clear()
+    with ivm.connect(path) as db:
+        change(db, 2)
+        check(db)
+    assert hydrated == []
+
+
+def test_a_damaged_file_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    a_damaged_file(path)
+    with ivm.connect(path) as db:
+        change(db, 1)
+        check(db)
+    assert "the saved state is not used: a file of states is damaged" in caplog.text
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def write(path: Path, states: object) -> None:
+        path.write_bytes(b"some")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(saved_state, "write", write)
+        yield
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_closing_that_cannot_save_it_is_a_closing(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ivm.connect(path) as db:
+        change(db, 1)
+    assert "the state of views was not saved: [Errno 28]" in caplog.text
+    assert not [*side_folder(path).glob("state*")]
+    with duckdb.connect(str(path)) as plain:
+        assert plain.execute("SELECT count(*) FROM t WHERE id = 1001").fetchall() == [(1,)]
+
+
+def test_little_state_is_not_saved(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    with ivm.connect(path) as db:
+        change(db, 1)
+    assert not [*side_folder(path).glob("state*")]
+
+
+def test_it_goes_with_a_deleted_database(path: Path) -> None:
+    path.unlink()
+    with ivm.connect(path) as db:
+        assert not [*side_folder(path).glob("state*")]
+        db.execute("CREATE TABLE t (a INTEGER)")
