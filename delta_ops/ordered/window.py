@@ -269,6 +269,12 @@ class Window(Operator):
     def hydrate(self, inputs: Fetch) -> None:
         self._before = self._after = self._of(list(inputs(0)))
 
+    def saved(self) -> tuple[Column, ...]:
+        return self._before.columns
+
+    def restore(self, saved: tuple[Column, ...]) -> None:
+        self._before = self._after = SortedRows.of(self._inputs, self._order.terms, saved)
+
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         rows = self._before
         if not len(rows):

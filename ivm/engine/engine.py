@@ -82,8 +82,9 @@ class Engine:
         self.spark: Callable[[], SparkSession] = _no_spark
         self.spark_from: Callable[[], int | None] = lambda: None
         self.unfilled = Unfilled(warehouse, catalog)
-        self.indexes = KeyIndexes(self.tables, self._columns_read)
+        self.indexes = KeyIndexes(self.tables, self._columns_read, self.maintenance.saved)
         self.retention = Retention(self.tables, self.indexes, self._columns_of_views)
+        self._saved_indexes: Mapping[tuple[str, tuple[int, ...]], object] = {}
         self.definitions = Definitions(warehouse, catalog)
         self.scan_settings = ScanSettings()
         self.held = HeldViews(self.tables, self.meaning)
@@ -338,6 +339,7 @@ class Engine:
         Raises:
             UnavailableError: the file cannot be written; the log has the commits that it lacks.
         """
+        self._saved_indexes = self.indexes.saved()
         self.indexes.forget()
         self.held.close()
         for name in self.feeds.views:
@@ -351,7 +353,7 @@ class Engine:
     def save_state(self) -> None:
         """Saves the state of views for the next opening; called when the file has been closed."""
         if self.log.fault is None:
-            self.maintenance.saved.save(self.epoch)
+            self.maintenance.saved.save(self.epoch, self._saved_indexes)
 
     # -- a changed catalog ----------------------------------------------------------------------
 

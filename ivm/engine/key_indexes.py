@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ivm.engine.saved_state import SavedState
 from ivm.engine.secondary_indexes import SecondaryIndexes
 from ivm.engine.stored_tables import StoredTables
 from ivm.ingest.key_index import KeyIndex, LateIndex
@@ -27,15 +28,22 @@ class KeyIndexes:
     Args:
         tables: the tables as DuckDB stores them.
         columns_read: positions of the columns of a table that views need.
+        saved: has the indexes that the last closing has saved.
 
     Attributes:
         secondary: the arrangements by the user's own indexes.
     """
 
-    def __init__(self, tables: StoredTables, columns_read: Callable[[str], frozenset[int]]) -> None:
+    def __init__(
+        self,
+        tables: StoredTables,
+        columns_read: Callable[[str], frozenset[int]],
+        saved: SavedState,
+    ) -> None:
         self._catalog = tables.catalog
         self._columns_read = columns_read
         self._tables = tables
+        self._saved = saved
         self._known: dict[str, KeyIndex] = {}
         self._provisional: set[str] = set()
         self.secondary = SecondaryIndexes(tables, self._by)
@@ -104,11 +112,29 @@ class KeyIndexes:
         if cursor is not None:
             self._provisional.add(table)
         elif info.primary_key:
-            index = self._late(table, columns)
+            index = self._restored(table, columns, info.primary_key) or self._late(table, columns)
         if index is None:
             index = self._full(table, columns, cursor)
         self._known[table] = index
         return index
+
+    def _restored(self, table: str, columns: Sequence[int], key: Sequence[int]) -> KeyIndex | None:
+        """The index that the last closing has saved, if it has these columns."""
+        info, state = self._catalog.tables[table], self._saved.index(table, key)
+        if state is None or not set(columns) <= set(state[0]):
+            return None
+        return KeyIndex.of(info.schema, key, *state, unique=tuple(key) == info.primary_key)
+
+    def saved(self) -> dict[tuple[str, tuple[int, ...]], object]:
+        """The indexes of large tables that are read, for the next opening."""
+        primary = {name: self._catalog.tables[name].primary_key for name in list(self._known)}
+        known = {(name, key): self._ready(name) for name, key in primary.items() if key}
+        known |= self.secondary.known()
+        return {
+            name: index.saved()
+            for name, index in known.items()
+            if index is not None and index.row_count >= LARGE and not isinstance(index, LateIndex)
+        }
 
     def _late(
         self, table: str, columns: Sequence[int], key: Sequence[int] | None = None
@@ -121,9 +147,9 @@ class KeyIndexes:
 
     def _by(self, table: str, columns: Sequence[int], key: Sequence[int]) -> KeyIndex:
         """The index of a table by other columns than its primary key."""
-        late = self._late(table, columns, key)
-        if late is not None:
-            return late
+        early = self._restored(table, columns, key) or self._late(table, columns, key)
+        if early is not None:
+            return early
         self._tables.flush()
         rows = self._tables.scan(table, columns, None)
         return KeyIndex(self._catalog.tables[table].schema, key, columns, rows, unique=False)
@@ -138,6 +164,7 @@ class KeyIndexes:
 
     def record(self, change: TableChange) -> None:
         """Adds a change of the running transaction to its table's index."""
+        self._saved.forget_indexes(change.table)
         self.secondary.record(change)
         index = self._known.get(change.table)
         if index is None:
@@ -183,6 +210,9 @@ class KeyIndexes:
             before: the tables before the change, without those that may have other values now.
         """
         self.secondary.keep(before)
+        for table in self._saved.tables:
+            if before.get(table) != self._catalog.tables.get(table):
+                self._saved.forget_indexes(table)
         for name, index in list(self._known.items()):
             old, new = before.get(name), self._catalog.tables.get(name)
             if old is None or new is None or not _same_columns(old, new, index):

@@ -1,9 +1,9 @@
-"""The circuit's state from a closing to the next opening, in the side folder.
+"""The state of views and the indexes of tables from a closing to the next opening.
 
-Law: a state is taken up only by the opening that follows the closing which saved it: the file has
-the mark of that closing, which no other has, and the folder's note and the epoch are as it left
-them. In any other case, and where the saved state is damaged or of other code, the state is built
-from the tables instead.
+They lie in the side folder. Law: a state is taken up only by the opening that follows the closing
+which saved it: the file has the mark of that closing, which no other has, and the folder's note and
+the epoch are as it left them. In any other case, and where the saved state is damaged or of other
+code, the state is built from the tables instead.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import json
 import logging
 import shutil
 import sys
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ LEAST = 8 << 20
 """Bytes of state from which saving it pays: less is built from the tables in some 0.1 s. More than
 half of the disk's free space is not taken."""
 
+_INDEX = "index of "
+
 
 class SavedState:
     """The state that a closing has saved, and the one that the next closing saves.
@@ -54,6 +57,7 @@ class SavedState:
         self._header: Header | None = None  # of the state that is not out of date yet
         self._states: StateFile | None = None
         self._known: dict[int, str] = {}
+        self._indexes: dict[str, set[str]] = {}  # of tables that have not changed, by their names
 
     @property
     def _folder(self) -> Path | None:
@@ -81,6 +85,9 @@ class SavedState:
         with contextlib.suppress(OSError):  # it is gone: the state is built from the tables
             self._states, self._header = header.open(folder, CLASSES), header
             self._known = identities(self._circuit)
+            for name in self._states.names:
+                if name.startswith(_INDEX):
+                    self._indexes.setdefault(_parts(name)[0], set()).add(name)
 
     def _stamp(self, epoch: int) -> dict[str, Any] | None:
         """What tells a closing from all others; None if the file was not closed in good order."""
@@ -99,25 +106,56 @@ class SavedState:
             nodes: numbers of nodes that were there at the opening.
         """
         self._header = None
-        if self._states is not None:
-            try:
-                restore(self._circuit, nodes, self._known, self._states)
-            except StateError as error:
-                self._states = None
-                _log.warning("%s: the saved state is not used: %s", self._folder, error)
+        if self._known:
+            with self._reading() as states:
+                restore(self._circuit, nodes, self._known, states)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[StateFile]:
+        """Reads states; after an error none is used any more."""
+        assert self._states is not None
+        try:
+            yield self._states
+        except StateError as error:
+            self._known, self._indexes, self._states = {}, {}, None
+            _log.warning("%s: the saved state is not used: %s", self._folder, error)
 
     def restore_all(self) -> None:
         """Restores the state of all nodes, before views come or go."""
         self.restore(self._known)
-        self._states = None
+        self._known = {}
+
+    def index(self, table: str, key: Sequence[int]) -> Any:
+        """The saved index of a table by a key; None if there is none, or the table has changed.
+
+        Args:
+            table: canonical name.
+            key: positions of the columns.
+        """
+        name, found = _index(table, key), None
+        if name in self._indexes.get(table, ()):
+            with self._reading() as states:
+                found = states.load(name)
+        return found
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables with saved indexes that are up to date."""
+        return list(self._indexes)
+
+    def forget_indexes(self, table: str) -> None:
+        """Drops the indexes of a table that is about to change."""
+        if self._indexes.pop(table, None) is not None:
+            self._header = None
 
     # -- closing --------------------------------------------------------------------------------
 
-    def save(self, epoch: int) -> None:
+    def save(self, epoch: int, indexes: Mapping[tuple[str, tuple[int, ...]], object]) -> None:
         """Saves the state of a database whose file was just closed.
 
         Args:
             epoch: of its last commit, which the tables have.
+            indexes: of its tables, by their keys.
         """
         stamp, folder = self._stamp(epoch), self._folder
         if folder is None:
@@ -126,19 +164,19 @@ class SavedState:
             write_header(folder, replace(self._header, stamp=stamp))
             return
         self.restore_all()
+        kept = {
+            name: self.index(*_parts(name)) for names in self._indexes.values() for name in names
+        }
+        kept |= {_index(*name): index for name, index in indexes.items()}
         remove_states(folder)
-        held = self._bytes()
+        held = sum(self._circuit.node(n).operator.state_bytes() for n in self._circuit.numbers)
         if stamp is not None and LEAST <= held < shutil.disk_usage(folder).free // 2:
-            self._write(folder, stamp)
+            self._write(folder, stamp, kept)
 
-    def _bytes(self) -> int:
-        circuit = self._circuit
-        return sum(circuit.node(number).operator.state_bytes() for number in circuit.numbers)
-
-    def _write(self, folder: Path, stamp: dict[str, Any]) -> None:
+    def _write(self, folder: Path, stamp: dict[str, Any], indexes: Mapping[str, object]) -> None:
         name = f"state-{uuid.uuid4().hex}.bin"
         try:
-            found = write(folder / name, states(self._circuit))
+            found = write(folder / name, [*states(self._circuit), *indexes.items()])
             write_header(folder, Header(stamp, _code(), name, found))
         except OSError as error:
             _log.warning("%s: the state of views was not saved: %s", folder, error)
@@ -146,6 +184,16 @@ class SavedState:
         except BaseException:
             remove_states(folder)
             raise
+
+
+def _index(table: str, key: Sequence[int]) -> str:
+    """The name of an index among the states."""
+    return _INDEX + json.dumps([table, *key])
+
+
+def _parts(name: str) -> tuple[str, tuple[int, ...]]:
+    table, *key = json.loads(name.removeprefix(_INDEX))
+    return table, tuple(key)
 
 
 @functools.cache

@@ -54,6 +54,10 @@ class SecondaryIndexes:
             index = self._known[table, key] = self._build(table, columns, key)
         return index
 
+    def known(self) -> dict[tuple[str, tuple[int, ...]], KeyIndex | None]:
+        """All arrangements that are built, by table and key."""
+        return {name: self.find(*name, builds=False) for name in list(self._known)}
+
     def committed(self, table: str, key: tuple[int, ...]) -> KeyIndex | None:
         """The arrangement for `find_committed`, which needs no writer lock; None if not yet."""
         index = self._known.get((table, key))

@@ -54,6 +54,24 @@ class KeyIndex:
         layout = Layout(tuple(schema[i][1] for i in self.columns), self.key)
         self._rows = self._committed = Arrangement.build(layout, batches)
 
+    @staticmethod
+    def of(
+        schema: Schema,
+        key: Sequence[int],
+        columns: Sequence[int],
+        rows: Arrangement,
+        *,
+        unique: bool,
+    ) -> KeyIndex:
+        """The index of rows that are arranged already; the other arguments as for the class."""
+        index = KeyIndex(schema, key, columns, (), unique=unique)
+        index._rows = index._committed = rows
+        return index
+
+    def saved(self) -> tuple[tuple[int, ...], Arrangement]:
+        """The columns and the committed rows, for `of`."""
+        return self.columns, self._committed
+
     def find(self, keys: Sequence[Column]) -> Matches:
         """The live rows whose key equals each probe row.
 
@@ -85,6 +103,11 @@ class KeyIndex:
         """The types of the key's columns."""
         layout = self._rows.layout
         return [layout.types[i] for i in layout.key]
+
+    @property
+    def row_count(self) -> int:
+        """Entries held."""
+        return self._rows.row_count
 
     @property
     def nbytes(self) -> int:
@@ -210,10 +233,8 @@ class LateIndex(KeyIndex):
         rows = self._stored
         for batch in self._rows.batches():
             rows = rows.append(batch)
-        info = self._snapshot.info
-        index = KeyIndex(info.schema, self._by, self.columns, (), unique=self._unique)
-        index._rows = index._committed = rows
-        return index
+        schema = self._snapshot.info.schema
+        return KeyIndex.of(schema, self._by, self.columns, rows, unique=self._unique)
 
     def stop(self) -> None:
         """Ends the reading and releases the snapshot."""

@@ -85,6 +85,19 @@ class SortedRows:
             rows = tuple([c.take(np.repeat(np.arange(len(weights)), weights)) for c in rows])
         return SortedRows(types, terms, cut(rows, int(weights.sum())))
 
+    @staticmethod
+    def of(
+        types: Sequence[ColumnType], terms: Sequence[OrderTerm], columns: tuple[Column, ...]
+    ) -> SortedRows:
+        """The rows of columns that are in order, each of weight 1."""
+        return SortedRows(types, terms, cut(columns, len(columns[0])))
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All rows in order, in columns."""
+        parts = zip(*[block.columns for block in self.blocks], strict=True)
+        return tuple([concat(part) for part in parts] or [empty_column(t) for t in self.types])
+
     def __len__(self) -> int:
         return int(self.starts[-1])
 

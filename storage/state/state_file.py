@@ -107,6 +107,11 @@ class StateFile:
             size = os.fstat(file.fileno()).st_size
             self._bytes = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY))
 
+    @property
+    def names(self) -> list[str]:
+        """The names of all states."""
+        return list(self._states)
+
     def __contains__(self, name: str) -> bool:
         return name in self._states
 

@@ -13,7 +13,9 @@ import pytest
 import ivm
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.operator import Fetch
-from ivm.engine import saved_state
+from ivm.engine import key_indexes, saved_state
+from ivm.engine.key_indexes import KeyIndexes
+from ivm.ingest.key_index import LateIndex
 from ivm.storage.state.header import read_header, write_header
 from ivm.storage.warehouse.side_folder import side_folder
 from ivm.storage.warehouse.wal_witness import wal_of
@@ -25,13 +27,9 @@ VIEWS = {
     "pairs": "SELECT t.id, u.name, t.x FROM t JOIN u ON t.g = u.g",
     "names": "SELECT DISTINCT name FROM u",
     "first": "SELECT id, g, x FROM t ORDER BY x DESC, id LIMIT 3",
+    "ranked": "SELECT id, row_number() OVER (PARTITION BY g ORDER BY x, id) AS r FROM t",
     "above": "SELECT n, count(*) AS c FROM sums GROUP BY n",
 }
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_state, "LEAST", 0)
 
 
 @pytest.fixture
@@ -53,15 +51,13 @@ def hydrated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database of all kinds of views."""
     path = tmp_path_factory.mktemp("closed") / "a.duckdb"
-    with pytest.MonkeyPatch.context() as patch, ivm.connect(path) as db:
-        patch.setattr(saved_state, "LEAST", 0)
+    with ivm.connect(path) as db:
         db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, g INTEGER, x DOUBLE)")
         db.execute("CREATE TABLE u (g INTEGER, name VARCHAR)")
         db.execute("INSERT INTO t SELECT i, i % 5, i / 7 FROM range(50) r(i)")
         db.execute("INSERT INTO u SELECT i, 'name ' || i % 3 FROM range(5) r(i)")
         for name, query in VIEWS.items():
             db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
-        db.close()
     return path
 
 
@@ -170,6 +166,103 @@ def test_a_refused_change_leaves_it(path: Path, hydrated: list[int]) -> None:
         change(db, 2)
         check(db)
     assert hydrated == []
+
+
+# -- indexes ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables of which an index is read from DuckDB, as it happens."""
+    tables: list[str] = []
+    for name in ("_late", "_full"):
+        real: Callable[..., object] = getattr(KeyIndexes, name)
+
+        def observed(
+            indexes: KeyIndexes, table: str, *given: object, _real: Callable[..., object] = real
+        ) -> object:
+            tables.append(table)
+            return _real(indexes, table, *given)
+
+        monkeypatch.setattr(KeyIndexes, name, observed)
+    monkeypatch.setattr(key_indexes, "LARGE", 0)
+    return tables
+
+
+def by_keys(db: ivm.Database, number: int) -> None:
+    """Changes of t by its key and by its index; those of an index that is read meanwhile end."""
+    db.execute("UPDATE t SET x = x + 1 WHERE id = ?", [number])
+    db.execute("DELETE FROM t WHERE g = ? AND x < 2", [number % 5])
+    assert db.execute("SELECT x FROM t WHERE id = ?", [30 + number]).fetchall()
+    for index in db._engine.indexes._known.values():
+        if isinstance(index, LateIndex):
+            index._reading.join()
+    db.execute("UPDATE t SET x = 5 WHERE id = ?", [40 + number])
+
+
+def check_rows(db: ivm.Database) -> None:
+    """The rows that are found by key are those of the table."""
+    rows = db.execute("SELECT * FROM t ORDER BY id").fetchall()
+    for row in rows:
+        assert db.execute("SELECT * FROM t WHERE id = ?", [row[0]]).fetchall() == [row]
+        assert row in db.execute("SELECT * FROM t WHERE g = ?", [row[1]]).fetchall()
+    check(db)
+
+
+@pytest.fixture
+def indexed(path: Path, read: list[str]) -> Path:
+    with ivm.connect(path) as db:
+        db.execute("CREATE INDEX by_g ON t (g)")
+        by_keys(db, 1)
+        by_keys(db, 2)
+        check_rows(db)
+    read.clear()
+    return path
+
+
+def test_indexes_are_taken_up(indexed: Path, read: list[str]) -> None:
+    for number in (3, 4, 5):
+        with ivm.connect(indexed) as db:
+            by_keys(db, number)
+            check_rows(db)
+    assert "t" not in read
+
+
+def test_indexes_are_carried_on_beside_other_changes(indexed: Path, read: list[str]) -> None:
+    with ivm.connect(indexed) as db:
+        db.execute("INSERT INTO u VALUES (8, 'x')")
+    with ivm.connect(indexed) as db:
+        db.execute("SELECT count(*) FROM u").fetchall()
+    with ivm.connect(indexed) as db:
+        by_keys(db, 3)
+        check_rows(db)
+    assert "t" not in read
+
+
+PASSING = (
+    "INSERT INTO t SELECT i, 1, 1 FROM range(500, 600) r(i)",
+    "BEGIN; CREATE TABLE w (a INTEGER); DELETE FROM t WHERE id = 31; COMMIT",
+    "ALTER TABLE t ADD COLUMN z INTEGER DEFAULT 4",
+    "DROP INDEX by_g",
+    "TRUNCATE t",
+    "UPDATE t SET x = x + 1",
+    "UPDATE t SET x = 9 WHERE id = 35",
+    "ALTER TABLE u ADD COLUMN z INTEGER",
+)
+
+
+@pytest.mark.parametrize("statement", some(PASSING, 3))
+def test_an_index_is_as_its_table(indexed: Path, statement: str) -> None:
+    """In the session that changes the table first, and in the next one."""
+    with ivm.connect(indexed) as db:
+        db.execute(statement)
+        check_rows(db)
+    with ivm.connect(indexed) as db:
+        check_rows(db)
+        db.execute("INSERT INTO t (id, g, x) VALUES (900, 1, 1)")
+        check_rows(db)
+        with pytest.raises(ivm.errors.ConstraintError):
+            db.execute("INSERT INTO t (id, g, x) VALUES (900, 1, 1)")
 
 
 # -- what comes between -------------------------------------------------------------------------
@@ -288,7 +381,7 @@ def test_a_closing_that_cannot_save_it_is_a_closing(
 
 
 def test_little_state_is_not_saved(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
+    monkeypatch.setattr(saved_state, "LEAST", 8 << 20)
     with ivm.connect(path) as db:
         change(db, 1)
     assert not [*side_folder(path).glob("state*")]
