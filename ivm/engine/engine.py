@@ -161,7 +161,7 @@ class Engine:
         if logged and not (changes or recomputed):
             return self._finish(cursor)
         deltas = self._step(changes, recomputed, only)
-        with Shelter(), self.warehouse.write_lock:
+        with Shelter(), self.warehouse.write_lock, contextlib.ExitStack() as publishing:
             late = None
             try:
                 changes = self._with_outbox(cursor, changes, {**recomputed, **deltas})
@@ -170,6 +170,8 @@ class Engine:
                     self._log_durably(changes)
                 else:
                     self.unfilled.outdate_committed([change.table for change in changes])
+                # What one reads in DuckDB from here on, one finds in memory after it.
+                publishing.enter_context(self.held.publishing)
                 self._finish(cursor)
             except BaseException as error:
                 late = error
