@@ -25,6 +25,7 @@ from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.clock import Clock
 from ivm.engine.definitions import Definitions
+from ivm.engine.group_reads import GroupReads
 from ivm.engine.held_views import HeldViews
 from ivm.engine.jobs import Jobs
 from ivm.engine.key_indexes import KeyIndexes
@@ -87,6 +88,7 @@ class Engine:
         self.definitions = Definitions(warehouse, catalog)
         self.scan_settings = ScanSettings()
         self.held = HeldViews(self.tables, self.meaning)
+        self.groups = GroupReads(self.maintenance, self.tables, self.held, self.meaning)
         self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
         self.recomputed = RecomputedViews(
             self.maintenance, self.tables, self.feeds, self.outbox, self.broken, self.commit_refresh
@@ -271,13 +273,13 @@ class Engine:
         self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, by_duckdb: bool
     ) -> None:
         tables = [change.table for change in changes]
-        self.maintenance.commit()
         self.recomputed.mark_stale(tables)
         self.outbox.follow(changes)
         self.small.follow(changes)
         self.retention.follow(changes)
         epoch = self.pending.epoch + 1
         with self.held.publishing:
+            self.maintenance.commit()
             if by_duckdb:  # DuckDB has it all
                 self.pending.add(epoch, (), {})
             else:
