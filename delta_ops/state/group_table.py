@@ -109,12 +109,17 @@ class GroupTable:
 
     def _one(self, columns: Sequence[Column]) -> int:
         """The slot of a single row, made if it is new."""
-        if not self._exact_rows:
-            codes = self._codes(columns)
-            slot = -1 if self._verifies else self._index.find_one(codes.item())
-            if slot >= 0:
-                return slot
-        return self._find_or_make(columns).item()
+        code = self._codes(columns).item()
+        slot = self._index.find_one(code, self._verifier(columns))
+        if slot >= 0:
+            return slot
+        if not len(self._free) and self._used == self.capacity:
+            return self._find_or_make(columns).item()  # dead groups may have to go
+        slots = self._allocate(1)
+        slot = slots.item()
+        self._store.put(slots, columns, self.capacity)
+        self._index.insert_one(code, slot)
+        return slot
 
     def find_one(self, columns: Sequence[Column]) -> int:
         """The slot of the group with a single key that is not NULL, −1 if it has no rows."""
@@ -122,8 +127,7 @@ class GroupTable:
         memo = self._memo.get((False,) * len(columns), {})
         slot = -1 if rows is None else memo.get(rows[0], -1)
         if slot < 0:
-            codes = self._codes(columns)
-            slot = self._index.find(codes, self._verifier(columns)).item()
+            slot = self._index.find_one(self._codes(columns).item(), self._verifier(columns))
         return slot if slot >= 0 and self._lanes.item(slot, 0) else -1
 
     def _find_or_make(self, columns: Sequence[Column]) -> Indexes:
@@ -181,8 +185,11 @@ class GroupTable:
         return None if valid is None else ~valid[rows]
 
     def _allocate(self, count: int) -> Indexes:
-        taken, self._free = self._free[:count], self._free[count:]
         start = self._used
+        if not len(self._free):
+            self._used += count
+            return np.arange(start, self._used)
+        taken, self._free = self._free[:count], self._free[count:]
         self._used += count - len(taken)
         return np.concatenate([taken, np.arange(start, self._used)])
 
