@@ -207,6 +207,14 @@ class Circuit:
         """Every node the view is computed by, inputs first."""
         return sorted(self._above_or_below([self._views[view]], lambda n: self._nodes[n].inputs))
 
+    def chain(self, view: str) -> Iterator[Node]:
+        """The nodes from a view's output down, as far as each has one input; none of no view."""
+        number = self._views.get(view)
+        while number is not None:
+            node = self._nodes[number]
+            yield node
+            number = node.inputs[0] if len(node.inputs) == 1 else None
+
     def _descendants(self, nodes: Iterable[int]) -> set[int]:
         readers: dict[int, list[int]] = {n: [] for n in self._nodes}
         for number, node in self._nodes.items():

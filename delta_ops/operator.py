@@ -112,6 +112,13 @@ class Operator:
         for part, state in zip(self.parts, saved, strict=True):
             part.restore(state)
 
+    def origin(self, column: int) -> int | None:
+        """The input column that an output column passes on, in rows made by kernels alone.
+
+        None if that is no column of the only input, or the operator keeps state or asks DuckDB.
+        """
+        return None
+
     def hydration_key(self, number: int) -> tuple[int, ...]:
         """The columns of an input by whose key codes its rows are best sorted for `hydrate`.
 

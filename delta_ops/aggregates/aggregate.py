@@ -38,7 +38,7 @@ from ivm.delta_ops.state.representatives import Representatives, has_representat
 from ivm.storage.errors import InternalError
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.types import ColumnType
-from ivm.storage.values.zset import ZSet, empty
+from ivm.storage.values.zset import ZSet, empty, ones
 
 _ROWS = Argument(None, None, None, False)
 _CHUNK = 1 << 17
@@ -353,6 +353,19 @@ class Aggregate(Operator):
         for start in range(0, len(slots), _CHUNK):
             yield self._current(slots[start : start + _CHUNK])
 
+    @property
+    def key_count(self) -> int:
+        """The count of the grouping columns."""
+        return len(self._keys)
+
+    def row_of(self, key: Sequence[Column]) -> ZSet | None:
+        """The committed output row of the group with a key, one row of columns without NULLs.
+
+        None if there is no such group.
+        """
+        slot = self._table.find_one(key)
+        return self._current(np.array([slot])) if slot >= 0 else None
+
     def _current(self, slots: Indexes) -> ZSet:
         """The committed output rows of the groups."""
         lanes = self._table.read(slots)
@@ -366,7 +379,7 @@ class Aggregate(Operator):
             if self._representatives is None
             else self._representatives.current(slots)
         )
-        return ZSet((*keys, *outputs), np.ones(len(slots), np.int64))
+        return ZSet((*keys, *outputs), ones(len(slots)))
 
     # Describing
 

@@ -140,6 +140,8 @@ class RankedMinMax(MinMax):
     def _column(self, ranks: Indexes, counts: Indexes) -> FixedColumn:
         assert self._type.dtype is not None
         values = from_ranks(ranks, self._type.dtype)
+        if len(counts) == 1 and counts.item() > 0:
+            return FixedColumn(values)
         valid = counts > 0
         if np.count_nonzero(valid) == len(valid):
             return FixedColumn(values)

@@ -57,6 +57,9 @@ def from_ranks(ranks: Indexes, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 def _flipped(bits: Indexes) -> Indexes:
     """The bits with those below the sign inverted if it is negative; its own inverse."""
+    if len(bits) == 1:
+        one: int = bits.item()
+        return np.array([one ^ ((one >> 63) & _MASK)], np.int64)
     return bits ^ ((bits >> 63) & _MASK)
 
 

@@ -40,6 +40,9 @@ class Filter(Operator):
         found = mask.nonzero()[0]
         return delta if len(found) == len(mask) else delta.take(found)
 
+    def origin(self, column: int) -> int | None:
+        return column if self._keep is None else self._keep[column]
+
 
 class DuckFilter(Filter):
     """Selection by a SQL condition, one statement a step.
@@ -63,6 +66,9 @@ class DuckFilter(Filter):
         kept = inputs if keep is None else [inputs[i] for i in keep]
         super().__init__(duck_predicate(condition, inputs, cursor_factory), kept, keep)
         self._condition = condition
+
+    def origin(self, column: int) -> int | None:
+        return None
 
     def describe(self) -> str:
         return f"DuckFilter({self._condition})"

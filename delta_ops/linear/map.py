@@ -31,6 +31,10 @@ class Map(Operator):
         out = [columns[c] if isinstance(c, int) else c(columns, count) for c in self._columns]
         return ZSet(tuple(out), delta.weights)
 
+    def origin(self, column: int) -> int | None:
+        found = self._columns[column]
+        return found if isinstance(found, int) else None
+
 
 class DuckMap(Operator):
     """Projection by SQL expressions, one statement a step.

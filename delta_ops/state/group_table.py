@@ -110,22 +110,30 @@ class GroupTable:
 
     def _one(self, columns: Sequence[Column]) -> int:
         """The slot of a single row, made if it is new."""
-        if not self._exact_rows:
-            codes = self._codes(columns)
-            slot = -1 if self._verifies else self._index.find_one(codes.item())
-            if slot >= 0:
-                return slot
-        return self._find_or_make(columns).item()
+        code = self._codes(columns).item()
+        slot = self._index.find_one(code, self._verifier(columns))
+        if slot >= 0:
+            return slot
+        if not len(self._free) and self._used == self.capacity:
+            return self._find_or_make(columns).item()  # dead groups may have to go
+        slots = self._allocate(1)
+        slot = slots.item()
+        self._store.put(slots, columns, self.capacity)
+        self._index.insert_one(code, slot)
+        return slot
+
+    def find_one(self, columns: Sequence[Column]) -> int:
+        """The slot of the group with a single key that is not NULL, −1 if it has no rows."""
+        rows = row_tuples(columns, self._types, not self._exact_rows)
+        memo = self._memo.get((False,) * len(columns), {})
+        slot = -1 if rows is None else memo.get(rows[0], -1)
+        if slot < 0:
+            slot = self._index.find_one(self._codes(columns).item(), self._verifier(columns))
+        return slot if slot >= 0 and self._lanes.item(slot, 0) else -1
 
     def _find_or_make(self, columns: Sequence[Column]) -> Indexes:
         codes = self._codes(columns)
-
-        def same(probes: Indexes, slots: Indexes) -> Mask:
-            equal = key_codes.same_row if self._exact_rows else key_codes.same_key
-            stored = self._store.take(slots)
-            return equal(columns, probes, stored, np.arange(len(slots)), self._types)
-
-        verify = same if self._verifies else None
+        verify = self._verifier(columns)
         slots = self._index.find(codes, verify)
         missing = (slots < 0).nonzero()[0]
         if len(missing) and self._make_room(len(missing)):
@@ -137,6 +145,18 @@ class GroupTable:
             slots[missing] = self._find_new(codes, missing, verify)
             missing = missing[slots[missing] < 0]
         return slots
+
+    def _verifier(self, columns: Sequence[Column]) -> Same | None:
+        """Confirms that these keys are those of slots; None where their codes are the keys."""
+        if not self._verifies:
+            return None
+
+        def same(probes: Indexes, slots: Indexes) -> Mask:
+            equal = key_codes.same_row if self._exact_rows else key_codes.same_key
+            stored = self._store.take(slots)
+            return equal(columns, probes, stored, np.arange(len(slots)), self._types)
+
+        return same
 
     def _codes(self, columns: Sequence[Column]) -> Indexes:
         """The keys' codes; once one is no exact image of its key, matches are verified."""
@@ -166,8 +186,11 @@ class GroupTable:
         return None if valid is None else ~valid[rows]
 
     def _allocate(self, count: int) -> Indexes:
-        taken, self._free = self._free[:count], self._free[count:]
         start = self._used
+        if not len(self._free):
+            self._used += count
+            return np.arange(start, self._used)
+        taken, self._free = self._free[:count], self._free[count:]
         self._used += count - len(taken)
         return np.concatenate([taken, np.arange(start, self._used)])
 
@@ -229,7 +252,7 @@ class GroupTable:
 
     def read(self, slots: Indexes) -> Indexes:
         """The lanes of the given slots, int64[n, width], a copy."""
-        return self._lanes[slots]
+        return self._lanes.take(slots, axis=0)
 
     def accumulate(self, lanes: int | Indexes, slots: Indexes, values: Indexes) -> None:
         """Adds values[i] to a lane (or lanes[i]) of slots[i] at once, past staging (hydration)."""

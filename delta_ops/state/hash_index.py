@@ -22,6 +22,7 @@ Same: TypeAlias = Callable[[Indexes, Indexes], Mask]
 
 _FIRST_BITS = 7
 _LARGE = 1 << 20
+_FIRST = np.zeros(1, np.int64)
 
 
 class HashIndex:
@@ -69,12 +70,12 @@ class HashIndex:
             wrong = self._refuted(slots, wrong, same)
         return slots
 
-    def find_one(self, code: int) -> int:
-        """Finds the slot of one code that is the key."""
+    def find_one(self, code: int, same: Same | None) -> int:
+        """The slot of one code, −1 if there is none; see `find`."""
         bucket = scatter_one(code, 64 - self._bits)
         table, known = self._table, self._codes
         slot = table.item(bucket)
-        while slot >= 0 and known.item(slot) != code:
+        while slot >= 0 and (known.item(slot) != code or not _is_same(same, slot)):
             bucket = (bucket + 1) & self._mask
             slot = table.item(bucket)
         return slot
@@ -105,6 +106,16 @@ class HashIndex:
         self._count += len(codes)
         self._bucket(codes, slots)
 
+    def insert_one(self, code: int, slot: int) -> None:
+        """Adds one entry that `find_one` did not find."""
+        self._reserve(self._count + 1, slot + 1)
+        self._codes[slot] = code
+        self._count += 1
+        bucket, table = scatter_one(code, 64 - self._bits), self._table
+        while table.item(bucket) >= 0:
+            bucket = (bucket + 1) & self._mask
+        table[bucket] = slot
+
     def _bucket(self, codes: Indexes, slots: Indexes) -> None:
         bucket, table = self._home(codes), self._table
         waiting = slots.astype(np.int32)
@@ -129,6 +140,10 @@ class HashIndex:
         self._count = len(slots)
         self._allocate(_bits_for(self._count))
         self._bucket(self._codes[slots], slots)
+
+
+def _is_same(same: Same | None, slot: int) -> bool:
+    return same is None or bool(same(_FIRST, np.array([slot]))[0])
 
 
 def _bits_for(count: int) -> int:

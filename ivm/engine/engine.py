@@ -25,6 +25,7 @@ from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.clock import Clock
 from ivm.engine.definitions import Definitions
+from ivm.engine.group_reads import GroupReads
 from ivm.engine.held_views import HeldViews
 from ivm.engine.jobs import Jobs
 from ivm.engine.key_indexes import KeyIndexes
@@ -88,6 +89,7 @@ class Engine:
         self.definitions = Definitions(warehouse, catalog)
         self.scan_settings = ScanSettings()
         self.held = HeldViews(self.tables, self.meaning)
+        self.groups = GroupReads(self.maintenance, self.tables, self.held, self.meaning)
         self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
         self.recomputed = RecomputedViews(
             self.maintenance, self.tables, self.feeds, self.outbox, self.broken, self.commit_refresh
@@ -162,7 +164,7 @@ class Engine:
         if logged and not (changes or recomputed):
             return self._finish(cursor)
         deltas = self._step(changes, recomputed, only)
-        with Shelter(), self.warehouse.write_lock:
+        with Shelter(), self.warehouse.write_lock, contextlib.ExitStack() as publishing:
             late = None
             try:
                 changes = self._with_outbox(cursor, changes, {**recomputed, **deltas})
@@ -171,6 +173,8 @@ class Engine:
                     self._log_durably(changes)
                 else:
                     self.unfilled.outdate_committed([change.table for change in changes])
+                # What one reads in DuckDB from here on, one finds in memory after it.
+                publishing.enter_context(self.held.publishing)
                 self._finish(cursor)
             except BaseException as error:
                 late = error
@@ -270,13 +274,13 @@ class Engine:
         self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, by_duckdb: bool
     ) -> None:
         tables = [change.table for change in changes]
-        self.maintenance.commit()
         self.recomputed.mark_stale(tables)
         self.outbox.follow(changes)
         self.small.follow(changes)
         self.retention.follow(changes)
         epoch = self.pending.epoch + 1
         with self.held.publishing:
+            self.maintenance.commit()
             if by_duckdb:  # DuckDB has it all
                 self.pending.add(epoch, (), {})
             else:

@@ -49,13 +49,14 @@ class HeldViews:
             changes.
 
     Attributes:
-        publishing: held by a commit while its deltas become visible, here and for flushes.
+        publishing: held by a commit while its deltas become visible, here and for flushes; if
+            DuckDB makes it, from before that on.
     """
 
     def __init__(self, tables: StoredTables, meaning: Callable[[], Hashable]) -> None:
         self._tables = tables
         self._meaning = meaning
-        self.publishing = threading.Lock()
+        self.publishing = threading.RLock()
         self._adding = threading.Lock()  # of readers; acquired before `publishing`
         self._loading = threading.Lock()  # acquired before all others
         self._held: dict[str, dict[Key, Content]] = {}

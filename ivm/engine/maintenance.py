@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import duckdb
 
 from ivm.catalog.catalog import BindingCatalog, View
+from ivm.delta_ops.aggregates.group_lookup import GroupLookup
 from ivm.delta_ops.circuit import Circuit
 from ivm.engine.saved_state import SavedState
 from ivm.engine.stored_tables import StoredTables
@@ -44,6 +45,8 @@ class Maintenance:
         saved: the state that the last closing has saved, and what the next one saves.
         shape_lock: held while views come and go, and while their nodes are shown: that does not
             wait for the writer lock.
+        still: held while views come and go and while the circuit steps, and by readers of its
+            committed state (see `GroupReads`).
     """
 
     def __init__(self, tables: StoredTables) -> None:
@@ -51,11 +54,13 @@ class Maintenance:
         self._catalog = tables.catalog
         self._names = BindingCatalog(tables.catalog)
         self.shape_lock = threading.RLock()
+        self.still = threading.Lock()
         self.circuit = Circuit()
         self.compiler = CircuitCompiler(self.circuit, tables.warehouse.cursor)
         self._sources: _Sources = {}
         self._columns_read: dict[str, frozenset[int]] = {}
         self.saved = SavedState(tables.warehouse, self.circuit)
+        self._lookups: dict[tuple[str, tuple[int, ...]], GroupLookup | None] = {}
 
     # -- adding and removing views --------------------------------------------------------------
 
@@ -63,9 +68,10 @@ class Maintenance:
         """Adds an incremental view to the circuit; `hydrate` builds its state."""
         if view.compiled is not None:
             self.saved.restore_all()
-            with self.shape_lock:
+            with self.shape_lock, self.still:
                 self.compiler.take(view.name, view.compiled)
                 view.compiled = None
+                self._lookups.clear()
             self._learn_sources()
 
     def contents(self, view: View) -> Iterator[ZSet]:
@@ -83,8 +89,9 @@ class Maintenance:
         """Removes a view from the circuit."""
         if name in self.circuit.views:
             self.saved.restore_all()
-            with self.shape_lock:
+            with self.shape_lock, self.still:
                 self.circuit.remove(name)
+                self._lookups.clear()
             self._learn_sources()
 
     def _learn_sources(self) -> None:
@@ -131,7 +138,8 @@ class Maintenance:
         if waiting := self.circuit.needs_hydration(deltas):
             self.hydrate(only, waiting)
         try:
-            return self.circuit.step(deltas, only)
+            with self.still:
+                return self.circuit.step(deltas, only)
         except EvaluationError as error:
             raise _named(error) from error
         except duckdb.Error as error:
@@ -233,7 +241,15 @@ class Maintenance:
         except UnavailableError as error:
             raise EvaluationError(str(error)) from error
 
+    def group_lookup(self, view: str, key: tuple[int, ...]) -> GroupLookup | None:
+        """The way to a view's rows under a key, see `GroupLookup.of`; the caller holds `still`."""
+        wanted = (view, key)
+        if wanted not in self._lookups:
+            self._lookups[wanted] = GroupLookup.of(self.circuit, view, key)
+        return self._lookups[wanted]
+
     def commit(self) -> None:
+        """Adopts the staged state; no reader may be reading any of it."""
         self.circuit.commit()
 
     def rollback(self) -> None:

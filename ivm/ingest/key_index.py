@@ -202,9 +202,8 @@ class LateIndex(KeyIndex):
     def _found(self, keys: Sequence[Column], since: Arrangement) -> Matches:
         with self._using:
             stored = self._stored
-            if stored is None:
-                stored = Arrangement.build(self._rows.layout, [self._asked(keys)])
-        found = stored.lookup(keys), since.lookup(keys)
+            snapshot = self._asked(keys) if stored is None else stored.lookup(keys)
+        found = snapshot, since.lookup(keys)
         probe = np.concatenate([part.probe for part in found])
         return since.live(Matches(probe, add([part.rows for part in found])), len(keys[0]))
 
@@ -214,12 +213,16 @@ class LateIndex(KeyIndex):
         """None: rows of the snapshot may be in the range."""
         return None
 
-    def _asked(self, keys: Sequence[Column]) -> ZSet:
+    def _asked(self, keys: Sequence[Column]) -> Matches:
+        """The rows of the snapshot under the keys, which DuckDB gives."""
         try:
-            return self._snapshot.find(self.columns, self._by, keys).dictionary_encoded()
+            rows = self._snapshot.find(self.columns, self._by, keys).dictionary_encoded()
         except duckdb.Error:  # which has ended the transaction that held the snapshot
             self._failed = True
             raise
+        if len(keys[0]) == 1 and all(type.is_integer for type in self.key_types):
+            return Matches(np.zeros(len(rows), np.int64), rows)
+        return Arrangement.build(self._rows.layout, [rows]).lookup(keys)  # equal to DuckDB is more
 
     @property
     def over(self) -> bool:

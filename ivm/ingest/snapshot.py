@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import duckdb
 import numpy as np
 
 from ivm.storage.identifiers import quote
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType, Schema
-from ivm.storage.values.zset import ZSet, empty, from_arrow
+from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.appender import python_rows
-from ivm.storage.warehouse.duck import Cursor, chunks, evaluate, rows, table
+from ivm.storage.warehouse.duck import Cursor, chunks, evaluate, rows
+from ivm.storage.warehouse.fetched import of_python_rows
 from ivm.storage.warehouse.table_info import TableInfo
 
 _ASKED = "_ivm_asked"
@@ -33,6 +35,7 @@ class Snapshot:
     def __init__(self, info: TableInfo, cursors: tuple[Cursor, Cursor]) -> None:
         self.info = info
         self._scanning, self._asking = cursors
+        self._parsed: dict[str, duckdb.Statement] = {}
 
     def rows(self) -> int:
         """The count of rows."""
@@ -52,16 +55,17 @@ class Snapshot:
         return self._find_all(chosen, key, keys)
 
     def _find_one(self, chosen: Schema, key: Schema, keys: Sequence[Column]) -> ZSet:
-        """The rows with one key, which a statement with parameters finds in half of the time."""
+        """The rows with one key, which one statement with parameters finds in less time."""
         values = python_rows(ZSet(tuple(keys), _ONE), key)
         if values is None or any(column.valid is not None for column in keys):
             return self._find_all(chosen, key, keys)
         terms = [f"{quote(name)} = CAST(? AS {type.sql})" for name, type in key]
-        source, given = f"{self.info.qualified} WHERE {' AND '.join(terms)}", list(values[0])
-        if not rows(self._asking, f"SELECT 1 FROM {source} LIMIT 1", given):
-            return empty([type for _, type in chosen])
-        found = table(self._asking, f"SELECT {_names(chosen)} FROM {source}", given)
-        return from_arrow(found, chosen)
+        sql = f"SELECT {_names(chosen)} FROM {self.info.qualified} WHERE {' AND '.join(terms)}"
+        if sql not in self._parsed:
+            (self._parsed[sql],) = self._asking.extract_statements(sql)
+        found = self._asking.execute(self._parsed[sql], list(values[0])).fetchall()
+        rows = of_python_rows(found, [type for _, type in chosen])
+        return self._find_all(chosen, key, keys) if rows is None else rows
 
     def _find_all(self, chosen: Schema, key: Schema, keys: Sequence[Column]) -> ZSet:
         same = " AND ".join([f"t.{quote(n)} = {_ASKED}.{quote(n)}" for n, _ in key])

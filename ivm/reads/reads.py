@@ -189,7 +189,8 @@ class StateReads:
                 return None
             return self._of_views(query, compiled, given, meaning, compiled.most)
         except TooManyRowsError:
-            query.compiled, query.reason = None, "a view has too many rows"
+            if not self._waits(compiled):
+                query.compiled, query.reason = None, "a view has too many rows"
         except (EvaluationError, RefusedError, duckdb.Error):
             pass  # the way through DuckDB has the words for it, or an answer
         return None
@@ -204,6 +205,13 @@ class StateReads:
     ) -> Answer | None:
         """The answer from the rows of views; None if they cannot be had now."""
         held = self._engine.held
+        if compiled.key and not compiled.ranged:
+            values = compiled.values(given)
+            if values is None:
+                return self._of_no_rows(compiled, given)
+            rows = self._engine.groups.find(compiled.reads[0], compiled.key, values, meaning)
+            if rows is not None:
+                return compiled.found_under(rows, given)
         if not query.keyed:
             try:
                 every = held.whole(compiled.reads, meaning)
@@ -212,24 +220,19 @@ class StateReads:
                 if not compiled.key:
                     raise
                 query.keyed = True
-        (view,) = compiled.reads
-        find = self._finder(compiled, given)
-        if find is None:
-            schema = self._engine.catalog.relation_schema(view)
-            return compiled.found([empty([type for _, type in schema])], given)
-        rows = held.by_key(view, compiled.key, find, meaning, most)
+        find = _finder(compiled, given)
+        rows = held.by_key(compiled.reads[0], compiled.key, find, meaning, most)
         return None if rows is None else compiled.found_under(rows, given)
 
-    @staticmethod
-    def _finder(
-        compiled: Compiled, given: Sequence[Column]
-    ) -> Callable[[Arrangement], ZSet | None] | None:
-        """Finds the rows of a view in its arrangement; None if there can be none."""
-        if compiled.ranged:
-            low, high = compiled.bounds(given)
-            return lambda rows: between(rows, low, high)
-        values = compiled.values(given)
-        return None if values is None else lambda rows: under(rows, values)
+    def _of_no_rows(self, compiled: Compiled, given: Sequence[Column]) -> Answer:
+        """The answer where no row of the only view can have the key."""
+        schema = self._engine.catalog.relation_schema(compiled.reads[0])
+        return compiled.found([empty([type for _, type in schema])], given)
+
+    def _waits(self, compiled: Compiled) -> bool:
+        """Returns whether the rows of a view will be found in its state, once that is built."""
+        grouped = compiled.key and not compiled.ranged and compiled.most is not None
+        return bool(grouped) and self._engine.groups.can_find(compiled.reads[0], compiled.key)
 
     def _of_table(
         self,
@@ -321,7 +324,10 @@ class StateReads:
             if transaction is not None and (transaction.changes or transaction.in_duckdb):
                 return "the transaction has changes of its own, or has used DuckDB"
             values = {**(values or {}), **known.literals} if query is known.shape else values
-            self._answer(query, query.compiled, values, meaning, None)  # may find too many rows
+            answered = self._answer(query, query.compiled, values, meaning, None)
+            compiled = query.compiled  # unless it has found too many rows
+            if answered is None and compiled is not None and self._waits(compiled):
+                return "the state of its view is not built yet: the next change does that"
         return query.reason
 
     def _compile_or_say_why(self, query: _Query, meaning: Hashable) -> None:
@@ -367,6 +373,16 @@ def _labelled(text: str, params: Params) -> tuple[Label, Values | None, Types]:
 Look: TypeAlias = Callable[[KeyIndex, bool], ZSet | None]
 """Finds rows in an index, committed ones or those of the transaction; None if there are too many.
 """
+
+
+def _finder(compiled: Compiled, given: Sequence[Column]) -> Callable[[Arrangement], ZSet | None]:
+    """Finds the rows of a view in its arrangement; there may be some."""
+    if compiled.ranged:
+        low, high = compiled.bounds(given)
+        return lambda rows: between(rows, low, high)
+    values = compiled.values(given)
+    assert values is not None
+    return lambda rows: under(rows, values)
 
 
 def _looking(compiled: Compiled, given: Sequence[Column]) -> Look | None:

@@ -24,7 +24,7 @@ from ivm.storage.warehouse.flush import NetChange, is_exact
 from ivm.storage.warehouse.history import EPOCH
 
 _BIGINT = type_of("BIGINT")
-_LOOSE = 64
+LOOSE = 64
 """Batches that are joined to one: Python's collector of garbage, which looks at every object now
 and then, would stop a commit for tens of milliseconds if each commit left some."""
 
@@ -43,21 +43,24 @@ class PendingTable:
         self.rows = 0
         self._exact = all(is_exact(self.types[i]) for i in key)
         self._events: list[tuple[ZSet, bool]] = []  # in order; True for additions
-        self._loose = 0  # the last events that were not joined
+        self.loose = 0  # the last events, all of them additions, that were not joined
 
     def add(self, removed: ZSet, removed_columns: Sequence[int], added: ZSet) -> None:
         """Collects one change (see `TableChange`); the removal comes before the addition."""
         if len(removed):
             kept = self.key or tuple(range(len(self.types)))
             self._events.append((removed.project([removed_columns.index(i) for i in kept]), False))
-            self._loose = 0
+            self.loose = 0
         if len(added):
             self._events.append((added, True))
-            self._loose += 1
+            self.loose += 1
         self.rows += len(removed) + len(added)
-        if self._loose == _LOOSE:  # all of them additions
-            joined = zset.add([batch for batch, _ in self._events[-_LOOSE:]])
-            self._events[-_LOOSE:], self._loose = [(joined, True)], 0
+
+    def join(self) -> None:
+        """Joins the loose batches to one."""
+        if self.loose:
+            joined = zset.add([batch for batch, _ in self._events[-self.loose :]])
+            self._events[-self.loose :], self.loose = [(joined, True)], 0
 
     def collect(self, change: TableChange, epoch: int) -> None:
         """Collects a change of the table in an epoch."""
@@ -71,7 +74,7 @@ class PendingTable:
     def extend(self, later: PendingTable) -> None:
         """Appends the changes that another one has collected."""
         self._events += later._events
-        self._loose = later._loose
+        self.loose = later.loose
         self.rows += later.rows
 
     def net(self) -> NetChange:
@@ -147,22 +150,25 @@ class PendingView:
         self.key = key
         self.rows = 0
         self._deltas: list[ZSet] = []
-        self._loose = 0  # the last deltas that were not joined
+        self.loose = 0  # the last deltas that were not joined
 
     def add(self, delta: ZSet) -> None:
         """Collects one epoch's delta."""
         if not len(delta):
             return
         self._deltas.append(delta)
-        self._loose += 1
+        self.loose += 1
         self.rows += len(delta)
-        if self._loose == _LOOSE:
-            self._deltas[-_LOOSE:], self._loose = [zset.add(self._deltas[-_LOOSE:])], 0
+
+    def join(self) -> None:
+        """Joins the loose deltas to one."""
+        if self.loose:
+            self._deltas[-self.loose :], self.loose = [zset.add(self._deltas[-self.loose :])], 0
 
     def extend(self, later: PendingView) -> None:
         """Appends the changes that another one has collected."""
         self._deltas += later._deltas
-        self._loose = later._loose
+        self.loose = later.loose
         self.rows += later.rows
 
     def net(self) -> NetChange:

@@ -22,7 +22,7 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.flush import NetChange
-from ivm.storage.warehouse.net_changes import PendingAppends, PendingTable, PendingView
+from ivm.storage.warehouse.net_changes import LOOSE, PendingAppends, PendingTable, PendingView
 from ivm.storage.warehouse.table_info import TableInfo
 
 Tables = dict[str, PendingTable]
@@ -108,6 +108,15 @@ class PendingDeltas:
                     view = self._views[name] = self.new_view(name)
                 view.add(delta)
                 self.rows += len(delta)
+            self._join_one()
+
+    def _join_one(self) -> None:
+        """Joins the batches of one relation that has collected many: one a commit, since those that
+        change together come to that number together."""
+        for parts in (self._tables, self._views):
+            for part in parts.values():
+                if part.loose >= LOOSE:
+                    return part.join()
 
     def hinder(self, changes: Sequence[TableChange]) -> bool:
         """Returns whether the pending rows must be written before those of the changes.

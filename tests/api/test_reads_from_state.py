@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as s
 
 import ivm
+from ivm.engine.engine import Engine
 from ivm.engine.plain_arrow import plain
 from ivm.engine.view_contents import WholeContent
 from ivm.session.state_result import StateResult
@@ -297,6 +298,37 @@ def test_a_result_is_read_piece_by_piece() -> None:
         assert list(db.execute(text)) == [(0,), (1,), (2,)]
         assert db.execute(text).df()["k"].tolist() == [0, 1, 2]
         assert db.execute(text).pl()["k"].to_list() == [0, 1, 2]
+
+
+def test_what_was_read_in_duckdb_is_in_memory_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader comes between the commit of a transaction in DuckDB and its adoption in memory."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
+        memory, plain = "SELECT n FROM v", "SELECT n, random() * 0 AS r FROM v"
+        assert isinstance(from_state(db, memory), StateResult)
+        found: list[Any] = []
+
+        def read() -> None:
+            found.append(db.execute(plain).fetchall()[0][0])
+            found.append(db.execute(memory).fetchall()[0][0])
+
+        reader = threading.Thread(target=read)
+        finish = Engine._finish
+
+        def slowly(engine: Engine, cursor: Any) -> None:
+            finish(engine, cursor)
+            reader.start()
+            reader.join(0.3)
+
+        monkeypatch.setattr(Engine, "_finish", slowly)
+        db.execute("BEGIN")
+        db.execute("CREATE TEMP TABLE mine (k INTEGER)")
+        db.execute("INSERT INTO t SELECT i FROM range(10) r(i)")
+        db.execute("UPDATE t SET k = r.i FROM range(5) r(i) WHERE k = r.i")
+        db.execute("COMMIT")
+        reader.join()
+        assert found == [10, 10]
 
 
 def test_readers_see_whole_epochs_that_never_go_back() -> None:

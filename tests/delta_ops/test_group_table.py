@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.delta_ops.state.group_table import GroupTable
-from ivm.storage.values.column import FixedColumn
+from ivm.storage.values.column import Column, FixedColumn, column_from_arrow
 from ivm.storage.values.types import type_of
 from tests.tiers import examples
 
@@ -53,3 +55,30 @@ def test_any_batches_are_counted(batches: list[list[int]]) -> None:
         counts.add(list(dict.fromkeys(values)), weights)
         model.update(dict(zip(dict.fromkeys(values), weights, strict=True)))
         assert counts.read() == {v: n for v, n in model.items() if n}
+
+
+Key = tuple[int | None, str | None]
+keys = st.tuples(st.none() | st.integers(0, 60), st.sampled_from([None, "", "a", "é"]))
+
+
+def columns(key: Key) -> list[Column]:
+    types: tuple[Any, ...] = (type_of("BIGINT"), type_of("VARCHAR"))
+    return [column_from_arrow(pa.array([v], t.arrow), t) for v, t in zip(key, types, strict=True)]
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.lists(keys, max_size=150), st.booleans(), st.booleans())
+def test_single_keys_are_counted_and_found(given: list[Key], exact: bool, narrow: bool) -> None:
+    """A key comes, goes the next time, comes, …; that with a 0 has the code of that with a NULL."""
+    types = [type_of("BIGINT"), type_of("VARCHAR")][: 1 if narrow else 2]
+    table, model = GroupTable(types, exact_rows=exact), Counter[tuple[Any, ...]]()
+    for key in given:
+        row = columns(key)[: len(types)]
+        touched, _ = table.locate(row, 1)
+        model[key[: len(types)]] ^= 1
+        assert table.read(touched)[0, 0] == 1 - model[key[: len(types)]]
+        table.stage(touched, np.array([[model[key[: len(types)]]]]))
+        assert (table.find_one(row) >= 0) == (not model[key[: len(types)]])
+        table.commit()
+        assert (table.find_one(row) >= 0) == bool(model[key[: len(types)]])
+    assert len(table.live()) == sum(model.values())
