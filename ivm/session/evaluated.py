@@ -15,7 +15,7 @@ from typing import NamedTuple
 import duckdb
 
 from ivm.capture.clauses import Clauses
-from ivm.capture.evaluation import are_carried, cast_to, copied, evaluated
+from ivm.capture.evaluation import are_carried, copied, evaluated
 from ivm.capture.insert_clauses import (
     CopyClauses,
     InsertClauses,
@@ -208,8 +208,8 @@ def _rows(
     prefix, query = (
         ("", read.query) if isinstance(read, CopyClauses) else (read.prefix, read.source)
     )
-    sql = cast_to([type for _, type in schema], query, prefix)
-    return evaluated(cursor, sql, clauses.params(sql), schema)
+    params = clauses.params(f"{prefix} {query}")
+    return evaluated(cursor, query, params, schema, session.few, prefix)
 
 
 def _are_distinct(path: FastPath, positions: Sequence[int], found: ZSet) -> bool:

@@ -50,7 +50,8 @@ def change_by_source(
         session, transaction, statement, change.source
     ):
         return None
-    found = described(session.cursor, change.source, clauses.params(change.source))
+    values = clauses.params(change.source)
+    found = described(session.cursor, change.source, values, session.few)
     if found is None:
         return None
     schema, rows = found
