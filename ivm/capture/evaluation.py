@@ -54,7 +54,14 @@ def cast_to(types: Sequence[ColumnType], source: str, prefix: str = "") -> str:
 
 
 def evaluated(
-    cursor: Cursor, source: str, params: Params, schema: Schema, few: FewRows, prefix: str = ""
+    cursor: Cursor,
+    source: str,
+    params: Params,
+    schema: Schema,
+    few: FewRows,
+    *,
+    prefix: str = "",
+    alone: bool = False,
 ) -> ZSet | None:
     """The rows of a query, cast to the types of some columns.
 
@@ -65,6 +72,7 @@ def evaluated(
         schema: of the rows.
         few: reads them, if it can.
         prefix: a WITH clause that the query may use.
+        alone: the query is known to write nothing.
 
     Returns:
         None if it fails, writes something, or has too many rows or other columns.
@@ -72,7 +80,7 @@ def evaluated(
     Raises:
         duckdb.Error: it was interrupted, or a signal ended a Python function that it calls.
     """
-    with _reading(cursor) as failed:
+    with _reading(cursor, alone=alone) as failed:
         sql = f"{prefix} {source}" if prefix else source
         read = few.read(cursor, sql, params, schema)
         if read is not None:
@@ -87,10 +95,10 @@ def evaluated(
 
 
 def described(
-    cursor: Cursor, sql: str, params: Params, few: FewRows
+    cursor: Cursor, sql: str, params: Params, few: FewRows, *, alone: bool
 ) -> tuple[Schema, ZSet] | None:
     """The columns and rows of a query; None as above, or if not all values can be read."""
-    with _reading(cursor) as failed:
+    with _reading(cursor, alone=alone) as failed:
         read = few.read(cursor, sql, params)
         if read is not None:
             return read
@@ -124,10 +132,15 @@ def copied(
 
 
 @contextlib.contextmanager
-def _reading(cursor: Cursor) -> Iterator[list[duckdb.Error]]:
-    """A read-only transaction for the block; its errors are caught, and collected."""
+def _reading(cursor: Cursor, *, alone: bool = False) -> Iterator[list[duckdb.Error]]:
+    """A read-only transaction for the block; its errors are caught, and collected.
+
+    Args:
+        alone: each statement is one of its own, that writes nothing.
+    """
     failed: list[duckdb.Error] = []
-    run(cursor, "BEGIN TRANSACTION READ ONLY")
+    if not alone:
+        run(cursor, "BEGIN TRANSACTION READ ONLY")
     try:
         with interruptible(cursor):
             yield failed
@@ -136,7 +149,7 @@ def _reading(cursor: Cursor) -> Iterator[list[duckdb.Error]]:
             raise
         failed.append(error)
     finally:
-        roll_back(cursor)
+        cursor.abort() if alone else roll_back(cursor)
 
 
 def _read(cursor: Cursor, relation: duckdb.DuckDBPyRelation, schema: Schema) -> ZSet | None:

@@ -32,6 +32,7 @@ from ivm.session.inserts import InsertPlan
 from ivm.session.readable import may_read, why_not_ahead
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
+from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.expressions import Marks
 from ivm.sql.statements.inserts import conflict_of, returned_list
@@ -208,8 +209,9 @@ def _rows(
     prefix, query = (
         ("", read.query) if isinstance(read, CopyClauses) else (read.prefix, read.source)
     )
-    params = clauses.params(f"{prefix} {query}")
-    return evaluated(cursor, query, params, schema, session.few, prefix)
+    sql = f"{prefix} {query}"
+    given, alone = clauses.params(sql), writes_nothing(session, sql)
+    return evaluated(cursor, query, given, schema, session.few, prefix=prefix, alone=alone)
 
 
 def _are_distinct(path: FastPath, positions: Sequence[int], found: ZSet) -> bool:
