@@ -22,7 +22,7 @@ from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
 from ivm.storage.warehouse.arrow_streams import aside, streamed
 from ivm.storage.warehouse.carried import may_be_unfit
-from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.duck import Cursor, give_up, run
 from ivm.storage.warehouse.duckdb_errors import raised_below
 from ivm.storage.warehouse.warehouse import roll_back
 
@@ -157,7 +157,10 @@ def _read(cursor: Cursor, relation: duckdb.DuckDBPyRelation, schema: Schema) -> 
     began = time.perf_counter()
     reader = relation.to_arrow_reader(_CHUNK)
     found = aside(cursor, lambda: _bounded(reader, began))
-    return None if found is None else from_arrow(found, schema)
+    if found is None:
+        give_up(cursor)
+        return None
+    return from_arrow(found, schema)
 
 
 def _bounded(reader: pa.RecordBatchReader, began: float) -> pa.Table | None:

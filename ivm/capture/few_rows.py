@@ -18,7 +18,7 @@ from ivm.sql.scalar.compile import cast_column
 from ivm.storage.values.column import Column, null_column
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet, ones
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duck import Cursor, give_up
 
 MOST = 256
 """Rows that are many."""
@@ -30,7 +30,10 @@ _KINDS: dict[str, type] = {
     **{"BOOLEAN": bool, "FLOAT": float, "DOUBLE": float, "DECIMAL": Decimal, "VARCHAR": str},
     **{"DATE": date, "TIMESTAMP": datetime, '"NULL"': NoneType},
 }
-_ENDS = {date: (date.min, date.max), datetime: (datetime.min, datetime.max)}
+_ENDS: dict[type, tuple[object, ...]] = {
+    date: (date.min, date.max),
+    datetime: (datetime.min, datetime.max),
+}
 """What infinite times are to DuckDB's Python values."""
 
 Params = Sequence[Any] | Mapping[str, Any] | None
@@ -54,6 +57,10 @@ class FewRows:
         if count < MOST and self._unfit.get(shape, 0) < _TRIALS:
             self._ready.add(shape)
 
+    def knows(self, sql: str) -> bool:
+        """Returns whether a query is known to give few rows."""
+        return _shape(sql) in self._ready
+
     def read(
         self, cursor: Cursor, sql: str, params: Params, wanted: Schema | None = None
     ) -> tuple[Schema, ZSet] | None:
@@ -68,16 +75,15 @@ class FewRows:
         Raises:
             duckdb.Error: it fails.
         """
-        shape = _shape(sql)
-        if shape not in self._ready:
+        if not self.knows(sql):
             return None
         schema, rows = _fetched(cursor, sql, params)
         if rows is None or len(rows) < MOST:
             columns = None if rows is None else _columns(rows, schema, wanted or schema)
             if columns is not None and rows is not None:
                 return wanted or schema, ZSet(columns, ones(len(rows)))
-            self._unfit[shape] = self._unfit.get(shape, 0) + 1
-        self._ready.discard(shape)
+            self._unfit[_shape(sql)] = self._unfit.get(_shape(sql), 0) + 1
+        self._ready.discard(_shape(sql))
         return None
 
 
@@ -89,7 +95,10 @@ def _fetched(
     schema = tuple([(name, type_of(str(type))) for name, type, *_ in cursor.description or ()])
     exact = all(type.base in _KINDS for _, type in schema)
     rows = cursor.fetchmany(MOST) if exact else None
-    cursor.abort()
+    if rows is None or len(rows) == MOST:
+        give_up(cursor)
+    else:
+        cursor.abort()
     return schema, rows
 
 
@@ -117,7 +126,11 @@ def _column(values: Sequence[Any], type: ColumnType, target: ColumnType) -> Colu
     given = python_values(values)
     if given.kind is NoneType:
         return null_column(target, len(values))
-    column = given.by_rule(RULES, type, len(values)) if _is_exact(given, type) else None
+    if not _is_exact(given, type):
+        return None
+    if type.is_integer and target.is_integer:
+        return given.by_rule(RULES, target, len(values))
+    column = given.by_rule(RULES, type, len(values))
     if column is None or type.sql == target.sql:
         return column
     return cast_column(column, type, target)

@@ -22,14 +22,17 @@ _COLUMNS = re.compile(r"\)\s*(?:as\s+)?\w+\s*\(")  # (query) alias (columns)
 _CHANGES = frozenset(("insert", "update", "delete", "merge", "truncate"))
 _CLAUSES = frozenset(("over", "filter", "group", "exclude", "replace", "rename", "recursive"))
 _READERS = frozenset(
-    ("range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree", "glob")
-    + ("read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_text", "read_blob")
-    + ("read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto")
-)
+    [
+        "range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree",
+        "glob", "read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_text",
+        "read_blob", "read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto",
+    ]
+)  # fmt: skip
 _KNOWN = """
 SELECT DISTINCT function_name FROM duckdb_functions() WHERE internal AND stability <> 'VOLATILE'
     AND function_type IN ('scalar', 'aggregate', 'window')
-UNION SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'column_name')
+UNION SELECT keyword_name FROM duckdb_keywords()
+    WHERE keyword_category IN ('reserved', 'column_name')
 UNION SELECT type_name FROM duckdb_types() WHERE internal
 """
 

@@ -52,7 +52,14 @@ from ivm.sql.statements.own_nodes import (
     Subscribe,
     VerifyView,
 )
-from ivm.sql.statements.tokens import Reader, Token, open_comment, without_literals, tokens
+from ivm.sql.statements.tokens import (
+    Reader,
+    Token,
+    kept_tokens,
+    open_comment,
+    tokens,
+    without_literals,
+)
 from ivm.storage.errors import SqlError
 from ivm.storage.scratch import Scratch
 
@@ -130,7 +137,7 @@ def _parse(script: str) -> tuple[Statement, ...]:
     if opened is not None:
         what = f"unterminated /* comment{_at(script, opened)}: end it with */"
         raise SqlError(what, opened)
-    parts = list(_split(tokens(script)))
+    parts = list(_split((kept_tokens if len(script) <= _CACHED_LENGTH else tokens)(script)))
     statements = tuple([classify(script, part) for part in parts])
     if len(statements) == 1 and len(script) <= _CACHED_LENGTH:
         _check_once(script, statements[0], parts[0])

@@ -6,6 +6,7 @@ a dollar-quoted text is one token, so a semicolon inside it never ends a stateme
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from itertools import accumulate
@@ -64,6 +65,12 @@ def tokens(script: str) -> list[Token]:
             opaque = kind is _STRING or text[:1] == '"'
             result.append(Token("" if opaque else text.upper(), text, offset))
     return result
+
+
+@functools.lru_cache(maxsize=64)
+def kept_tokens(text: str) -> Sequence[Token]:
+    """The tokens of a short text, kept for whoever looks at the same statement next."""
+    return tuple(tokens(text))
 
 
 def without_literals(script: str, found: Sequence[Token]) -> str:
