@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ivm.sql.statements.tokens import Reader, Token, text_of, tokens
+from ivm.sql.statements.tokens import Reader, Token, kept_tokens, text_of, tokens
 from ivm.storage.errors import InputError
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
@@ -28,7 +28,7 @@ class Clauses:
 
     def __init__(self, text: str, params: Params) -> None:
         self.text = _named(text)
-        self.tokens = tokens(self.text)
+        self.tokens = kept_tokens(self.text)
         self._values = _by_name(params)
         self._names = {t.text for t, mark in _pairs(self.tokens) if mark == "$"}
         surplus = [name for name in self._values if name not in self._names]

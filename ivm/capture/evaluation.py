@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import duckdb
 import pyarrow as pa
 
+from ivm.capture.few_rows import FewRows, Params
 from ivm.capture.row_diff import temporary
 from ivm.storage.interrupts import interruptible
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
 from ivm.storage.warehouse.arrow_streams import aside, streamed
 from ivm.storage.warehouse.carried import may_be_unfit
-from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.duck import Cursor, give_up, run
 from ivm.storage.warehouse.duckdb_errors import raised_below
 from ivm.storage.warehouse.warehouse import roll_back
 
@@ -32,7 +32,6 @@ _MOST_WAITED, _WAITED = 1 << 22, 0.25  # rows, after so many seconds of waiting 
 _CHUNK = 1 << 15
 
 _ROWS = "__ivm_rows"
-Params = Sequence[Any] | Mapping[str, Any] | None
 
 
 def are_carried(types: Sequence[ColumnType]) -> bool:
@@ -54,14 +53,26 @@ def cast_to(types: Sequence[ColumnType], source: str, prefix: str = "") -> str:
     return f"{prefix} {listed}" if prefix else listed
 
 
-def evaluated(cursor: Cursor, sql: str, params: Params, schema: Schema) -> ZSet | None:
-    """The rows of a query.
+def evaluated(
+    cursor: Cursor,
+    source: str,
+    params: Params,
+    schema: Schema,
+    few: FewRows,
+    *,
+    prefix: str = "",
+    alone: bool = False,
+) -> ZSet | None:
+    """The rows of a query, cast to the types of some columns.
 
     Args:
         cursor: outside of any transaction.
-        sql: a query whose columns have the schema's types, if it has as many.
+        source: a query.
         params: its parameters.
         schema: of the rows.
+        few: reads them, if it can.
+        prefix: a WITH clause that the query may use.
+        alone: the query is known to write nothing.
 
     Returns:
         None if it fails, writes something, or has too many rows or other columns.
@@ -69,24 +80,36 @@ def evaluated(cursor: Cursor, sql: str, params: Params, schema: Schema) -> ZSet 
     Raises:
         duckdb.Error: it was interrupted, or a signal ended a Python function that it calls.
     """
-    with _reading(cursor) as failed:
-        relation = cursor.sql(sql, params=params)
-        if len(relation.columns) != len(schema):
-            return None
-        return _read(cursor, relation, schema)
+    with _reading(cursor, alone=alone) as failed:
+        sql = f"{prefix} {source}" if prefix else source
+        read = few.read(cursor, sql, params, schema)
+        if read is not None:
+            return read[1]
+        relation = cursor.sql(cast_to([t for _, t in schema], source, prefix), params=params)
+        found = _read(cursor, relation, schema) if len(relation.columns) == len(schema) else None
+        if found is not None:
+            few.learn(sql, len(found))
+        return found
     assert failed
     return None
 
 
-def described(cursor: Cursor, sql: str, params: Params) -> tuple[Schema, ZSet] | None:
+def described(
+    cursor: Cursor, sql: str, params: Params, few: FewRows, *, alone: bool
+) -> tuple[Schema, ZSet] | None:
     """The columns and rows of a query; None as above, or if not all values can be read."""
-    with _reading(cursor) as failed:
+    with _reading(cursor, alone=alone) as failed:
+        read = few.read(cursor, sql, params)
+        if read is not None:
+            return read
         relation = cursor.sql(sql, params=params)
         types = [type_of(str(type)) for type in relation.types]
         if not are_carried(types):
             return None
         schema = tuple(zip(relation.columns, types, strict=True))
         found = _read(cursor, relation, schema)
+        if found is not None:
+            few.learn(sql, len(found))
         return None if found is None else (schema, found)
     assert failed
     return None
@@ -109,10 +132,15 @@ def copied(
 
 
 @contextlib.contextmanager
-def _reading(cursor: Cursor) -> Iterator[list[duckdb.Error]]:
-    """A read-only transaction for the block; its errors are caught, and collected."""
+def _reading(cursor: Cursor, *, alone: bool = False) -> Iterator[list[duckdb.Error]]:
+    """A read-only transaction for the block; its errors are caught, and collected.
+
+    Args:
+        alone: each statement is one of its own, that writes nothing.
+    """
     failed: list[duckdb.Error] = []
-    run(cursor, "BEGIN TRANSACTION READ ONLY")
+    if not alone:
+        run(cursor, "BEGIN TRANSACTION READ ONLY")
     try:
         with interruptible(cursor):
             yield failed
@@ -121,7 +149,7 @@ def _reading(cursor: Cursor) -> Iterator[list[duckdb.Error]]:
             raise
         failed.append(error)
     finally:
-        roll_back(cursor)
+        cursor.abort() if alone else roll_back(cursor)
 
 
 def _read(cursor: Cursor, relation: duckdb.DuckDBPyRelation, schema: Schema) -> ZSet | None:
@@ -129,7 +157,10 @@ def _read(cursor: Cursor, relation: duckdb.DuckDBPyRelation, schema: Schema) -> 
     began = time.perf_counter()
     reader = relation.to_arrow_reader(_CHUNK)
     found = aside(cursor, lambda: _bounded(reader, began))
-    return None if found is None else from_arrow(found, schema)
+    if found is None:
+        give_up(cursor)
+        return None
+    return from_arrow(found, schema)
 
 
 def _bounded(reader: pa.RecordBatchReader, began: float) -> pa.Table | None:

@@ -7,6 +7,7 @@ would insert, in this order. A statement of which that is not certain has no suc
 from __future__ import annotations
 
 import os.path
+import stat
 from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses
@@ -131,6 +132,7 @@ def reads_a_pipe(clauses: Clauses) -> bool:
 
 def _is_special(path: str) -> bool:
     try:
-        return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
-    except ValueError:  # a null character
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # there is no such file, or a null character
         return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

@@ -53,6 +53,7 @@ class Relations:
         self._triggers: bool | None = None
         self._names: _Spelled | None = None
         self._callers: _Spelled | None = None
+        self._definitions: _Spelled | None = None
         self.generation = 0
         self.python_functions: frozenset[str] = frozenset()
 
@@ -61,7 +62,7 @@ class Relations:
         self.generation += 1
         # New ones: a look-up under way in another thread fills the old ones.
         self._known, self._listed, self._indirect = {}, set(), []
-        self._triggers = self._names = self._callers = None
+        self._triggers = self._names = self._callers = self._definitions = None
 
     def everything(self) -> frozenset[str]:
         """All tables and views."""
@@ -123,6 +124,15 @@ class Relations:
             if generation == self.generation:
                 self._callers = callers
         return callers.may_be_in(_words(sql))
+
+    def may_name_definition(self, sql: str) -> bool:
+        """Returns whether a text may name a plain view, a macro or a function that runs SQL."""
+        definitions, generation = self._definitions, self.generation
+        if definitions is None:
+            definitions = _Spelled(self._file_indirect())
+            if generation == self.generation:
+                self._definitions = definitions
+        return definitions.may_be_in(_words(sql))
 
     def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
         """The same answer as a session's cursor sees it; its transaction survives an error."""

@@ -13,7 +13,7 @@ import itertools
 import operator
 import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
@@ -36,6 +36,7 @@ from ivm.storage.values.types import WIDE, ColumnType, type_of
 
 Rule: TypeAlias = Callable[[Sequence[Any], ColumnType], Column | None]
 
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
 _BIGINT, _BOOLEAN, _DATE, _DOUBLE = map(type_of, ("BIGINT", "BOOLEAN", "DATE", "DOUBLE"))
 
 
@@ -181,13 +182,16 @@ def _uuids(values: Sequence[UUID], type: ColumnType) -> Column | None:
 
 
 def _dates(values: Sequence[date], type: ColumnType) -> Column | None:
-    return _from(_DATE, np.array(values, "datetime64[D]").astype(np.int32), type)
+    first = _EPOCH.toordinal()
+    days = [value.toordinal() - first for value in values]
+    return _from(_DATE, np.array(days, np.int32), type)
 
 
 def _datetimes(values: Sequence[datetime], type: ColumnType) -> Column | None:
     if type.sql != "TIMESTAMP" or any(map(operator.attrgetter("tzinfo"), values)):
         return None
-    return FixedColumn(np.array(values, "datetime64[us]").astype(np.int64))
+    times = [(value - _EPOCH) // _MICROSECOND for value in values]
+    return FixedColumn(np.array(times, np.int64))
 
 
 RULES: dict[object, Rule] = {

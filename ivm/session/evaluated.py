@@ -15,7 +15,7 @@ from typing import NamedTuple
 import duckdb
 
 from ivm.capture.clauses import Clauses
-from ivm.capture.evaluation import are_carried, cast_to, copied, evaluated
+from ivm.capture.evaluation import are_carried, copied, evaluated
 from ivm.capture.insert_clauses import (
     CopyClauses,
     InsertClauses,
@@ -32,6 +32,7 @@ from ivm.session.inserts import InsertPlan
 from ivm.session.readable import may_read, why_not_ahead
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
+from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.expressions import Marks
 from ivm.sql.statements.inserts import conflict_of, returned_list
@@ -208,8 +209,9 @@ def _rows(
     prefix, query = (
         ("", read.query) if isinstance(read, CopyClauses) else (read.prefix, read.source)
     )
-    sql = cast_to([type for _, type in schema], query, prefix)
-    return evaluated(cursor, sql, clauses.params(sql), schema)
+    sql = f"{prefix} {query}"
+    given, alone = clauses.params(sql), writes_nothing(session, sql)
+    return evaluated(cursor, query, given, schema, session.few, prefix=prefix, alone=alone)
 
 
 def _are_distinct(path: FastPath, positions: Sequence[int], found: ZSet) -> bool:

@@ -23,6 +23,7 @@ from ivm.session.inserts import NO_RETURNING, finished, returned
 from ivm.session.readable import may_read, why_not_ahead
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
+from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import fold
@@ -50,7 +51,9 @@ def change_by_source(
         session, transaction, statement, change.source
     ):
         return None
-    found = described(session.cursor, change.source, clauses.params(change.source))
+    sql, few = change.source, session.few
+    alone = writes_nothing(session, sql)
+    found = described(session.cursor, sql, clauses.params(sql), few, alone=alone)
     if found is None:
         return None
     schema, rows = found

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import duckdb
 
+from ivm.capture.few_rows import FewRows
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
@@ -50,6 +51,7 @@ class Session:
         self.prepared: dict[str, st.Statement] = {}
         self.names = SessionNames(self)
         self.scans = ReplacementScans(self)
+        self.few = FewRows()
         self._open: Result | None = None
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False

@@ -6,6 +6,7 @@ a dollar-quoted text is one token, so a semicolon inside it never ends a stateme
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from itertools import accumulate
@@ -17,6 +18,7 @@ from ivm.storage.errors import SqlError
 
 _NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 _COMMENT_SIGN = re.compile(r"/\*|\*/")
+_LITERAL = re.compile(r"(?<![$?\w.])\d+(\.\d+)?(?![\w.])|'(?:[^']|'')*'")
 _COMMENT, _STRING = duckdb.token_type.comment, duckdb.token_type.string_const
 _BLANKS = " \t\r\n\f\v\u00a0\ufeff"
 
@@ -63,6 +65,29 @@ def tokens(script: str) -> list[Token]:
             opaque = kind is _STRING or text[:1] == '"'
             result.append(Token("" if opaque else text.upper(), text, offset))
     return result
+
+
+@functools.lru_cache(maxsize=64)
+def kept_tokens(text: str) -> Sequence[Token]:
+    """The tokens of a short text, kept for whoever looks at the same statement next."""
+    return tuple(tokens(text))
+
+
+def without_literals(script: str, found: Sequence[Token]) -> str:
+    """The text of tokens, in which all numbers are 0 or 0., and all strings are empty.
+
+    Numbers of parameters stay, and literals of rarer forms, of which some are no SQL.
+    """
+    parts, at = list[str](), found[0].start
+    for _, text, start in found:
+        end = start + len(text)
+        literal = _LITERAL.match(script, start)
+        if literal is not None and literal.end() == end:
+            shown = "''" if text[0] == "'" else "0." if literal[1] else "0"
+            parts += [script[at:start], shown]
+            at = end
+    parts.append(script[at : found[-1].end])
+    return "".join(parts)
 
 
 def _encoded(script: str) -> bytes:

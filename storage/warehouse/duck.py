@@ -34,6 +34,12 @@ def run(cursor: Cursor, sql: str, params: Sequence[Any] | Mapping[str, Any] | No
     cursor.complete()
 
 
+def give_up(cursor: Cursor) -> None:
+    """Drops a result of which rows are unread: `abort` alone may wait until all are computed."""
+    cursor.interrupt()
+    cursor.abort()
+
+
 def rows(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
     """All rows of a query as Python tuples (for catalogs and tests, not for data)."""
     return cursor.execute(sql, params).fetchall()

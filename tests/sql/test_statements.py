@@ -334,6 +334,25 @@ def test_texts_are_cached() -> None:
     assert parse(sql) is parse(sql)
 
 
+@pytest.mark.parametrize(
+    ("passed", "refused"),
+    [
+        ("SELECT 'a', 1", "SELECT 'a, 1"),
+        ("SELECT 'a', 1", "SELECT 'a'', 1"),
+        ("SELECT 1 AS x", "SELECT 1.5.5 AS x"),
+        ("SELECT $1", "SELECT $0"),
+        ("SELECT 'a'\n'b'", "SELECT 'a' 'b'"),
+    ],
+)
+def test_a_statement_is_refused_beside_one_that_differs_in_literals(
+    passed: str, refused: str
+) -> None:
+    parse(passed)
+    parse(passed.replace("1", "2").replace("'a'", "'c'"))
+    with pytest.raises(SqlError):
+        parse(refused)
+
+
 def test_a_long_insert_of_literals_is_not_tokenized() -> None:
     rows = ", ".join(f"({i}, 'it''s {i}')" for i in range(2000))
     fast = one(f"INSERT INTO t VALUES {rows};")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import duckdb
 import pytest
 
 from ivm import errors
+from ivm.capture.few_rows import FewRows
 from tests.support.duckdb_twin import Twin, watched
 
 Statement: TypeAlias = str | tuple[str, Any]
@@ -25,6 +27,14 @@ def demand_fast(both: Twin, sql: str, params: Any = None, run: Run = Twin.run) -
         assert run(both, sql, params)
         assert seen == []
     both.check()
+
+
+@contextlib.contextmanager
+def few_rows_expected() -> Iterator[None]:
+    """Every query in the block counts as one that has given few rows before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FewRows, "knows", lambda few, sql: True)
+        yield
 
 
 def demand_native(both: Twin, sql: str, params: Any = None) -> None:
