@@ -3,7 +3,8 @@
 Law: `order_of(a, b, …)` is the stable order of the rows by a, then b, and so on: the least digit of
 the last key is sorted first, and each pass keeps the order of the passes before it among equals.
 Very many rows are first dealt to buckets by their highest bits: then only the order itself is as
-long as the rows, and each bucket fits the cache.
+long as the rows, and each bucket fits the cache. Rows that come in a few ascending pieces are merged
+instead: so an update comes, its old rows in the order of the key and then its new ones.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _BITS = 16
 _MANY = 1 << 21  # rows from which they are dealt to buckets
 _BUCKET_BITS = 12
 _DEALT = 1 << 18  # rows dealt at a time
+_PIECES = 8  # ascending pieces up to which rows are merged
 
 
 def order_of(*keys: npt.NDArray[Any]) -> Indexes:
@@ -32,6 +34,8 @@ def order_of(*keys: npt.NDArray[Any]) -> Indexes:
     count = len(keys[0])
     if count < thresholds.RADIX_ROWS:
         return np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
+    if len(keys) == 1 and np.count_nonzero(keys[0][1:] < keys[0][:-1]) < _PIECES:
+        return np.argsort(keys[0], kind="stable")  # which finds the pieces and merges them
     if count >= _MANY and len(keys) == 1:
         return _order_by_buckets(keys[0])
     return _order_by_digits(keys)
