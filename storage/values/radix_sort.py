@@ -3,8 +3,8 @@
 Law: `order_of(a, b, …)` is the stable order of the rows by a, then b, and so on: the least digit of
 the last key is sorted first, and each pass keeps the order of the passes before it among equals.
 Very many rows are first dealt to buckets by their highest bits: then only the order itself is as
-long as the rows, and each bucket fits the cache. Rows that come in a few ascending pieces are merged
-instead: so an update comes, its old rows in the order of the key and then its new ones.
+long as the rows, and each bucket fits the cache. Rows that come in a few ascending pieces are
+merged instead: so an update comes, its old rows in the order of the key and then its new ones.
 """
 
 from __future__ import annotations
