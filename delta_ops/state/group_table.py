@@ -23,6 +23,7 @@ from ivm.storage.values.types import ColumnType
 
 _FIRST_CAPACITY = 32
 _MEMO_ROWS = 4096
+_SELDOM = 4  # groups per row of a batch, above which few of its rows share one
 _NARROW = 4  # lanes up to which numpy writes them faster one by one
 _ZERO = np.zeros(1, np.int64)
 
@@ -92,7 +93,7 @@ class GroupTable:
         return self._locate_many(columns, count)
 
     def _locate_many(self, columns: Sequence[Column], count: int) -> tuple[Indexes, Indexes]:
-        if self._exact_rows or is_exact(self._types):
+        if self._exact_rows or is_exact(self._types) or self._used > _SELDOM * count:
             return self.distinct(self._find_or_make(columns))
         groups = consolidate.group(columns, self._types)
         if len(groups.first) < count:

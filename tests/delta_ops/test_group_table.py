@@ -63,6 +63,23 @@ def test_a_batch_that_repeats_itself(values: list[int], whole: bool, wide: bool)
     assert len(set(zip(rows, slots.tolist(), strict=True))) == len(touched)
 
 
+@settings(max_examples=examples(50), deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), min_size=17, max_size=60))
+def test_rows_of_few_groups_among_many(rows: list[tuple[int, int]]) -> None:
+    """Where a table has many groups, those of a batch are looked up row by row."""
+    table = GroupTable([type_of("BIGINT"), type_of("INTEGER")])
+    more = [(i, 4) for i in range(8 * len(rows))]
+    slots: dict[tuple[int, int], int] = {}
+    for batch in (more, rows, rows[::-1]):
+        first, second = (np.array(part) for part in zip(*batch, strict=True))
+        columns = [FixedColumn(first), FixedColumn(second.astype(np.int32))]
+        touched, groups = table.locate(columns, len(batch))
+        assert len(set(touched.tolist())) == len(touched)
+        for row, slot in zip(batch, touched[groups].tolist(), strict=True):
+            assert slots.setdefault(row, slot) == slot
+    assert len(set(slots.values())) == len(slots)
+
+
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.lists(st.integers(0, 120), min_size=1, max_size=60), max_size=8))
 def test_any_batches_are_counted(batches: list[list[int]]) -> None:
