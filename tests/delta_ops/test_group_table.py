@@ -74,6 +74,8 @@ def test_rows_of_few_groups_among_many(rows: list[tuple[int, int]]) -> None:
         first, second = (np.array(part) for part in zip(*batch, strict=True))
         columns = [FixedColumn(first), FixedColumn(second.astype(np.int32))]
         touched, groups = table.locate(columns, len(batch))
+        table.stage(touched, np.ones((len(touched), 1), np.int64))
+        table.commit()
         assert len(set(touched.tolist())) == len(touched)
         for row, slot in zip(batch, touched[groups].tolist(), strict=True):
             assert slots.setdefault(row, slot) == slot
