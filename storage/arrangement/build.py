@@ -34,11 +34,10 @@ from ivm.storage.values.column import (
 )
 from ivm.storage.values.compare_rows import compare_rows, lower_bounds
 from ivm.storage.values.consolidate import distinct_rows, opposed
-from ivm.storage.values.equality import equal_rows
+from ivm.storage.values.equality import equal_pairs, equal_rows
 from ivm.storage.values.key_codes import KeyCodes
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort import sort_rows
-from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import Weights, ZSet
 
 _STRETCH = 1 << 14  # rows compared at a time, so that the passes stay in the cache
@@ -170,17 +169,25 @@ def _without_neighbours(
     So do the row that one update has added and the next one of its key removes, as rows under a
     key stand in the order of their arrival.
     """
-    codes, mine = ordered[positions], weights[positions]
-    rows = ((codes[1:] == codes[:-1]) & (mine[1:] == -mine[:-1])).nonzero()[0]
-    for column, type in sorted(zip(columns, layout.types, strict=True), key=_is_costly):
-        rows = rows[equal_rows([column], rows, [column], rows + 1, [type], False)]
+    codes, mine, last = ordered[positions], weights[positions], len(positions) - 1
+    met = (codes[1:] == codes[:-1]) & (mine[1:] == -mine[:-1])
+    pairs = list(zip(columns, layout.types, strict=True))
+    plain = [pair for pair in pairs if not _is_costly(pair[0])]
+    if plain:
+        first, second = ([c.slice(i, i + last) for c, _ in plain] for i in (0, 1))
+        met &= equal_pairs(first, second, [type for _, type in plain])
+    rows = met.nonzero()[0]
+    if len(plain) < len(pairs) and len(rows):
+        rest, types = zip(*[pair for pair in pairs if _is_costly(pair[0])], strict=True)
+        same = equal_rows(rest, rows, rest, rows + 1, types, False)
+        rows = rows.compress(same)  # as `rows[same]`, which takes five times as long
     if not len(rows):
         return positions, columns
     # Of equal rows in succession the first two cancel, then the next two, and so on.
     begins = np.ones(len(rows), np.bool_)
     np.not_equal(rows[1:], rows[:-1] + 1, out=begins[1:])
     start = np.maximum.accumulate(np.where(begins, rows, 0))
-    rows = rows[(rows - start) % 2 == 0]
+    rows = rows.compress((rows - start) % 2 == 0)
     gone = np.concatenate([rows, rows + 1])
     weights[positions[gone]] = 0
     live = np.ones(len(positions), np.bool_)
@@ -190,9 +197,8 @@ def _without_neighbours(
     return positions[left], [column.take(left) for column in columns]
 
 
-def _is_costly(pair: tuple[Column, ColumnType]) -> bool:
-    """Returns whether values are compared byte by byte: those columns come last."""
-    column, _ = pair
+def _is_costly(column: Column) -> bool:
+    """Returns whether its values are compared byte by byte."""
     return isinstance(column, ArrowColumn) and not isinstance(column, DictionaryColumn)
 
 
