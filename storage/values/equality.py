@@ -77,6 +77,8 @@ def repeats_itself(columns: Sequence[Column], types: Sequence[ColumnType]) -> bo
 
 
 def _equal_in_place(a: Column, b: Column, type: ColumnType) -> Mask:
+    if a is b:
+        return np.ones(len(a), np.bool_)
     if isinstance(a, DictionaryColumn) and isinstance(b, DictionaryColumn):
         return a.codes == b.codes  # type: ignore[no-any-return]
     if isinstance(a, FixedColumn) and isinstance(b, FixedColumn):
