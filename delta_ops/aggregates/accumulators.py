@@ -293,6 +293,10 @@ def _added_to_one(old: Indexes, contributions: list[Contribution]) -> Indexes:
     for lane_numbers, _, values in contributions:
         if isinstance(lane_numbers, int):
             lanes[lane_numbers] += values.item() if len(values) == 1 else int(values.sum())
+        elif len(values) > thresholds.ADDED_ROWS:
+            sums = np.zeros(len(lanes), np.int64)
+            np.add.at(sums, lane_numbers, values)
+            lanes = [lane + more for lane, more in zip(lanes, sums.tolist(), strict=True)]
         else:
             for lane, value in zip(lane_numbers.tolist(), values.tolist(), strict=True):
                 lanes[lane] += value

@@ -25,9 +25,13 @@ from ivm.sql.compile.compile import CircuitCompiler
 from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.interrupts import dispensable
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.consolidate import cancel
+from ivm.storage.values import thresholds
+from ivm.storage.values.consolidate import cancel, without_pairs
+from ivm.storage.values.equality import equal_pairs
+from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add, ones
 from ivm.storage.warehouse.duckdb_errors import of_our_sql
+from ivm.storage.warehouse.table_info import TableInfo
 
 _Sources = dict[str, list[tuple[str, tuple[int, ...]]]]
 """The circuit's sources by relation, each with the positions of the columns it takes."""
@@ -172,11 +176,12 @@ class Maintenance:
             union = tuple(sorted({i for _, columns in read for i in columns}))
             whole, cancels = self._joined(parts, union)
             types = [self._catalog.tables[table].schema[i][1] for i in union]
+            pairs = _pairs(self._catalog.tables[table], parts) if len(read) and cancels else 0
             for source, columns in read if len(whole) else ():
                 positions = [union.index(i) for i in columns]
                 delta = whole.project(positions)
                 if cancels:
-                    delta = cancel(delta, [types[i] for i in positions])
+                    delta = _net(delta, [types[i] for i in positions], pairs)
                 if len(delta):
                     yield source, delta
 
@@ -254,6 +259,30 @@ class Maintenance:
 
     def rollback(self) -> None:
         self.circuit.rollback()
+
+
+def _pairs(info: TableInfo, changes: Sequence[TableChange]) -> int:
+    """How many rows the first change updates: its removed rows have the keys of its added ones.
+
+    0 if that is not so, or if other changes remove rows too, or if the rows are few.
+    """
+    first, key = changes[0], info.primary_key
+    count = len(first.removed)
+    if count <= thresholds.TUPLE_ROWS or count != len(first.added) or not key:
+        return 0
+    if any(len(other.removed) for other in changes[1:]):
+        return 0
+    old = [first.removed.columns[first.removed_columns.index(i)] for i in key]
+    new = [first.added.columns[i] for i in key]
+    return count if equal_pairs(old, new, [info.schema[i][1] for i in key]).all() else 0
+
+
+def _net(delta: ZSet, types: Sequence[ColumnType], pairs: int) -> ZSet:
+    """The delta without rows that cancel each other; of so many updates only in pairs.
+
+    Rows of different keys seldom cancel, and the circuit does not need that they do.
+    """
+    return without_pairs(delta, types, pairs) if pairs else cancel(delta, types)
 
 
 def _unfollowed(error: duckdb.Error) -> EvaluationError:

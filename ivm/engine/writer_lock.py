@@ -45,6 +45,11 @@ class WriterLock:
         self._closed: str | None = None
         self._waiting = 0
 
+    @property
+    def held(self) -> bool:
+        """Whether somebody holds the lock at this moment."""
+        return self._lock.locked()
+
     def acquire(self, session: Holder) -> None:
         """Waits for the lock.
 

@@ -124,6 +124,8 @@ class KeyIndex:
 
     def record(self, change: TableChange) -> None:
         """Applies a change of the running transaction; its removed rows hold at least `columns`."""
+        if self._is_unmoved(change):
+            return
         parts = []
         if len(change.removed):
             positions = [change.removed_columns.index(i) for i in self.columns]
@@ -132,6 +134,16 @@ class KeyIndex:
             parts.append(change.added.project(self.columns).dictionary_encoded())
         if parts:
             self._rows = self._rows.append(add(parts))
+
+    def _is_unmoved(self, change: TableChange) -> bool:
+        """Returns whether the change sets other columns only: those held are the stored ones."""
+        old, new = change.removed, change.added
+        if not len(old) or len(old) != len(new):
+            return False
+        positions = zip(self.columns, map(change.removed_columns.index, self.columns), strict=True)
+        if any(new.columns[i] is not old.columns[held] for i, held in positions):
+            return False
+        return bool((old.weights == new.weights).all())
 
     def commit(self) -> None:
         """Adopts what the running transaction has recorded."""

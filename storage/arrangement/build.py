@@ -22,7 +22,9 @@ from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import STRETCH, Order, Run, in_order, pack_run, parts_of
 from ivm.storage.values.column import (
     AnyCodes,
+    ArrowColumn,
     Column,
+    DictionaryColumn,
     FixedColumn,
     Indexes,
     concat,
@@ -32,6 +34,7 @@ from ivm.storage.values.column import (
 )
 from ivm.storage.values.compare_rows import compare_rows, lower_bounds
 from ivm.storage.values.consolidate import distinct_rows, opposed
+from ivm.storage.values.equality import equal_pairs, equal_rows
 from ivm.storage.values.key_codes import KeyCodes
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort import sort_rows
@@ -137,7 +140,8 @@ def _cancelled(
         rows = positions if order is None else order[positions].astype(np.int64, copy=False)
         columns = [concat(pieces).take(rows) for pieces in parts]
         if not layout.key_is_row:
-            positions, columns = _opposed(layout, ordered, weights, positions, columns)
+            left = _without_neighbours(layout, ordered, weights, positions, columns)
+            positions, columns = _opposed(layout, ordered, weights, *left)
         for start, stop in _segments(ordered[positions]):
             chunk = [column.slice(start, stop) for column in columns]
             _sum_up(layout, chunk, weights, positions[start:stop])
@@ -155,6 +159,47 @@ def _repeated(ordered: AnyCodes) -> Indexes:
     found[1:] = repeats
     found[:-1] |= repeats
     return np.flatnonzero(found)
+
+
+def _without_neighbours(
+    layout: Layout, ordered: AnyCodes, weights: Weights, positions: Indexes, columns: list[Column]
+) -> tuple[Indexes, list[Column]]:
+    """Cancels rows that stand side by side; the positions left, and their columns.
+
+    So do the row that one update has added and the next one of its key removes, as rows under a
+    key stand in the order of their arrival.
+    """
+    codes, mine, last = ordered[positions], weights[positions], len(positions) - 1
+    met = (codes[1:] == codes[:-1]) & (mine[1:] == -mine[:-1])
+    pairs = list(zip(columns, layout.types, strict=True))
+    plain = [pair for pair in pairs if not _is_costly(pair[0])]
+    if plain:
+        first, second = ([c.slice(i, i + last) for c, _ in plain] for i in (0, 1))
+        met &= equal_pairs(first, second, [type for _, type in plain])
+    rows = met.nonzero()[0]
+    if len(plain) < len(pairs) and len(rows):
+        rest, types = zip(*[pair for pair in pairs if _is_costly(pair[0])], strict=True)
+        same = equal_rows(rest, rows, rest, rows + 1, types, False)
+        rows = rows.compress(same)  # as `rows[same]`, which takes five times as long
+    if not len(rows):
+        return positions, columns
+    # Of equal rows in succession the first two cancel, then the next two, and so on.
+    begins = np.ones(len(rows), np.bool_)
+    np.not_equal(rows[1:], rows[:-1] + 1, out=begins[1:])
+    start = np.maximum.accumulate(np.where(begins, rows, 0))
+    rows = rows.compress((rows - start) % 2 == 0)
+    gone = np.concatenate([rows, rows + 1])
+    weights[positions[gone]] = 0
+    live = np.ones(len(positions), np.bool_)
+    live[gone] = False
+    left = live.nonzero()[0]
+    left = left[_repeated(codes[left])]
+    return positions[left], [column.take(left) for column in columns]
+
+
+def _is_costly(column: Column) -> bool:
+    """Returns whether its values are compared byte by byte."""
+    return isinstance(column, ArrowColumn) and not isinstance(column, DictionaryColumn)
 
 
 def _opposed(

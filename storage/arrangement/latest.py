@@ -20,7 +20,7 @@ from ivm.storage.arrangement.bloom import BloomProbe
 from ivm.storage.arrangement.run import Run
 from ivm.storage.arrangement.run_cursors import RunSource
 from ivm.storage.arrangement.write_buffer import WriteBuffer
-from ivm.storage.values.column import Indexes
+from ivm.storage.values.column import Indexes, Mask
 from ivm.storage.values.zset import ZSet
 
 _FIRST = np.zeros(1, np.int64)
@@ -68,6 +68,9 @@ def latest_rows(
         decided[hits] = True
         pieces += _entries(source.buffer, hits, last[hits], dead)
     for run, mine, numbers in asked:
+        mine, numbers = _undecided(mine, numbers, decided)
+        if not len(mine):
+            continue
         hits, rows = run.find_last(mine)
         if numbers is not None:
             hits = numbers[hits]
@@ -77,6 +80,16 @@ def latest_rows(
         decided[hits] = True
         pieces += _entries(run, hits, rows, dead)
     return pieces
+
+
+def _undecided(
+    probes: npt.NDArray[Any], numbers: Indexes | None, decided: Mask
+) -> tuple[npt.NDArray[Any], Indexes | None]:
+    """The probes whose last entry is not found yet, if these are the fewer ones; else all."""
+    open_ = (~(decided if numbers is None else decided[numbers])).nonzero()[0]
+    if 2 * len(open_) > len(probes):
+        return probes, numbers
+    return probes[open_], open_ if numbers is None else numbers[open_]
 
 
 def _entries(origin: Run | WriteBuffer, numbers: Indexes, rows: Indexes, dead: bool) -> Pieces:

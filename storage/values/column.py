@@ -47,8 +47,7 @@ class FixedColumn:
         return FixedColumn(self.values[indexes], None if valid is None else valid[indexes])
 
     def filter(self, mask: Mask) -> FixedColumn:
-        valid = self.valid
-        return FixedColumn(self.values[mask], None if valid is None else valid[mask])
+        return self.take(mask.nonzero()[0])  # by a mask numpy takes several times as long
 
     def slice(self, start: int, stop: int) -> FixedColumn:
         valid = self.valid

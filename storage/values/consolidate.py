@@ -16,6 +16,7 @@ import pyarrow as pa
 from ivm.storage.values import thresholds
 from ivm.storage.values.canonical import row_tuples
 from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, Indexes, Mask
+from ivm.storage.values.equality import equal_pairs
 from ivm.storage.values.group_numbers import Groups, has_repeats, number_exact, number_hashed
 from ivm.storage.values.hashing import MULTIPLIER, scatter
 from ivm.storage.values.key_codes import is_exact, key_codes, row_codes, same_key, same_row
@@ -57,6 +58,23 @@ def cancel(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
     if not suspects.any():
         return zset
     return add([zset.filter(~suspects), consolidate(zset.filter(suspects), types)])
+
+
+def without_pairs(zset: ZSet, types: Sequence[ColumnType], count: int) -> ZSet:
+    """The same Z-set without the rows i and `count` + i, i < `count`, that cancel each other.
+
+    So does −old and +new of an update in the columns that it does not set.
+    """
+    if not types or not count:
+        return cancel(zset, types)
+    old, new = zset.slice(0, count), zset.slice(count, 2 * count)
+    same = equal_pairs(old.columns, new.columns, types)
+    same &= old.weights == -new.weights
+    if not same.any():
+        return zset
+    kept = np.ones(len(zset), np.bool_)
+    kept[:count] = kept[count : 2 * count] = ~same
+    return zset.filter(kept)
 
 
 def opposed(columns: Sequence[Column], minus: Mask) -> Mask:

@@ -49,6 +49,44 @@ def equal_rows(
     return np.ones(len(a_rows), np.bool_) if equal is None else equal
 
 
+def equal_pairs(a: Sequence[Column], b: Sequence[Column], types: Sequence[ColumnType]) -> Mask:
+    """Returns whether row i of `a` has the bits of row i of `b`, for every i; no row is copied."""
+    equal = np.ones(len(a[0]), np.bool_)
+    for left, right, type in zip(a, b, types, strict=True):
+        equal &= _equal_in_place(left, right, type)
+        if not equal.any():
+            break
+    return equal
+
+
+def repeats_itself(columns: Sequence[Column], types: Sequence[ColumnType]) -> bool:
+    """Returns whether the second half of the rows is the first one again, in its order.
+
+    So −old and +new of an update are in the columns that it does not set. Of other rows the two
+    that begin the halves tell it, as a rule.
+    """
+    half = len(columns[0]) // 2
+    if not half or len(columns[0]) != 2 * half:
+        return False
+    for count in (1, half):
+        left = [column.slice(0, count) for column in columns]
+        right = [column.slice(half, half + count) for column in columns]
+        if not equal_pairs(left, right, types).all():
+            return False
+    return True
+
+
+def _equal_in_place(a: Column, b: Column, type: ColumnType) -> Mask:
+    if a is b:
+        return np.ones(len(a), np.bool_)
+    if isinstance(a, DictionaryColumn) and isinstance(b, DictionaryColumn):
+        return a.codes == b.codes  # type: ignore[no-any-return]
+    if isinstance(a, FixedColumn) and isinstance(b, FixedColumn):
+        return _same_nulls(_equal_values(a.values, b.values), a.valid, b.valid)
+    rows = np.arange(len(a))
+    return _equal_columns(a, rows, b, rows, type, False)
+
+
 def _equal_columns(
     a: Column, a_rows: Indexes, b: Column, b_rows: Indexes, type: ColumnType, grouping: bool
 ) -> Mask:

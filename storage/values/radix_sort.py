@@ -3,7 +3,9 @@
 Law: `order_of(a, b, …)` is the stable order of the rows by a, then b, and so on: the least digit of
 the last key is sorted first, and each pass keeps the order of the passes before it among equals.
 Very many rows are first dealt to buckets by their highest bits: then only the order itself is as
-long as the rows, and each bucket fits the cache.
+long as the rows, and each bucket fits the cache. Rows that come in a few ascending pieces are
+merged instead, and of rows that come twice over one half is sorted: so an update comes, its old
+rows and then its new ones.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ _BITS = 16
 _MANY = 1 << 21  # rows from which they are dealt to buckets
 _BUCKET_BITS = 12
 _DEALT = 1 << 18  # rows dealt at a time
+_PIECES = 8  # ascending pieces up to which rows are merged
 
 
 def order_of(*keys: npt.NDArray[Any]) -> Indexes:
@@ -32,9 +35,29 @@ def order_of(*keys: npt.NDArray[Any]) -> Indexes:
     count = len(keys[0])
     if count < thresholds.RADIX_ROWS:
         return np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
-    if count >= _MANY and len(keys) == 1:
-        return _order_by_buckets(keys[0])
-    return _order_by_digits(keys)
+    if len(keys) > 1:
+        return _order_by_digits(keys)
+    (key,) = keys
+    if np.count_nonzero(key[1:] < key[:-1]) < _PIECES:
+        return np.argsort(key, kind="stable")  # which finds the pieces and merges them
+    if count % 2 == 0 and key[0] == key[count // 2] and _repeats_itself(key):
+        return _order_of_halves(key)
+    return _order_by_buckets(key) if count >= _MANY else _order_by_digits(keys)
+
+
+def _repeats_itself(key: npt.NDArray[Any]) -> bool:
+    half = len(key) // 2
+    return bool((key[:half] == key[half:]).all())
+
+
+def _order_of_halves(key: npt.NDArray[Any]) -> Indexes:
+    """The stable order by a key whose second half is the first one again: one half is sorted."""
+    half = len(key) // 2
+    once = order_of(key[:half])
+    ordered, twice = key[once], np.concatenate([once, once + half])
+    if bool((ordered[1:] != ordered[:-1]).all()):  # every value is there twice
+        return twice.reshape(2, half).T.ravel()
+    return twice[np.argsort(np.concatenate([ordered, ordered]), kind="stable")]  # merges two pieces
 
 
 def _order_by_digits(keys: Sequence[npt.NDArray[Any]]) -> Indexes:

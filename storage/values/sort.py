@@ -78,11 +78,33 @@ def _refined(
             break
         rows = order[positions]
         ranks = term_codes(columns[term.column].take(rows), term)
+        if _are_pairs(begins[positions]):
+            _sort_pairs(order, begins, positions, ranks)
+            continue
         tie = begins[positions].cumsum()
         again = order_of(tie, ranks)
         order[positions] = rows[again]
         begins[positions] |= steps(ranks[again])
     return order, begins.nonzero()[0]
+
+
+def _are_pairs(begins: npt.NDArray[np.bool_]) -> bool:
+    """Returns whether tied rows are tied with one other, as −old and +new of an update are."""
+    return bool(begins[::2].all() and not begins[1::2].any())
+
+
+def _sort_pairs(
+    order: Indexes,
+    begins: npt.NDArray[np.bool_],
+    positions: Indexes,
+    ranks: npt.NDArray[Any],
+) -> None:
+    """Sorts pairs of rows, at neighbouring positions, by ranks; updates the first two."""
+    first, second = ranks[::2], ranks[1::2]
+    wrong = (second < first).nonzero()[0]
+    left, right = positions[::2][wrong], positions[1::2][wrong]
+    order[left], order[right] = order[right], order[left]
+    begins[positions[1::2]] = first != second
 
 
 def _few_sorted(

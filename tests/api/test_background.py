@@ -62,6 +62,31 @@ def test_a_failed_background_flush_is_told_once_and_tried_again(
         assert db.execute("FROM t ORDER BY a").fetchall() == [(1,), (3,)]
 
 
+def test_a_background_flush_waits_for_the_end_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not if too many rows are pending, nor if they have been for long."""
+    monkeypatch.setattr("ivm.engine.background_flush.MAX_ROWS", 10)
+    monkeypatch.setattr("ivm.engine.background_flush.MOST_ROWS", 100)
+    with created() as db:
+        flusher, done = db._lifetime._flusher, threading.Event()
+        monkeypatch.setattr(db._engine.tables, "flush", done.set)
+        with db._engine.alone():
+            flusher.noticed(11)
+            assert not done.wait(0.2)
+        assert done.wait(WAIT)
+        with db._engine.alone():
+            done.clear()
+            flusher.noticed(101)
+            assert done.wait(WAIT)
+            done.clear()
+            flusher.noticed(11)
+            assert not done.wait(0.2)
+            flusher._due = 0.0
+            assert done.wait(WAIT)
+        with db._engine.alone():
+            flusher.noticed(11)  # closing does not wait for it
+        monkeypatch.undo()
+
+
 def test_a_background_failure_that_is_over_is_told_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     with created() as db:
         flusher, done = db._lifetime._flusher, threading.Event()

@@ -96,3 +96,20 @@ def test_it_is_dropped_with_the_index() -> None:
     both.run("ALTER TABLE t ADD COLUMN z INTEGER")
     both.run("UPDATE t SET z = 9 WHERE n = 1")
     both.check()
+
+
+def test_an_update_of_other_columns_leaves_it_as_it_is() -> None:
+    both = Twin(TABLES, VIEW)
+    assert both.run("UPDATE t SET m = 7 WHERE n = 1")
+    index = both.db._engine.indexes.secondary._known["t", (1,)]
+    held = index._rows
+    for sql in (
+        "UPDATE t SET m = 8, s = 'new' WHERE n = 1",
+        "UPDATE t SET m = m + 1 WHERE id = 4",
+        "UPDATE t SET m = o.m FROM (SELECT i, i * 2 AS m FROM range(25) r(i)) o WHERE id = o.i",
+    ):
+        assert both.run(sql)
+        assert index._rows is held
+    assert both.run("UPDATE t SET n = 2 WHERE n = 1 AND id > 10")
+    assert index._rows is not held
+    both.check()

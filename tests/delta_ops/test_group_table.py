@@ -46,6 +46,44 @@ def test_dead_groups_of_a_batch_come_back_while_their_slots_are_reused() -> None
     assert counts.read() == dict.fromkeys([*range(15), *range(20, 32), *range(100, 110)], 1)
 
 
+@settings(max_examples=examples(50), deadline=None)
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=60), st.booleans(), st.booleans())
+def test_a_batch_that_repeats_itself(values: list[int], whole: bool, wide: bool) -> None:
+    """−old and +new of the same groups, which are looked up once."""
+    types = [type_of("BIGINT"), type_of("INTEGER")] if wide else [type_of("BIGINT")]
+    table = GroupTable(types, exact_rows=not whole)
+    keys = np.array(values * 2)
+    valid = keys != 3
+    first = FixedColumn(np.where(valid, keys, 0), valid)
+    columns = [first, FixedColumn(keys.astype(np.int32) % 5)] if wide else [first]
+    touched, groups = table.locate(columns, len(keys))
+    assert len(set(touched.tolist())) == len(touched)
+    slots = touched[groups]
+    rows = list(zip(*[c.values.tolist() for c in columns], valid.tolist(), strict=True))
+    assert len(set(rows)) == len(touched)
+    assert dict(zip(rows, slots.tolist(), strict=True)).keys() == set(rows)
+    assert len(set(zip(rows, slots.tolist(), strict=True))) == len(touched)
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), min_size=17, max_size=60))
+def test_rows_of_few_groups_among_many(rows: list[tuple[int, int]]) -> None:
+    """Where a table has many groups, those of a batch are looked up row by row."""
+    table = GroupTable([type_of("BIGINT"), type_of("INTEGER")])
+    more = [(i, 4) for i in range(8 * len(rows))]
+    slots: dict[tuple[int, int], int] = {}
+    for batch in (more, rows, rows[::-1]):
+        first, second = (np.array(part) for part in zip(*batch, strict=True))
+        columns = [FixedColumn(first), FixedColumn(second.astype(np.int32))]
+        touched, groups = table.locate(columns, len(batch))
+        table.stage(touched, np.ones((len(touched), 1), np.int64))
+        table.commit()
+        assert len(set(touched.tolist())) == len(touched)
+        for row, slot in zip(batch, touched[groups].tolist(), strict=True):
+            assert slots.setdefault(row, slot) == slot
+    assert len(set(slots.values())) == len(slots)
+
+
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.lists(st.integers(0, 120), min_size=1, max_size=60), max_size=8))
 def test_any_batches_are_counted(batches: list[list[int]]) -> None:

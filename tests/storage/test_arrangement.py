@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -534,6 +535,46 @@ def test_cancelled_rows_are_given_back() -> None:
             store = store.append(zset([((1000, None, None), weight)]))
     assert store.row_count < 100
     assert store.nbytes < 10_000
+
+
+@given(st.lists(BATCHES, min_size=2, max_size=4), st.sampled_from([(0,), (1,), (2, 1)]))
+@settings(max_examples=examples(100), deadline=None)
+def test_a_merge_is_the_sum(batches: list[list[tuple[Row, int]]], key: tuple[int, ...]) -> None:
+    layout = Layout(TYPES, key)
+    runs = [build.build_run(layout, zset(batch)) for batch in batches]
+    merged = build.merge_runs(layout, runs)
+    total: Counter[str] = Counter()
+    for row, weight in [entry for batch in batches for entry in batch]:
+        total[exact(row)] += weight
+    found: Counter[str] = Counter()
+    whole = merged.slice(0, len(merged))
+    for row, weight in zip(listed(whole), whole.weights.tolist(), strict=True):
+        found[exact(row)] += weight
+    assert {r: w for r, w in found.items() if w} == {r: w for r, w in total.items() if w}
+    assert (merged.codes[1:] >= merged.codes[:-1]).all()
+
+
+@pytest.mark.parametrize("text", ["a", None])
+def test_a_chain_of_updates_is_cancelled_without_hashes(
+    monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    """Of each key −oldest and +newest stay, in this order, also where a value comes back."""
+    hashed: list[int] = []
+    monkeypatch.setattr(build, "_sum_up", lambda *given: hashed.append(len(given[-1])))
+    layout = Layout(TYPES, (0,))
+    values = [1.0, 2.0, 1.0, 1.0, 3.0]
+    chain = [[(k, text, v) for k in range(30)] for v in values]
+    batches = [
+        [*[(row, -1) for row in old], *[(row, 1) for row in new]]
+        for old, new in itertools.pairwise(chain)
+    ]
+    runs = [build.build_run(layout, zset(batch)) for batch in batches]
+    merged = build.merge_runs(layout, runs)
+    assert not any(hashed)
+    assert listed(merged.slice(0, 2)) == [(0, text, 1.0), (0, text, 3.0)]
+    assert len(merged) == 60
+    assert merged.weights is not None
+    assert merged.weights.tolist() == [-1, 1] * 30
 
 
 def test_plain_runs_store_nothing_twice() -> None:

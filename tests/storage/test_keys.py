@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from ivm.storage.values import dictionary, hashing
 from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, column_from_arrow
-from ivm.storage.values.consolidate import cancel, consolidate, group
+from ivm.storage.values.consolidate import cancel, consolidate, group, without_pairs
+from ivm.storage.values.equality import equal_pairs, repeats_itself
 from ivm.storage.values.key_codes import groupable, key_codes, row_codes, same_key, same_row
 from ivm.storage.values.order import order_codes, orderable
 from ivm.storage.values.types import ColumnType, type_of
@@ -289,6 +290,38 @@ def test_labels_are_their_strings(entries: list[tuple[Row, int]]) -> None:
     assert same_row([held], every, [strings], every, TYPES[1:2]).all()
     ranks = [order_codes(column, TYPES[1], True, False) for column in (held, strings)]
     assert ranks[0].tolist() == ranks[1].tolist()
+
+
+UPDATES = st.lists(
+    st.tuples(ROWS, ROWS, st.sampled_from([1, 1, 2, 0, -1]), st.booleans()), max_size=20
+)
+
+
+@given(UPDATES, ENTRIES)
+@settings(max_examples=examples(100), deadline=None)
+def test_pairs_cancel(updates: list[tuple[Row, Row, int, bool]], more: list[Any]) -> None:
+    """Row i and row n + i go where they are the same with opposite weights, and no others."""
+    old = [(row, -weight) for row, _, weight, _ in updates]
+    new = [(row if same else other, weight) for row, other, weight, same in updates]
+    batch, n = zset([*old, *new, *more]), len(updates)
+    result = without_pairs(batch, TYPES, n)
+    assert counted(consolidate(result, TYPES)) == counted(consolidate(batch, TYPES))
+    equal = [repr(a[0]) == repr(b[0]) for a, b in zip(old, new, strict=True)]
+    if n:
+        assert len(result) == len(batch) - 2 * sum(equal)
+        halves = [[c.slice(i, i + n) for c in batch.columns] for i in (0, n)]
+        assert equal_pairs(halves[0], halves[1], TYPES).tolist() == equal
+        both = [c.slice(0, 2 * n) for c in batch.columns]
+        assert repeats_itself(both, TYPES) == all(equal)
+
+
+def test_pairs_without_columns() -> None:
+    assert without_pairs(ZSet((), np.array([-1, 1])), (), 1).weights.tolist() == []
+
+
+def test_an_odd_number_of_rows_does_not_repeat() -> None:
+    assert not repeats_itself(zset([((0, "a", 1.0), 1)] * 3).columns, TYPES)
+    assert not repeats_itself(zset([]).columns, TYPES)
 
 
 def test_consolidate_without_columns() -> None:

@@ -45,6 +45,22 @@ def test_buckets_give_the_same_order(words: list[int], bits: int, dealt: int) ->
             assert order_of(key).tolist() == np.argsort(key, kind="stable").tolist()
 
 
+@given(st.lists(st.lists(WORDS, max_size=20).map(sorted), max_size=4), st.integers(0, 5))
+def test_ascending_pieces_give_the_same_order(pieces: list[list[int]], most: int) -> None:
+    key = np.array([word for piece in pieces for word in piece], np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(radix_sort, "_PIECES", most)
+        assert order_of(key).tolist() == sorted(range(len(key)), key=key.tolist().__getitem__)
+
+
+@given(st.lists(WORDS, max_size=40), st.booleans())
+def test_rows_that_come_twice_give_the_same_order(words: list[int], once: bool) -> None:
+    key = np.array((list(dict.fromkeys(words)) if once else words) * 2, np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(radix_sort, "_PIECES", 0)
+        assert order_of(key).tolist() == sorted(range(len(key)), key=key.tolist().__getitem__)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.uint64, np.bool_])
 def test_every_width(dtype: Any) -> None:
     keys = np.random.default_rng(7).integers(0, 256, 300).astype(dtype)

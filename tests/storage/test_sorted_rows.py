@@ -70,3 +70,25 @@ def test_few_rows_are_sorted_as_many(name: str, data: st.DataObject) -> None:
         by_segments = sort.sort_rows(*parts)
     assert [part.tolist() for part in few] == [part.tolist() for part in many]
     assert [part.tolist() for part in few] == [part.tolist() for part in by_segments]
+
+
+@pytest.mark.parametrize("name", ["BIGINT", "DOUBLE", "VARCHAR"])
+@settings(deadline=None, max_examples=examples(20))
+@given(data=st.data())
+def test_pairs_are_sorted_as_other_ties(name: str, data: st.DataObject) -> None:
+    """Each code has one row, or −old and +new of it, which may be equal."""
+    types, literals = types_of(name, "DOUBLE"), VALUES[name]
+    cell = st.tuples(st.sampled_from(literals), st.sampled_from(VALUES["DOUBLE"]))
+    pairs = data.draw(st.lists(st.tuples(cell, cell), min_size=1, max_size=7))
+    alone = data.draw(st.lists(cell, max_size=3))
+    old, new = zip(*pairs, strict=True)
+    rows = zset(types, [(row, 1) for row in (*old, *new, *alone)])
+    count = len(pairs)
+    codes = np.array([*range(count), *range(count), *range(count, count + len(alone))], np.int64)
+    terms = order_terms(types, [OrderKey(0, False, False), OrderKey(1, True, False)])
+    parts = codes, rows.columns, terms
+    few = sort.sort_rows(*parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(thresholds, "SORTED_CODES", -1)
+        many = sort.sort_rows(*parts)
+    assert [part.tolist() for part in few] == [part.tolist() for part in many]
