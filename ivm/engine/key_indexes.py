@@ -125,11 +125,24 @@ class KeyIndexes:
             return None
         return KeyIndex.of(info.schema, key, *state, unique=tuple(key) == info.primary_key)
 
+    def _take_up(self, table: str) -> None:
+        """Takes up all saved indexes of a table that is about to change."""
+        info = self._catalog.tables[table]
+        for key in self._saved.keys(table):
+            index = self._restored(table, key, key)
+            if index is None:
+                continue
+            if key in info.looked_up:
+                self.secondary.put(table, key, index)
+            if key == info.primary_key:
+                self._known.setdefault(table, index)
+        self._saved.forget_indexes(table)
+
     def saved(self) -> dict[tuple[str, tuple[int, ...]], object]:
         """The indexes of large tables that are read, for the next opening."""
         primary = {name: self._catalog.tables[name].primary_key for name in list(self._known)}
-        known = {(name, key): self._ready(name) for name, key in primary.items() if key}
-        known |= self.secondary.known()
+        known = self.secondary.known()
+        known |= {(name, key): self._ready(name) for name, key in primary.items() if key}
         return {
             name: index.saved()
             for name, index in known.items()
@@ -164,7 +177,8 @@ class KeyIndexes:
 
     def record(self, change: TableChange) -> None:
         """Adds a change of the running transaction to its table's index."""
-        self._saved.forget_indexes(change.table)
+        if change.table in self._saved.tables:
+            self._take_up(change.table)
         self.secondary.record(change)
         index = self._known.get(change.table)
         if index is None:

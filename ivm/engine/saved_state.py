@@ -143,6 +143,10 @@ class SavedState:
         """The tables with saved indexes that are up to date."""
         return list(self._indexes)
 
+    def keys(self, table: str) -> list[tuple[int, ...]]:
+        """The keys of a table's saved indexes."""
+        return [_parts(name)[1] for name in self._indexes.get(table, ())]
+
     def forget_indexes(self, table: str) -> None:
         """Drops the indexes of a table that is about to change."""
         if self._indexes.pop(table, None) is not None:

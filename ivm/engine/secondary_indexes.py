@@ -54,6 +54,10 @@ class SecondaryIndexes:
             index = self._known[table, key] = self._build(table, columns, key)
         return index
 
+    def put(self, table: str, key: tuple[int, ...], index: KeyIndex) -> None:
+        """Takes an arrangement that is built; not if there is one."""
+        self._known.setdefault((table, key), index)
+
     def known(self) -> dict[tuple[str, tuple[int, ...]], KeyIndex | None]:
         """All arrangements that are built, by table and key."""
         return {name: self.find(*name, builds=False) for name in list(self._known)}
