@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,9 @@ _log = logging.getLogger(__name__)
 LEAST = 8 << 20
 """Bytes of state from which saving it pays: less is built from the tables in some 0.1 s. More than
 half of the disk's free space is not taken."""
+
+Indexes: TypeAlias = Mapping[tuple[str, tuple[int, ...]], object]
+"""Indexes by their table and the positions of their key, as `KeyIndex.saved` gives them."""
 
 _INDEX = "index of "
 
@@ -154,23 +157,30 @@ class SavedState:
 
     # -- closing --------------------------------------------------------------------------------
 
-    def save(self, epoch: int, indexes: Mapping[tuple[str, tuple[int, ...]], object]) -> None:
+    def save(self, epoch: int, indexes: Indexes) -> None:
         """Saves the state of a database whose file was just closed.
 
         Args:
             epoch: of its last commit, which the tables have.
             indexes: of its tables, by their keys.
         """
-        stamp, folder = self._stamp(epoch), self._folder
+        folder = self._folder
         if folder is None:
             return
+        try:
+            self._save(folder, indexes, self._stamp(epoch))
+        except OSError as error:  # the database is closed all the same
+            _log.warning("%s: the state of views was not saved: %s", folder, error)
+            with contextlib.suppress(OSError):
+                remove_states(folder)
+
+    def _save(self, folder: Path, indexes: Indexes, stamp: dict[str, Any] | None) -> None:
         if stamp is not None and self._header is not None:
             write_header(folder, replace(self._header, stamp=stamp))
             return
         self.restore_all()
-        kept = {
-            name: self.index(*_parts(name)) for names in self._indexes.values() for name in names
-        }
+        left = [name for names in self._indexes.values() for name in names]
+        kept = {name: self.index(*_parts(name)) for name in left}
         kept |= {_index(*name): index for name, index in indexes.items()}
         remove_states(folder)
         held = sum(self._circuit.node(n).operator.state_bytes() for n in self._circuit.numbers)
@@ -182,9 +192,6 @@ class SavedState:
         try:
             found = write(folder / name, [*states(self._circuit), *indexes.items()])
             write_header(folder, Header(stamp, _code(), name, found))
-        except OSError as error:
-            _log.warning("%s: the state of views was not saved: %s", folder, error)
-            remove_states(folder)
         except BaseException:
             remove_states(folder)
             raise

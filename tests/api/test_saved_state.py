@@ -85,7 +85,7 @@ def check(db: ivm.Database) -> None:
 
 def test_the_next_opening_takes_it_up(path: Path, hydrated: list[int]) -> None:
     hydrated.clear()
-    for number in range(4):
+    for number in range(3):
         with ivm.connect(path) as db:
             change(db, number)
             check(db)
@@ -139,7 +139,7 @@ CHANGES: dict[str, Callable[[ivm.Database], object]] = {
 }
 
 
-@pytest.mark.parametrize("what", some(list(CHANGES), 4))
+@pytest.mark.parametrize("what", some(list(CHANGES), 6))
 def test_it_fits_a_catalog_that_changes_first(path: Path, what: str) -> None:
     with ivm.connect(path) as db:
         try:
@@ -251,7 +251,7 @@ PASSING = (
 )
 
 
-@pytest.mark.parametrize("statement", some(PASSING, 3))
+@pytest.mark.parametrize("statement", some(PASSING, 4))
 def test_an_index_is_as_its_table(indexed: Path, statement: str) -> None:
     """In the session that changes the table first, and in the next one."""
     with ivm.connect(indexed) as db:
@@ -331,7 +331,7 @@ BETWEEN = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("between", some(BETWEEN, 3))
+@pytest.mark.parametrize("between", some(BETWEEN, 4))
 def test_it_is_not_taken_up_if_something_came_between(
     path: Path, hydrated: list[int], between: Callable[[Path], None]
 ) -> None:
