@@ -12,10 +12,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import settings
 
-from ivm.engine import saved_state
 from tests.tiers import FIRST, RUN, SMOKE, TIER, WHOLE, examples, taken
 
-saved_state.LEAST = 0  # whatever a test opens again takes up its views' state
 few = examples(100)
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=few)
 settings.register_profile("new", deadline=None, max_examples=few)

@@ -1,41 +1,26 @@
 """Few rows of a query, read as Python values: an Arrow stream takes longer to set up than to read.
 
-Law: the columns are bit for bit those that Arrow gives, or there are none: of types whose Python
-values are not exact, of dates beyond Python's calendar, of many rows.
+Law: the rows are bit for bit those that Arrow gives, or there are none: see `fetched_rows`; nor of
+many rows.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
-from types import NoneType
 from typing import Any
 
-from ivm.ingest.python_values import RULES, Values, python_values
+from ivm.ingest.fetched_rows import fetched_rows, may_be_exact
 from ivm.sql.scalar.compile import cast_column
 from ivm.storage.values.column import Column, null_column
 from ivm.storage.values.types import ColumnType, Schema, type_of
-from ivm.storage.values.zset import ZSet, ones
+from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor, give_up
 
 MOST = 256
 """Rows that are many."""
 _MOST_QUERIES, _TRIALS = 1024, 4
 _LITERALS = re.compile(r"'(?:[^']|'')*'|\d+")
-_KINDS: dict[str, type] = {
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), int),
-    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"), int),
-    **{"BOOLEAN": bool, "FLOAT": float, "DOUBLE": float, "DECIMAL": Decimal, "VARCHAR": str},
-    **{"DATE": date, "TIMESTAMP": datetime, '"NULL"': NoneType},
-}
-_ENDS: dict[type, tuple[object, ...]] = {
-    date: (date.min, date.max),
-    datetime: (datetime.min, datetime.max),
-}
-"""What infinite times are to DuckDB's Python values."""
-
 Params = Sequence[Any] | Mapping[str, Any] | None
 
 
@@ -79,9 +64,9 @@ class FewRows:
             return None
         schema, rows = _fetched(cursor, sql, params)
         if rows is None or len(rows) < MOST:
-            columns = None if rows is None else _columns(rows, schema, wanted or schema)
-            if columns is not None and rows is not None:
-                return wanted or schema, ZSet(columns, ones(len(rows)))
+            read = None if rows is None else _cast(rows, schema, wanted or schema)
+            if read is not None:
+                return wanted or schema, read
             self._unfit[_shape(sql)] = self._unfit.get(_shape(sql), 0) + 1
         self._ready.discard(_shape(sql))
         return None
@@ -93,7 +78,7 @@ def _fetched(
     """The columns and the first rows of a query; None for rows whose values are not exact."""
     cursor.execute(sql, params)
     schema = tuple([(name, type_of(str(type))) for name, type, *_ in cursor.description or ()])
-    exact = all(type.base in _KINDS for _, type in schema)
+    exact = all(may_be_exact(type) for _, type in schema)
     rows = cursor.fetchmany(MOST) if exact else None
     if rows is None or len(rows) == MOST:
         give_up(cursor)
@@ -106,38 +91,23 @@ def _shape(sql: str) -> str:
     return _LITERALS.sub("?", sql)
 
 
-def _columns(
-    rows: Sequence[tuple[Any, ...]], schema: Schema, wanted: Schema
-) -> tuple[Column, ...] | None:
-    if len(schema) != len(wanted):
+def _cast(rows: Sequence[tuple[Any, ...]], schema: Schema, wanted: Schema) -> ZSet | None:
+    """The rows in the types of the wanted columns; None if they are not told, or do not fit."""
+    read = fetched_rows(rows, [type for _, type in schema])
+    if read is None or len(schema) != len(wanted):
         return None
-    lists = zip(*rows, strict=True) if rows else [()] * len(schema)
-    work = zip(lists, schema, wanted, strict=True)
-    found = []
-    for values, (_, type), (_, target) in work:
-        column = _column(values, type, target)
-        if column is None:
+    columns = []
+    for column, (_, type), (_, target) in zip(read.columns, schema, wanted, strict=True):
+        cast = _cast_column(column, type, target)
+        if cast is None:
             return None
-        found.append(column)
-    return tuple(found)
+        columns.append(cast)
+    return ZSet(tuple(columns), read.weights)
 
 
-def _column(values: Sequence[Any], type: ColumnType, target: ColumnType) -> Column | None:
-    given = python_values(values)
-    if given.kind is NoneType:
-        return null_column(target, len(values))
-    if not _is_exact(given, type):
-        return None
-    if type.is_integer and target.is_integer:
-        return given.by_rule(RULES, target, len(values))
-    column = given.by_rule(RULES, type, len(values))
-    if column is None or type.sql == target.sql:
+def _cast_column(column: Column, type: ColumnType, target: ColumnType) -> Column | None:
+    if type.sql == target.sql:
         return column
+    if type.sql == '"NULL"':
+        return null_column(target, len(column))
     return cast_column(column, type, target)
-
-
-def _is_exact(given: Values, type: ColumnType) -> bool:
-    if given.kind is not _KINDS[type.base]:
-        return False  # a date beyond Python's calendar is a string
-    ends = _ENDS.get(_KINDS[type.base], ())
-    return not any(end in given.values for end in ends)

@@ -34,6 +34,7 @@ from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox import Outbox
 from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.retention import Retention
+from ivm.engine.saved_state import Indexes
 from ivm.engine.scan_settings import ScanSettings
 from ivm.engine.small_tables import SmallTables
 from ivm.engine.stored_tables import StoredTables
@@ -85,7 +86,7 @@ class Engine:
         self.unfilled = Unfilled(warehouse, catalog)
         self.indexes = KeyIndexes(self.tables, self._columns_read, self.maintenance.saved)
         self.retention = Retention(self.tables, self.indexes, self._columns_of_views)
-        self._saved_indexes: Mapping[tuple[str, tuple[int, ...]], object] = {}
+        self._saved_indexes: Indexes = {}
         self.definitions = Definitions(warehouse, catalog)
         self.scan_settings = ScanSettings()
         self.held = HeldViews(self.tables, self.meaning)

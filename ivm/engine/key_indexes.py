@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ivm.engine.saved_state import SavedState
+from ivm.engine.saved_state import Indexes, SavedState
 from ivm.engine.secondary_indexes import SecondaryIndexes
 from ivm.engine.stored_tables import StoredTables
 from ivm.ingest.key_index import KeyIndex, LateIndex
@@ -138,7 +138,7 @@ class KeyIndexes:
                 self._known.setdefault(table, index)
         self._saved.forget_indexes(table)
 
-    def saved(self) -> dict[tuple[str, tuple[int, ...]], object]:
+    def saved(self) -> Indexes:
         """The indexes of large tables that are read, for the next opening."""
         primary = {name: self._catalog.tables[name].primary_key for name in list(self._known)}
         known = self.secondary.known()

@@ -15,6 +15,7 @@ import json
 import logging
 import shutil
 import sys
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -24,10 +25,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ivm import delta_ops, sql, storage
+from ivm import delta_ops, ingest, sql, storage
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.state_checkpoint import CLASSES, identities, restore, states
-from ivm.storage.state.header import Header, read_header, remove_states, write_header
+from ivm.storage.arrangement.arrangement import Arrangement
+from ivm.storage.state.header import (
+    Header,
+    has_states,
+    read_header,
+    remove_states,
+    states_name,
+    write_header,
+)
 from ivm.storage.state.pickles import StateError
 from ivm.storage.state.state_file import StateFile, write
 from ivm.storage.warehouse.side_folder import read_note, side_folder
@@ -35,12 +44,9 @@ from ivm.storage.warehouse.system_tables import read_closed
 from ivm.storage.warehouse.warehouse import Warehouse
 
 _log = logging.getLogger(__name__)
+_LOADED = time.time()
 
-LEAST = 8 << 20
-"""Bytes of state from which saving it pays: less is built from the tables in some 0.1 s. More than
-half of the disk's free space is not taken."""
-
-Indexes: TypeAlias = Mapping[tuple[str, tuple[int, ...]], object]
+Indexes: TypeAlias = Mapping[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], Arrangement]]
 """Indexes by their table and the positions of their key, as `KeyIndex.saved` gives them."""
 
 _INDEX = "index of "
@@ -75,15 +81,10 @@ class SavedState:
         Called with all views in the circuit, before the folder's note is written anew.
         """
         warehouse, folder = self._warehouse, self._folder
-        header = None if folder is None else read_header(folder)
-        if folder is None or header is None or warehouse.foreign_write or warehouse.log is None:
+        if folder is None or not has_states(folder) or not self._is_as_closed():
             return
-        stamp = self._stamp(warehouse.base_epoch)
-        with contextlib.closing(warehouse.cursor()) as cursor:
-            closed = read_closed(cursor)  # by the opening that the note is of, and no other
-        if stamp is None or stamp != header.stamp or closed != stamp["mark"]:
-            return
-        if warehouse.log.last_epoch != warehouse.base_epoch or header.code != _code():
+        header = read_header(folder, _code())
+        if header is None or header.stamp != self._stamp(warehouse.base_epoch):
             return
         with contextlib.suppress(OSError):  # it is gone: the state is built from the tables
             self._states, self._header = header.open(folder, CLASSES), header
@@ -91,6 +92,17 @@ class SavedState:
             for name in self._states.names:
                 if name.startswith(_INDEX):
                     self._indexes.setdefault(_parts(name)[0], set()).add(name)
+
+    def _is_as_closed(self) -> bool:
+        """Returns whether the file is that of the last closing, and the log holds nothing more."""
+        warehouse = self._warehouse
+        if warehouse.foreign_write or warehouse.log is None:
+            return False
+        with contextlib.closing(warehouse.cursor()) as cursor:
+            mark = read_closed(cursor)
+        stamp = self._stamp(warehouse.base_epoch)
+        replays = warehouse.log.last_epoch != warehouse.base_epoch
+        return stamp is not None and stamp["mark"] == mark and not replays
 
     def _stamp(self, epoch: int) -> dict[str, Any] | None:
         """What tells a closing from all others; None if the file was not closed in good order."""
@@ -176,22 +188,30 @@ class SavedState:
 
     def _save(self, folder: Path, indexes: Indexes, stamp: dict[str, Any] | None) -> None:
         if stamp is not None and self._header is not None:
-            write_header(folder, replace(self._header, stamp=stamp))
+            write_header(folder, _code(), replace(self._header, stamp=stamp))
             return
         self.restore_all()
         left = [name for names in self._indexes.values() for name in names]
         kept = {name: self.index(*_parts(name)) for name in left}
         kept |= {_index(*name): index for name, index in indexes.items()}
         remove_states(folder)
-        held = sum(self._circuit.node(n).operator.state_bytes() for n in self._circuit.numbers)
-        if stamp is not None and LEAST <= held < shutil.disk_usage(folder).free // 2:
-            self._write(folder, stamp, kept)
+        found = [*states(self._circuit), *kept.items()]
+        if stamp is not None and found and self._has_room(folder, indexes):
+            self._write(folder, stamp, found)
 
-    def _write(self, folder: Path, stamp: dict[str, Any], indexes: Mapping[str, object]) -> None:
-        name = f"state-{uuid.uuid4().hex}.bin"
+    def _has_room(self, folder: Path, indexes: Indexes) -> bool:
+        """Returns whether the state takes less than half of the disk's free space."""
+        circuit = self._circuit
+        held = sum(circuit.node(number).operator.state_bytes() for number in circuit.numbers)
+        held += sum(rows.nbytes for _, rows in indexes.values())
+        return held < shutil.disk_usage(folder).free // 2
+
+    @staticmethod
+    def _write(folder: Path, stamp: dict[str, Any], found: Iterable[tuple[str, object]]) -> None:
+        name = states_name()
         try:
-            found = write(folder / name, [*states(self._circuit), *indexes.items()])
-            write_header(folder, Header(stamp, _code(), name, found))
+            written = write(folder / name, found)
+            write_header(folder, _code(), Header(stamp, name, written))
         except BaseException:
             remove_states(folder)
             raise
@@ -209,11 +229,17 @@ def _parts(name: str) -> tuple[str, tuple[int, ...]]:
 
 @functools.cache
 def _code() -> str:
-    """A digest of the code that gives states their form and meaning."""
+    """A digest of the code that gives states their form and meaning.
+
+    Where a file of it was put there after it was loaded, as an upgrade does beside a server, the
+    digest is none of any code.
+    """
     told = sys.version, sys.byteorder, np.__version__, pa.__version__
     digest = hashlib.sha256(repr(told).encode())
-    for package in (delta_ops, sql, storage):
+    for package in (delta_ops, ingest, sql, storage):
         for folder in package.__path__:
             for path in sorted(Path(folder).rglob("*.py")):
+                if path.stat().st_ctime > _LOADED:
+                    return uuid.uuid4().hex
                 digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 import duckdb
 import numpy as np
 
+from ivm.ingest.fetched_rows import fetched_rows
 from ivm.storage.identifiers import quote
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.appender import python_rows
 from ivm.storage.warehouse.duck import Cursor, chunks, evaluate, rows
-from ivm.storage.warehouse.fetched import of_python_rows
 from ivm.storage.warehouse.table_info import TableInfo
 
 _ASKED = "_ivm_asked"
@@ -64,7 +64,7 @@ class Snapshot:
         if sql not in self._parsed:
             (self._parsed[sql],) = self._asking.extract_statements(sql)
         found = self._asking.execute(self._parsed[sql], list(values[0])).fetchall()
-        rows = of_python_rows(found, [type for _, type in chosen])
+        rows = fetched_rows(found, [type for _, type in chosen])
         return self._find_all(chosen, key, keys) if rows is None else rows
 
     def _find_all(self, chosen: Schema, key: Schema, keys: Sequence[Column]) -> ZSet:

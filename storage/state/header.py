@@ -1,16 +1,17 @@
 """The header of a file of states: which closing of a database saved it, and where its states are.
 
-Contract: `state.json` is replaced in one piece and names the file that belongs to it. Nothing is
-synced: what a power failure leaves of the two fails their checks.
+Contract: `state.json` is replaced in one piece and names the file that belongs to it; states of
+other code are none. Nothing is synced: what a power failure leaves of the two fails their checks.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import uuid
 import zlib
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,11 @@ class Header:
 
     Attributes:
         stamp: of the closing.
-        code: of the program that has written the states.
         file: the name of the file of states.
         states: where they are in it.
     """
 
     stamp: dict[str, Any]
-    code: str
     file: str
     states: States
 
@@ -44,22 +43,39 @@ class Header:
         return StateFile(folder / self.file, self.states, classes)
 
 
-def read_header(folder: Path) -> Header | None:
-    """The header in a side folder; None if there is none, or none that is whole."""
+def has_states(folder: Path) -> bool:
+    """Returns whether a side folder has states, of whichever code."""
+    return (folder / _NAME).exists()
+
+
+def states_name() -> str:
+    """A new name for a file of states."""
+    return f"state-{uuid.uuid4().hex}.bin"
+
+
+def read_header(folder: Path, code: str) -> Header | None:
+    """The header in a side folder; None if there is none that is whole, or of this code.
+
+    Args:
+        folder: the side folder.
+        code: tells the form of the states, and of the header's own lines.
+    """
     try:
         checksum, _, text = (folder / _NAME).read_text().partition("\n")
     except (OSError, UnicodeDecodeError):
         return None
-    if checksum != _checksum(text):
+    writer, _, told = text.partition("\n")
+    if checksum != _checksum(text) or writer != code:
         return None
-    told = json.loads(text)
-    spans = {name: [Span(*span) for span in found] for name, found in told.pop("states").items()}
-    return Header(**told, states=spans)
+    stamp, file, states = json.loads(told)
+    spans = {name: [Span(*span) for span in found] for name, found in states.items()}
+    return Header(stamp, file, spans)
 
 
-def write_header(folder: Path, header: Header) -> None:
+def write_header(folder: Path, code: str, header: Header) -> None:
     """Replaces the header in a side folder."""
-    text, draft = json.dumps(asdict(header)), folder / f"{_NAME}.new"
+    text = f"{code}\n{json.dumps([header.stamp, header.file, header.states])}"
+    draft = folder / f"{_NAME}.new"
     draft.write_text(f"{_checksum(text)}\n{text}")
     os.replace(draft, folder / _NAME)
 

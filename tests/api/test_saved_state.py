@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -16,7 +16,6 @@ from ivm.delta_ops.operator import Fetch
 from ivm.engine import key_indexes, saved_state
 from ivm.engine.key_indexes import KeyIndexes
 from ivm.ingest.key_index import LateIndex
-from ivm.storage.state.header import read_header, write_header
 from ivm.storage.warehouse.side_folder import side_folder
 from ivm.storage.warehouse.wal_witness import wal_of
 from tests.support.crash_image import image
@@ -301,10 +300,20 @@ def another_file(path: Path) -> None:
 
 
 def another_code(path: Path) -> None:
-    folder = side_folder(path)
-    found = read_header(folder)
-    assert found is not None
-    write_header(folder, replace(found, code="older"))
+    """States of a version whose header has other lines."""
+    header = side_folder(path) / "state.json"
+    text = "older code\n{}"
+    header.write_text(f"{zlib.crc32(text.encode()):08x}\n{text}")
+
+
+def an_upgrade_beside_it(path: Path) -> None:
+    """The files of the package are newer than the process that closes the database."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(saved_state, "_LOADED", 0)
+        patch.setattr(saved_state, "_code", saved_state._code.__wrapped__)
+        with ivm.connect(path) as db:
+            change(db, 3)
+    assert (side_folder(path) / "state.json").exists()
 
 
 def a_damaged_file(path: Path) -> None:
@@ -326,8 +335,8 @@ def a_missing_file(path: Path) -> None:
 
 
 BETWEEN = (
-    crash, another_program, another_file, another_code, a_damaged_file, a_damaged_header,
-    a_missing_file,
+    crash, another_program, another_file, another_code, an_upgrade_beside_it, a_damaged_file,
+    a_damaged_header, a_missing_file,
 )  # fmt: skip
 
 
@@ -380,8 +389,9 @@ def test_a_closing_that_cannot_save_it_is_a_closing(
         assert plain.execute("SELECT count(*) FROM t WHERE id = 1001").fetchall() == [(1,)]
 
 
-def test_little_state_is_not_saved(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_state, "LEAST", 8 << 20)
+def test_a_small_disk_is_not_filled(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = shutil.disk_usage(path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
     with ivm.connect(path) as db:
         change(db, 1)
     assert not [*side_folder(path).glob("state*")]

@@ -13,10 +13,11 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.engine import saved_state
 from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import delta_table
 from ivm.shell.listing import relations, tables_query
+from ivm.storage.state.header import remove_states
+from ivm.storage.warehouse.side_folder import side_folder
 from tests.cdc.broken_tables import BAD, MENDED, TABLES, WHOLE, broken, event, right
 from tests.support.crash_image import image
 
@@ -258,10 +259,10 @@ def test_state_that_cannot_be_built_breaks_its_view(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is built at the first change after an opening, from what the tables hold by then."""
-    monkeypatch.setattr(saved_state, "LEAST", 1 << 40)  # nothing is saved
     with ivm.connect(tmp_path / "a.duckdb") as db:
         db.execute(TABLES)
         db.ingest("t", BAD[:1])
+    remove_states(side_folder(tmp_path / "a.duckdb"))
     with ivm.connect(tmp_path / "a.duckdb") as db:
         maintenance = db._engine.maintenance
         fetch = maintenance.compiler.fetch

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as s
 
+from ivm.ingest.fetched_rows import fetched_rows
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import from_arrow
-from ivm.storage.warehouse.fetched import of_python_rows
 from tests.api.test_reads_from_state import LITERALS
 from tests.tiers import examples
 
@@ -27,7 +27,7 @@ def test_values_come_back_exactly(sql: str) -> None:
         def same(values: list[str]) -> None:
             rows = ", ".join(f"(CAST({value} AS {sql}), 1)" for value in [*values, "NULL"])
             text = f"SELECT c::{sql} AS c FROM (VALUES {rows}) t(c, n) LIMIT {len(values)}"
-            found = of_python_rows(cursor.execute(text).fetchall(), [type])
+            found = fetched_rows(cursor.execute(text).fetchall(), [type])
             if found is None:
                 assert sql not in TOLD
                 return
@@ -46,6 +46,6 @@ def test_infinite_moments_are_not_told_by_python() -> None:
         for sql in ("DATE", "TIMESTAMP"):
             for value in ("infinity", "-infinity", "10000-01-01", "0044-03-15 (BC)"):
                 rows = cursor.execute(f"SELECT CAST('{value}' AS {sql})").fetchall()
-                assert of_python_rows(rows, [type_of(sql)]) is None
+                assert fetched_rows(rows, [type_of(sql)]) is None
             rows = cursor.execute(f"SELECT CAST('2024-02-29' AS {sql})").fetchall()
-            assert of_python_rows(rows, [type_of(sql)]) is not None
+            assert fetched_rows(rows, [type_of(sql)]) is not None
