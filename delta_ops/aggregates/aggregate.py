@@ -8,30 +8,23 @@ others; a group without rows has no output row, except the one group of a scalar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ivm.delta_ops.aggregates.accumulators import Accumulator, Contribution, added
-from ivm.delta_ops.aggregates.call import AggregateSpec, Argument, ArgumentRows
-from ivm.delta_ops.aggregates.distinct_values import DistinctValues, changes_of_set
+from ivm.delta_ops.aggregates.accumulators import added
+from ivm.delta_ops.aggregates.call import AggregateSpec, Argument
+from ivm.delta_ops.aggregates.call_states import CallStates
 from ivm.delta_ops.aggregates.finish import (
     AccumulatorTable,
-    Finish,
-    finisher,
     is_checked,
     is_linear,
     rounds,
 )
-from ivm.delta_ops.aggregates.group_rows import GroupRows, Reading, RowsSpec
-from ivm.delta_ops.aggregates.min_max import MinMax, has_extremes, make_extremes
-from ivm.delta_ops.aggregates.mode_histogram import FromValueCounts
-from ivm.delta_ops.aggregates.quantiles import FromRanks
-from ivm.delta_ops.aggregates.row_aggregates import Finish as RowsFinish
+from ivm.delta_ops.aggregates.min_max import has_extremes
 from ivm.delta_ops.aggregates.row_aggregates import plan_rows, reads_every_row, reads_whole_groups
 from ivm.delta_ops.aggregates.row_changes import changes, differs
-from ivm.delta_ops.aggregates.value_counts import make_rows
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.state.group_table import GroupTable
 from ivm.delta_ops.state.representatives import Representatives, has_representatives
@@ -94,20 +87,9 @@ class Aggregate(Operator):
         )
         terms = AccumulatorTable(self._table.add_lane, strict=self._strict)
         terms.count(_ROWS)  # lane 0
-        self._extremes: dict[Argument, _KeptExtremes] = {}
-        self._rows: dict[RowsSpec, GroupRows] = {}
-        self._finishers = [self._prepare(call, terms) for call in self._calls]
-        self._arguments = [_KeptArgument.of(a, found) for a, found in terms.items()]
-        sets = [a.set for a in self._arguments if a.set is not None]
-        extremes = [kept.extremes for kept in self._extremes.values()]
-        representatives = [] if self._representatives is None else [self._representatives]
-        self.parts = (
-            self._table,
-            *representatives,
-            *sets,
-            *extremes,
-            *self._rows.values(),
-        )
+        self._states = CallStates(self._calls, terms)
+        representatives = () if self._representatives is None else (self._representatives,)
+        self.parts = (self._table, *representatives, *self._states.parts)
 
     def demand_bits(self) -> bool:
         """Starts from no rows, with an error for each average that DuckDB may round otherwise.
@@ -120,39 +102,20 @@ class Aggregate(Operator):
         key_types = self.types[: len(self._keys)]
         return not has_representatives(key_types) and all(is_checked(c) for c in self._calls)
 
-    def _prepare(
-        self, call: AggregateSpec, terms: AccumulatorTable
-    ) -> Finish | _OfExtremes | _OfRows:
-        """The function or state that computes the call's output."""
-        found = None if is_linear(call) else plan_rows(call)
-        if found is not None:
-            spec, finish = found
-            return _OfRows(self._rows.setdefault(spec, make_rows(spec)), finish)
-        if call.function not in ("min", "max"):
-            return finisher(call, terms)
-        assert call.argument_type is not None
-        which = _OfExtremes(Argument.of(call), call.function == "max")
-        if which.argument not in self._extremes:
-            lane = terms.count(which.argument).lane
-            kept = _KeptExtremes(make_extremes(call.argument_type), lane)
-            self._extremes[which.argument] = kept
-        self._extremes[which.argument].extremes.want(which.greatest)
-        return which
-
     # Stepping
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         (delta,) = inputs
-        table, keys = self._table, [delta.columns[i] for i in self._keys]
+        table, states = self._table, self._states
+        keys = [delta.columns[i] for i in self._keys]
         touched, groups = table.locate(keys, len(delta.weights))
-        rows = self._contributing(delta, touched, groups)
-        for state in self._rows.values():
-            state.stage(delta, touched[groups])
-        contributions = self._contributions(rows)
+        rows = states.contributing(delta, touched, groups)
+        states.stage_rows(delta, touched[groups])
+        contributions = states.contributions(rows)
         old = table.read(touched)
         new = added(old, contributions)
         table.stage(touched, new)
-        outputs = self._outputs(rows, touched, old, new)
+        outputs = states.outputs(rows, touched, old, new)
         if self._representatives is not None:
             representatives = self._representatives.step(keys, delta.weights, touched, groups)
             if representatives[0] is not representatives[1]:
@@ -161,54 +124,6 @@ class Aggregate(Operator):
         if len(touched) == 1:
             return self._difference_of_one(touched, old, new, outputs)
         return self._difference(touched, old, new, outputs)
-
-    def _contributing(self, delta: ZSet, touched: Indexes, groups: Indexes) -> list[ArgumentRows]:
-        """The rows of every argument; those of DISTINCT ones are the changes of their sets."""
-        found = []
-        for kept in self._arguments:
-            rows = kept.argument.rows(delta, groups)
-            found.append(rows if kept.set is None else changes_of_set(kept.set, rows, touched))
-        return found
-
-    def _contributions(self, rows: list[ArgumentRows]) -> list[Contribution]:
-        """The contributions to every accumulator (new lanes are made on the way)."""
-        out: list[Contribution] = []
-        for kept, of_argument in zip(self._arguments, rows, strict=True):
-            for term in kept.terms:
-                out += term.contributions(of_argument)
-        return out
-
-    def _rows_of(self, argument: Argument, rows: list[ArgumentRows]) -> ArgumentRows:
-        pairs = zip(self._arguments, rows, strict=True)
-        return next(r for kept, r in pairs if kept.argument == argument)
-
-    def _outputs(
-        self, rows: list[ArgumentRows], touched: Indexes, old: Indexes, new: Indexes
-    ) -> tuple[Column, ...]:
-        """The aggregates' columns: first of all touched groups before, then of all after."""
-        extremes = {}
-        for argument, (kept, lane) in self._extremes.items():
-            mine = self._rows_of(argument, rows)
-            extremes[argument] = kept.step(mine, touched, old[:, lane], new[:, lane])
-        both = np.concatenate([old, new])
-        return self._finished(both, extremes, lambda state: state.both(touched))
-
-    def _finished(
-        self,
-        lanes: Indexes,
-        extremes: Mapping[Argument, Mapping[bool, Column]],
-        read: Callable[[GroupRows], Reading],
-    ) -> tuple[Column, ...]:
-        """The aggregates' columns, of lanes, extremes and rows of the same groups."""
-        outputs = []
-        for finish in self._finishers:
-            if isinstance(finish, _OfExtremes):
-                outputs.append(extremes[finish.argument][finish.greatest])
-            elif isinstance(finish, _OfRows):
-                outputs.append(finish.column(read(finish.rows)))
-            else:
-                outputs.append(finish(lanes))
-        return tuple(outputs)
 
     def _difference(
         self, touched: Indexes, old: Indexes, new: Indexes, outputs: tuple[Column, ...]
@@ -250,52 +165,46 @@ class Aggregate(Operator):
     # Hydrating
 
     def hydration_key(self, number: int) -> tuple[int, ...]:
-        return self._keys if self._extremes or self._rows else ()
+        return self._keys if self._states.in_order else ()
 
     def hydrate(self, inputs: Fetch) -> None:
         self._build()
         for chunk in inputs(0):
             self._accumulate(chunk)
-        for kept in self._extremes.values():
-            kept.extremes.collected()
-        for state in self._rows.values():
-            state.collected()
+        self._states.collected()
 
     def _accumulate(self, chunk: ZSet) -> None:
         """Adds a chunk to the lanes and sets at once; extremes and rows collect it."""
         columns = [chunk.columns[i] for i in self._keys]
         touched, groups = self._table.locate(columns, len(chunk.weights))
-        rows = self._contributing(chunk, np.arange(self._table.capacity), touched[groups])
-        for state in self._rows.values():
-            state.collect(state.entries(chunk, touched[groups]))
-        for contribution in self._contributions(rows):
+        slots = touched[groups]
+        rows = self._states.contributing(chunk, np.arange(self._table.capacity), slots)
+        for contribution in self._states.contributions(rows):
             self._table.accumulate(*contribution)
         if self._representatives is not None:
             self._representatives.step(columns, chunk.weights, touched, groups)
             self._representatives.commit()
-        for kept in self._arguments:
-            if kept.set is not None:
-                kept.set.commit()
-        for argument, extremes in self._extremes.items():
-            extremes.extremes.collect(self._rows_of(argument, rows))
+        self._states.collect(chunk, slots, rows)
 
     # Saving
 
     def saved(self) -> tuple[object, ...]:
-        lanes = [
-            (lane, i, label) for i, a in self._accumulators() for label, lane in a.labels().items()
-        ]
-        return sorted(lanes), super().saved()
+        return sorted((lane, *label) for label, lane in self._labels().items()), super().saved()
 
     def restore(self, saved: tuple[list[tuple[int, int, int]], Any]) -> None:
         self._build()
-        accumulators = dict(self._accumulators())
+        accumulators = list(self._states.accumulators())
         for lane, number, label in saved[0]:
             if accumulators[number].lane_of(label) != lane:
                 raise InternalError(
                     f"lane {lane} was saved of another aggregate; please report this"
                 )
         super().restore(saved[1])
+
+    def _labels(self) -> dict[tuple[int, int], int]:
+        """The lanes by the numbers of their accumulators and their labels there."""
+        numbered = enumerate(self._states.accumulators())
+        return {(i, label): lane for i, a in numbered for label, lane in a.labels().items()}
 
     # Partial states
 
@@ -313,9 +222,7 @@ class Aggregate(Operator):
         """The state, which is empty afterwards."""
         slots = self._table.live() if self._keys else np.zeros(1, np.int64)
         lanes = self._table.read(slots)
-        found = {
-            _LABELS * i + n: lane for i, a in self._accumulators() for n, lane in a.labels().items()
-        }
+        found = {_LABELS * i + label: lane for (i, label), lane in self._labels().items()}
         keys = self._table.keys(slots) if self._keys else ()
         self._build()
         return PartialState(keys, tuple(found), lanes[:, list(found.values())])
@@ -335,7 +242,7 @@ class Aggregate(Operator):
     def add_partial(self, state: PartialState) -> None:
         """Adds a partial state to the state at once."""
         keys, labels, lanes = state
-        accumulators = dict(self._accumulators())
+        accumulators = list(self._states.accumulators())
         touched, groups = self._table.locate(keys, len(lanes))
         slots = touched[groups]
         for label, values in zip(labels, lanes.T, strict=True):
@@ -344,9 +251,6 @@ class Aggregate(Operator):
                 number, own = number + 1, own - _LABELS
             lane = accumulators[number].lane_of(own)
             self._table.accumulate(lane, slots, values)
-
-    def _accumulators(self) -> Iterator[tuple[int, Accumulator]]:
-        return enumerate(term for kept in self._arguments for term in kept.terms)
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         slots = self._table.live() if self._keys else np.zeros(1, np.int64)
@@ -369,11 +273,7 @@ class Aggregate(Operator):
     def _current(self, slots: Indexes) -> ZSet:
         """The committed output rows of the groups."""
         lanes = self._table.read(slots)
-        extremes = {
-            argument: kept.current(slots, lanes[:, lane])
-            for argument, (kept, lane) in self._extremes.items()
-        }
-        outputs = self._finished(lanes, extremes, lambda state: state.current(slots))
+        outputs = self._states.current(slots, lanes)
         keys = (
             self._table.keys(slots)
             if self._representatives is None
@@ -424,44 +324,3 @@ def aggregate(
     """The operator of these calls, by the strategy that EXPLAIN is to show."""
     whole = any(not is_linear(call) and reads_whole_groups(call) for call in calls)
     return (CollectingAggregate if whole else Aggregate)(inputs, keys, calls)
-
-
-class _KeptArgument(NamedTuple):
-    """An argument, its terms, and the sets of its values if it is a DISTINCT one."""
-
-    argument: Argument
-    terms: list[Accumulator]
-    set: DistinctValues | None
-
-    @staticmethod
-    def of(argument: Argument, terms: list[Accumulator]) -> _KeptArgument:
-        if not argument.distinct:
-            return _KeptArgument(argument, terms, None)
-        assert argument.type is not None
-        return _KeptArgument(argument, terms, DistinctValues(argument.type))
-
-
-class _OfRows(NamedTuple):
-    """A call's result from the rows of a group."""
-
-    rows: GroupRows
-    finish: RowsFinish
-
-    def column(self, reading: Reading) -> Column:
-        if isinstance(self.finish, FromRanks | FromValueCounts):
-            return self.finish.column(reading)
-        return self.finish(reading.grouped)
-
-
-class _OfExtremes(NamedTuple):
-    """A MIN or MAX of an argument."""
-
-    argument: Argument
-    greatest: bool
-
-
-class _KeptExtremes(NamedTuple):
-    """An argument's extremes, and the lane that counts its values."""
-
-    extremes: MinMax
-    lane: int
