@@ -5,7 +5,6 @@ The oracle is DuckDB, on the file after a flush, with the same text and paramete
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from ivm.engine import group_reads
 from ivm.reads import compiling
 from ivm.session.state_result import StateResult
 from tests.api.test_reads_from_state import oracle
+from tests.support.readers import reading
 from tests.tiers import examples
 
 VIEWS = {
@@ -225,29 +225,8 @@ def test_readers_beside_a_writer_see_epochs_that_never_go_back() -> None:
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n, max(d) AS m "
                    "FROM t GROUP BY k")  # fmt: skip
         db.execute("INSERT INTO t VALUES (0, 0)")
-        failures: list[object] = []
-        done = threading.Event()
-
-        def read() -> None:
-            last = 0
-            texts = ["SELECT n, m FROM v WHERE k = 0"] * 5
-            try:
-                while not done.is_set():
-                    for text in (*texts, "SELECT n, m, random() FROM v WHERE k = 0"):
-                        ((n, m, *_),) = db.execute(text).fetchall()
-                        if n != m + 1 or n < last:
-                            failures.append((text, n, m, last))
-                        last = n
-            except BaseException as error:
-                failures.append(error)
-
-        readers = [threading.Thread(target=read) for _ in range(2)]
-        for reader in readers:
-            reader.start()
-        for d in range(1, 50):
-            db.execute(f"INSERT INTO t VALUES (0, {d}), ({d}, 1), ({d} + 1000, 1)")
-            db.execute(f"DELETE FROM t WHERE k = {d}")
-        done.set()
-        for reader in readers:
-            reader.join()
-        assert not failures
+        texts = ["SELECT n, m FROM v WHERE k = 0"] * 5
+        with reading(db, [*texts, "SELECT n, m, random() FROM v WHERE k = 0"]):
+            for d in range(1, 50):
+                db.execute(f"INSERT INTO t VALUES (0, {d}), ({d}, 1), ({d} + 1000, 1)")
+                db.execute(f"DELETE FROM t WHERE k = {d}")

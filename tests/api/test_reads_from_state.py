@@ -24,6 +24,7 @@ from ivm.engine.plain_arrow import plain
 from ivm.engine.view_contents import WholeContent
 from ivm.session.state_result import StateResult
 from ivm.storage.values.zset import ZSet
+from tests.support.readers import reading
 from tests.tiers import examples
 
 TYPES = {
@@ -340,31 +341,10 @@ def test_readers_see_whole_epochs_that_never_go_back() -> None:
         db.execute("INSERT INTO t VALUES (0)")
         both = "SELECT n.n, m.m FROM n, m WHERE n.n > 0"
         plain = "SELECT n.n, m.m, random() * 0 FROM n, m"
-        failures: list[object] = []
-        done = threading.Event()
-
-        def read() -> None:
-            last = 0
-            try:
-                while not done.is_set():
-                    for text in (both, plain, both, both):
-                        ((n, m, *_),) = db.execute(text).fetchall()
-                        if n != m + 1 or n < last:
-                            failures.append((text, n, m, last))
-                        last = n
-            except BaseException as error:
-                failures.append(error)
-
-        readers = [threading.Thread(target=read) for _ in range(2)]
-        for reader in readers:
-            reader.start()
-        for k in range(1, 150):
-            db.execute("INSERT INTO t VALUES (?)", [k])
-            assert db.execute(both).fetchall()[0][0] == k + 1
-        done.set()
-        for reader in readers:
-            reader.join()
-        assert failures == []
+        with reading(db, [both, plain, both, both]):
+            for k in range(1, 150):
+                db.execute("INSERT INTO t VALUES (?)", [k])
+                assert db.execute(both).fetchall()[0][0] == k + 1
 
 
 def test_contents_that_nobody_reads_are_dropped() -> None:
