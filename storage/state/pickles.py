@@ -31,9 +31,7 @@ _NUMPY = {
     ("numpy._core.multiarray", "scalar"),
     ("numpy._core.numeric", "_frombuffer"),
 }
-_ARROW = {"_restore_array", "field", "list_", "map_", "py_buffer", "struct", "type_for_alias"}
-_ARROW |= {"fixed_size_binary", "large_list", "list_view", "sparse_union", "dense_union"}
-
+_ARROW = {("pyarrow.lib", "_restore_array"), ("pyarrow.lib", "py_buffer")}
 
 Buffer: TypeAlias = bytes | memoryview | pickle.PickleBuffer
 Numbers: TypeAlias = dictionary.DictionaryCodes
@@ -80,9 +78,11 @@ class _Pickler(pickle.Pickler):
         super().__init__(out, protocol=5, buffer_callback=buffers.append)
 
     def persistent_id(self, obj: Any) -> object:
-        """Types by their names; strings by their numbers in the process's dictionary."""
+        """Types by name, Arrow's as a schema has them; strings by their dictionary numbers."""
         if isinstance(obj, DictionaryColumn):
             return obj.codes
+        if isinstance(obj, pa.DataType):
+            return pa.schema([("", obj)]).serialize().to_pybytes()
         return obj.sql if isinstance(obj, ColumnType) else None
 
 
@@ -101,20 +101,17 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: Any) -> object:
         if isinstance(pid, str):
             return type_of(pid)
+        if isinstance(pid, bytes):
+            return pa.ipc.read_schema(pa.py_buffer(pid)).field(0).type
         return DictionaryColumn(pid if self._numbers is None else self._numbers[pid])
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         name = (module_name, global_name)
         if name in self._classes:
             return self._classes[name]
-        if name in _NUMPY or (module_name == "pyarrow.lib" and _is_arrow(global_name)):
+        if name in _NUMPY or name in _ARROW:
             return super().find_class(module_name, global_name)
         raise StateError(f"a state names {module_name}.{global_name}, which is no part of one")
-
-
-def _is_arrow(name: str) -> bool:
-    found = getattr(pa.lib, name, None)
-    return name in _ARROW or (isinstance(found, type) and issubclass(found, pa.DataType | pa.Field))
 
 
 def renumbered(texts: pa.Array) -> Numbers | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,12 +16,14 @@ from ivm.storage.state.pickles import StateError, dump, load
 from ivm.storage.state.state_file import StateFile, write
 from ivm.storage.values import dictionary
 from ivm.storage.values.column import DictionaryColumn
-from ivm.storage.values.zset import ZSet
+from ivm.storage.values.types import type_of
+from ivm.storage.values.zset import ZSet, from_arrow
 from tests.support.operator_bench import VALUES, Row, literal_rows, net, types_of, zset
+from tests.support.type_values import VALUES as ALL_VALUES
 
 from hypothesis import given, settings  # isort: skip
 from hypothesis import strategies as st  # isort: skip
-from tests.tiers import examples
+from tests.tiers import examples, some
 
 TYPES = types_of("INTEGER", *[name for name in VALUES if name != "INTEGER"])
 BATCHES = st.lists(
@@ -136,12 +139,15 @@ def test_strings_have_this_processs_numbers(
         StateFile(path, spans, ()).load("a")
 
 
-def test_nested_columns_are_read(tmp_path: Path) -> None:
-    names = ("STRUCT(a INTEGER, b VARCHAR[])", "MAP(VARCHAR, INTEGER)", "INTEGER[2]", "UUID", "BIT")
-    values = ("{'a': 1, 'b': ['x']}", "MAP {'k': 1}", "[1, 2]", "uuid()", "'101'")
-    types = types_of(*names)
-    state = zset(types, [(values, 1), (("NULL",) * len(names), 2)])
-    read = reread(tmp_path, state)
-    assert isinstance(read, ZSet)
-    columns = tuple((f"c{i}", t) for i, t in enumerate(types))
-    assert read.to_arrow(columns).equals(state.to_arrow(columns))
+@pytest.mark.parametrize("name", some(list(ALL_VALUES), 4))
+def test_columns_of_every_type_are_read(name: str) -> None:
+    type = type_of(name)
+    with duckdb.connect(config={"arrow_lossless_conversion": "true"}) as connection:
+        for value in (*ALL_VALUES[name], "NULL"):
+            found = connection.sql(f"SELECT CAST({value} AS {name}) AS v").to_arrow_table()
+            column = from_arrow(found, (("v", type),)).columns[0]
+            pickled, buffers = dump(column)
+            read = load(pickled, [b.raw() for b in buffers], (), None)
+            assert read.__class__ is column.__class__
+            assert str(read.to_arrow(type)) == str(column.to_arrow(type))
+            assert read.to_arrow(type).type == column.to_arrow(type).type
