@@ -224,7 +224,7 @@ class KeyIndexes:
             before: the tables before the change, without those that may have other values now.
         """
         self.secondary.keep(before)
-        for table in self._saved.tables:
+        for table in list(self._saved.tables):
             if before.get(table) != self._catalog.tables.get(table):
                 self._saved.forget_indexes(table)
         for name, index in list(self._known.items()):

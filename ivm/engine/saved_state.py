@@ -17,7 +17,7 @@ import shutil
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -154,9 +154,9 @@ class SavedState:
         return found
 
     @property
-    def tables(self) -> list[str]:
+    def tables(self) -> Collection[str]:
         """The tables with saved indexes that are up to date."""
-        return list(self._indexes)
+        return self._indexes.keys()
 
     def keys(self, table: str) -> list[tuple[int, ...]]:
         """The keys of a table's saved indexes."""
