@@ -108,7 +108,11 @@ class Operator:
         return tuple([part.saved() for part in self.parts]) or None
 
     def restore(self, saved: Any) -> None:
-        """Takes what `saved` gave, in place of any earlier state."""
+        """Takes what `saved` gave, in place of any earlier state.
+
+        Raises:
+            StateError: it is of another operator; `hydrate` is to build the state.
+        """
         for part, state in zip(self.parts, saved, strict=True):
             part.restore(state)
 

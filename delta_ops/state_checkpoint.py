@@ -54,7 +54,7 @@ def restore(
         file: of states, since which no source of the nodes has changed.
 
     Raises:
-        StateError: the file is damaged.
+        StateError: the file is damaged, or of other operators.
     """
     for number in nodes:
         node = circuit.node(number)

@@ -28,7 +28,7 @@ from ivm.delta_ops.aggregates.row_changes import changes, differs
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.state.group_table import GroupTable
 from ivm.delta_ops.state.representatives import Representatives, has_representatives
-from ivm.storage.errors import InternalError
+from ivm.storage.state.pickles import StateError
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, empty, ones
@@ -196,9 +196,7 @@ class Aggregate(Operator):
         accumulators = list(self._states.accumulators())
         for lane, number, label in saved[0]:
             if accumulators[number].lane_of(label) != lane:
-                raise InternalError(
-                    f"lane {lane} was saved of another aggregate; please report this"
-                )
+                raise StateError(f"lane {lane} is of another accumulator")
         super().restore(saved[1])
 
     def _labels(self) -> dict[tuple[int, int], int]:

@@ -38,14 +38,14 @@ class GroupLookup:
         Args:
             circuit: has the view, or has not.
             view: its name.
-            key: positions of its columns.
+            key: positions of its columns, at least one.
         """
         columns, above = list(key), list[Node]()
         for node in circuit.chain(view):
             operator = node.operator
             if isinstance(operator, Aggregate):
-                fits = sorted(columns) == list(range(operator.key_count)) and columns
-                if not fits or isinstance(operator, CollectingAggregate):
+                is_key = sorted(columns) == list(range(operator.key_count))
+                if not is_key or isinstance(operator, CollectingAggregate):
                     return None
                 return GroupLookup(node, [columns.index(i) for i in range(len(columns))], above)
             below = [operator.origin(i) for i in columns]

@@ -39,7 +39,7 @@ Numbers: TypeAlias = dictionary.DictionaryCodes
 
 
 class StateError(Exception):
-    """A pickle that is not one of ours."""
+    """A state that is damaged, or not one of ours."""
 
 
 def dump(value: object) -> tuple[bytes, list[pickle.PickleBuffer]]:

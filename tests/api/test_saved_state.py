@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import ivm
+from ivm.delta_ops.aggregates.aggregate import Aggregate
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.operator import Fetch
 from ivm.engine import key_indexes, saved_state
@@ -316,6 +317,15 @@ def an_upgrade_beside_it(path: Path) -> None:
     assert (side_folder(path) / "state.json").exists()
 
 
+def other_lanes(path: Path) -> None:
+    """The accumulators have their lanes in another order, for whatever reason."""
+    with pytest.MonkeyPatch.context() as patch, ivm.connect(path) as db:
+        labels = Aggregate._labels
+        patch.setattr(Aggregate, "_labels", lambda a: {k: v + 1 for k, v in labels(a).items()})
+        change(db, 3)
+        db.close()
+
+
 def a_damaged_file(path: Path) -> None:
     (states,) = side_folder(path).glob("state-*.bin")
     whole = bytearray(states.read_bytes())
@@ -335,8 +345,8 @@ def a_missing_file(path: Path) -> None:
 
 
 BETWEEN = (
-    crash, another_program, another_file, another_code, an_upgrade_beside_it, a_damaged_file,
-    a_damaged_header, a_missing_file,
+    crash, another_program, another_file, another_code, an_upgrade_beside_it, other_lanes,
+    a_damaged_file, a_damaged_header, a_missing_file,
 )  # fmt: skip
 
 
