@@ -1,7 +1,8 @@
-"""Reads UPDATE … FROM, DELETE … USING and MERGE: changes of rows that a source is joined with.
+"""Reads UPDATE, DELETE and MERGE as changes of rows that a source is joined with.
 
 Contract: a `JoinedChange` means what the statement means to DuckDB, if its names and expressions
-bind. Statements of several sources, or with other branches than these, have none.
+bind. Statements of several sources, or with other branches than these, have none. An UPDATE or
+DELETE of one table has a source only when `ivm.capture.found_keys` has given it one.
 """
 
 from __future__ import annotations
@@ -51,17 +52,33 @@ class Branch(NamedTuple):
     values: tuple[Expression, ...] | None = None
 
 
+class Pieces(NamedTuple):
+    """The texts of an UPDATE or DELETE; "" for what it does not have.
+
+    Attributes:
+        prefix: its WITH clause.
+        relation: its source, as it stands after FROM or USING.
+        where: the WHERE clause.
+    """
+
+    prefix: str
+    relation: str
+    where: str
+
+
 class JoinedChange(NamedTuple):
     """A change by a source.
 
     Attributes:
-        source: a query for the source's rows.
+        source: a query for the source's rows; "" for none.
         alias: by which the statement calls them.
         conjuncts: when a row of the target matches one of the source.
         matched: the first branch whose condition a pair meets is taken.
         unmatched: likewise for rows of the source that match none.
         returned: the list after RETURNING, "" without.
         once: a row of the target may be in several pairs, and is changed once: a DELETE.
+        pieces: None for a MERGE.
+        found: the source has the keys of the rows that meet the condition.
     """
 
     source: str
@@ -71,6 +88,8 @@ class JoinedChange(NamedTuple):
     unmatched: tuple[Branch, ...] = ()
     returned: str = ""
     once: bool = False
+    pieces: Pieces | None = None
+    found: bool = False
 
 
 class _OtherFormError(Exception):
@@ -88,9 +107,9 @@ def read_joined(clauses: Clauses, statement: Dml) -> JoinedChange | None:
 def _update(clauses: Clauses) -> JoinedChange:
     verb = clauses.verb("UPDATE")
     begin = clauses.find(verb, "SET")
-    source = clauses.find(begin, "FROM")
-    sets = _sets(clauses, clauses.tokens[begin + 1 : source])
-    return _by_where(clauses, verb, source, Branch("update", sets=sets))
+    end = min(clauses.find(begin, word) for word in ("FROM", "WHERE", "RETURNING"))
+    sets = _sets(clauses, clauses.tokens[begin + 1 : end])
+    return _by_where(clauses, verb, clauses.find(begin, "FROM"), Branch("update", sets=sets))
 
 
 def _delete(clauses: Clauses) -> JoinedChange:
@@ -100,14 +119,15 @@ def _delete(clauses: Clauses) -> JoinedChange:
 
 
 def _by_where(clauses: Clauses, verb: int, source: int, branch: Branch) -> JoinedChange:
-    end = clauses.find(source, "RETURNING")
-    where = clauses.find(source, "WHERE")
-    if where >= end:
-        raise _OtherFormError
-    query, alias = _source(clauses, verb, source + 1, where)
-    met = _conjuncts(clauses, clauses.tokens[where + 1 : end])
+    """A change whose source, if there is one, stands behind token number `source`."""
+    end = clauses.find(verb, "RETURNING")
+    where = min(clauses.find(verb, "WHERE"), end)
+    relation = clauses.piece(source + 1, where) if source < where else ""
+    query, alias = _source(clauses, verb, source + 1, where) if relation else ("", "")
+    met = _conjuncts(clauses, clauses.tokens[where + 1 : end]) if relation and where < end else ()
+    pieces = Pieces(clauses.piece(0, verb), relation, clauses.piece(where, end))
     returned = clauses.piece(end + 1, len(clauses.tokens))
-    return JoinedChange(query, alias, met, (branch,), returned=returned)
+    return JoinedChange(query, alias, met, (branch,), returned=returned, pieces=pieces)
 
 
 def _merge(clauses: Clauses) -> JoinedChange:

@@ -161,10 +161,8 @@ class JoinedRows:
         self._join, self._index, self._rows = join, index, rows
         path, change = join.path, join.change
         held = tuple([path.schema[i] for i in index.columns])
-        common = {fold(n) for n, _ in path.schema} & {fold(n) for n, _ in join.source}
-        plain = () if common else ("",)  # DuckDB refuses a name that both have
-        target: Part = (held, (*plain, join.reference))
-        source: Part = (join.source, (*plain, change.alias))
+        target: Part = (held, ("", join.reference))
+        source: Part = (join.source, ("", change.alias))
         self._both = RowExpressions((target, source), macros, lookup)
         self._alone = RowExpressions((source,), macros, lookup)
 

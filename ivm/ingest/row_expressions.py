@@ -207,9 +207,13 @@ def _scope(
 ) -> tuple[dict[tuple[str, str], int], list[ColumnType]]:
     names: dict[tuple[str, str], int] = {}
     types: list[ColumnType] = []
+    ambiguous: set[tuple[str, str]] = set()  # DuckDB refuses these
     for schema, qualifiers in parts:
-        names |= names_of([name for name, _ in schema], *qualifiers, first=len(types))
+        found = names_of([name for name, _ in schema], *qualifiers, first=len(types))
+        ambiguous |= names.keys() & found.keys()
+        names |= found
         types += [type for _, type in schema]
+    names = {name: position for name, position in names.items() if name not in ambiguous}
     marks = [f"?{i}" for i in range(len(parameters))]
     names |= names_of(marks, first=len(types))
     return names, [*types, *parameters]

@@ -73,7 +73,7 @@ def change(session: Session, statement: st.Dml, params: Params) -> Result:
         info = dml.table_of(session, statement)
         if statement.table is None:
             dml.refuse_hidden(session, statement.text)
-        result = None if info is None else _fast(session, transaction, statement, info, params)
+        result = None if info is None else fast(session, transaction, statement, info, params)
         if result is not None:
             return result
         if info is not None and can_load(session, transaction, statement, info):
@@ -168,10 +168,10 @@ def _as_insert(
     )
 
 
-def _fast(
+def fast(
     session: Session, transaction: Transaction, statement: st.Dml, info: TableInfo, params: Params
 ) -> Result | None:
-    """Makes the change by the fast path; None if DuckDB must run the statement."""
+    """Makes a change with the rows that DuckDB computes; None if DuckDB must run the statement."""
     if info.history is not None or transaction.idle_cursor is None:
         return None
     path = transaction.fast_path(info.name)

@@ -98,7 +98,7 @@ def _evaluated(session: Session, info: TableInfo, statement: st.Insert) -> str:
 def _of_keyed(session: Session, info: TableInfo, statement: st.KeyedChange) -> str:
     plan = keyed_dml.plan_of(session, info, statement)
     if isinstance(plan, str):
-        return f"DuckDB, captured: {plan}"
+        return _of_joined(session, info, statement)
     kind, further = "the key index", len(plan.search.conditions)
     if plan.key != info.primary_key:
         kind = "an arrangement of the index"
@@ -111,11 +111,6 @@ def _names(info: TableInfo, positions: tuple[int, ...]) -> str:
 
 
 def _of_joined(session: Session, info: TableInfo, statement: st.Dml) -> str:
-    if not statement.sources:
-        return (
-            "DuckDB, captured: its WHERE clause does not compare columns with values, connected "
-            "by AND"
-        )
     change = joined.plan_of(session, info, statement, Clauses(statement.text, None))
     if isinstance(change, str):
         return f"DuckDB, captured: {change}"
@@ -125,7 +120,11 @@ def _of_joined(session: Session, info: TableInfo, statement: st.Dml) -> str:
             "DuckDB, captured: its condition does not compare the whole primary key with columns "
             "of the source, of its types"
         )
+    of = f"{change.alias}, and those of {info.name}"
+    if change.found:
+        of = f"the condition, and those of {info.name} with their keys"
+    key = _names(info, info.primary_key)
     return (
-        f"{_FAST}: DuckDB computes the rows of {change.alias}, and those of {info.name} are found "
-        f"in the key index ({_names(info, info.primary_key)}){_further(session, info)}"
+        f"{_FAST}: DuckDB computes the rows of {of} are found in the key index ({key})"
+        f"{_further(session, info)}"
     )

@@ -1,7 +1,8 @@
-"""UPDATE … FROM, DELETE … USING and MERGE by the primary key: DuckDB computes the source's rows.
+"""UPDATE, DELETE and MERGE by a source, whose rows DuckDB computes.
 
-Contract: as of `ivm.session.evaluated`. The rows of the table are found by its key index, so DuckDB
-need not be brought up to the log for them; kernels compute the rest.
+Contract: as of `ivm.session.evaluated`. The rows of the table are found by its key index; where
+the condition names the key, DuckDB need not be brought up to the log for them. Kernels compute the
+rest.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import duckdb
 
 from ivm.capture.clauses import Clauses
 from ivm.capture.evaluation import described
+from ivm.capture.found_keys import by_found_keys
 from ivm.capture.insert_clauses import reads_a_pipe
 from ivm.capture.joined_clauses import JoinedChange, read_joined
 from ivm.capture.joined_rows import Effect, Join, JoinedRows, join_of
@@ -74,7 +76,8 @@ def plan_of(
     """What the statement says, or the reason why DuckDB must run it."""
     if not info.primary_key:
         return "the table has no primary key"
-    change = read_joined(clauses, statement)
+    read = read_joined(clauses, statement)
+    change = None if read is None else by_found_keys(read, statement, info)
     if change is None:
         return "its clauses have a form that DuckDB alone reads"
     if reads_a_pipe(clauses):

@@ -23,7 +23,7 @@ from ivm.ingest.keyed_rows import (
 from ivm.ingest.literal_columns import are_given, columns_of
 from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
 from ivm.reads.returning import Returning
-from ivm.session import dml
+from ivm.session import dml, evaluated
 from ivm.session.inserts import NO_RETURNING, finished, returned
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
@@ -39,6 +39,8 @@ def change_by_key(session: Session, statement: st.KeyedChange, params: Params) -
         result = None
         if info is not None and are_given(statement.parameters, params or ()):
             result = _change(session, transaction, info, statement, params)
+        if result is None and info is not None:
+            result = evaluated.fast(session, transaction, statement, info, params)
         if result is None:
             return dml.run_in_duckdb(session, transaction, statement, info, params)
         return result
