@@ -59,11 +59,13 @@ class Pieces(NamedTuple):
         prefix: its WITH clause.
         relation: its source, as it stands after FROM or USING.
         where: the WHERE clause.
+        condition: that of the clause, where there is no source; None if kernels cannot read it.
     """
 
     prefix: str
     relation: str
     where: str
+    condition: Expression | None
 
 
 class JoinedChange(NamedTuple):
@@ -124,8 +126,13 @@ def _by_where(clauses: Clauses, verb: int, source: int, branch: Branch) -> Joine
     where = min(clauses.find(verb, "WHERE"), end)
     relation = clauses.piece(source + 1, where) if source < where else ""
     query, alias = _source(clauses, verb, source + 1, where) if relation else ("", "")
-    met = _conjuncts(clauses, clauses.tokens[where + 1 : end]) if relation and where < end else ()
-    pieces = Pieces(clauses.piece(0, verb), relation, clauses.piece(where, end))
+    met: tuple[Conjunct, ...] = ()
+    condition, tokens = None, clauses.tokens[where + 1 : end]
+    if tokens and relation:
+        met = _conjuncts(clauses, tokens)
+    elif tokens:
+        condition = _MARKS.expression(clauses.text, tokens)
+    pieces = Pieces(clauses.piece(0, verb), relation, clauses.piece(where, end), condition)
     returned = clauses.piece(end + 1, len(clauses.tokens))
     return JoinedChange(query, alias, met, (branch,), returned=returned, pieces=pieces)
 

@@ -169,24 +169,31 @@ class JoinedRows:
     def effect(self) -> Effect | None:
         """What the change does; None if DuckDB must run it."""
         pairs = self._pairs()
-        if pairs is None:
-            return None
-        stored, probe = pairs
-        unmatched = np.ones(len(self._rows), np.bool_)
-        unmatched[probe] = False
+        return None if pairs is None else self.effect_on(*pairs)
+
+    def effect_on(self, stored: ZSet, probe: Indexes) -> Effect | None:
+        """The same for given rows of the table, and for each the row of the source."""
         change = self._join.change
+        added = self._added(self._unmatched(probe)) if change.unmatched else None
         if not self._are_distinct(stored):
             if not change.once:
                 return None
             first = first_of_each(self._keys(stored), self._key_types())
             stored, probe = stored.take(first), probe[first]
         changed = self._changed(stored, probe)
-        added = self._added(self._rows.filter(unmatched)) if change.unmatched else None
         if changed is None or (change.unmatched and added is None):
             return None
         names = [name for branch in change.matched for name, _ in branch.sets]
         sets = frozenset([i for name in names for i in self._positions([name]) or ()])
         return Effect(*changed, added, sets)
+
+    def meeting(self, condition: Expression, most: int) -> ZSet | None:
+        """The table's rows that meet a condition; see `KeyIndex.where`."""
+
+        def mask(rows: ZSet) -> Mask | None:
+            return self._both.mask(condition, rows.columns, len(rows), of_all=True)
+
+        return self._index.where(mask, most)
 
     def _pairs(self) -> tuple[ZSet, Indexes] | None:
         """Rows of the table, and for each the row of the source; None as above."""
@@ -290,6 +297,11 @@ class JoinedRows:
         return positions if len(set(positions)) == len(names) else None
 
     # -- rows of the source that match none -----------------------------------------------------
+
+    def _unmatched(self, probe: Indexes) -> ZSet:
+        unmatched = np.ones(len(self._rows), np.bool_)
+        unmatched[probe] = False
+        return self._rows.filter(unmatched)
 
     def _added(self, rows: ZSet) -> ZSet | None:
         """The rows that are inserted, with all columns."""

@@ -15,17 +15,20 @@ has been read: as long as it is held, DuckDB keeps every version of every row, a
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import duckdb
 import numpy as np
 
+from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.snapshot import Snapshot
 from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.column import Column
+from ivm.storage.values.column import Column, Mask, concat
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet, add
+
+_SLICE = 1 << 16  # rows whose columns stay in the caches of a core while kernels pass over them
 
 
 class KeyIndex:
@@ -97,6 +100,40 @@ class KeyIndex:
             committed: without the changes of the running transaction, as `find_committed`.
         """
         return (self._committed if committed else self._rows).between(low, high, most)
+
+    def where(self, mask: Callable[[ZSet], Mask | None], most: int) -> ZSet | None:
+        """The live rows that meet a condition, by a look at every entry.
+
+        Args:
+            mask: evaluates the condition over rows of `columns`; None where it cannot.
+            most: rows to find.
+
+        Returns:
+            None if the condition cannot be evaluated, or more entries meet it.
+        """
+        found: list[list[Column]] = []
+        for batch in self._slices():
+            met = mask(batch)
+            if met is None:
+                return None
+            hits = np.flatnonzero(met)
+            most -= len(hits)
+            if most < 0:
+                return None
+            if len(hits):
+                found.append([batch.columns[i].take(hits) for i in self.key])
+        if not found:
+            return self._rows.layout.zero
+        keys = [concat(parts) for parts in zip(*found, strict=True)]
+        first = first_of_each(keys, self.key_types)
+        rows = self.find([key.take(first) for key in keys]).rows  # a key's last row counts
+        live = mask(rows)
+        return None if live is None else rows.filter(live)
+
+    def _slices(self) -> Iterator[ZSet]:
+        for batch in self._rows.batches():
+            for start in range(0, len(batch), _SLICE):
+                yield batch.slice(start, start + _SLICE)
 
     @property
     def key_types(self) -> list[ColumnType]:
@@ -223,6 +260,10 @@ class LateIndex(KeyIndex):
         self, low: Column | None, high: Column | None, most: int, *, committed: bool
     ) -> ZSet | None:
         """None: rows of the snapshot may be in the range."""
+        return None
+
+    def where(self, mask: Callable[[ZSet], Mask | None], most: int) -> ZSet | None:
+        """None, as `between`."""
         return None
 
     def _asked(self, keys: Sequence[Column]) -> Matches:

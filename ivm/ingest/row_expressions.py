@@ -22,7 +22,7 @@ from ivm.sql.rewrite.cannot_fail import cannot_fail
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar
 from ivm.sql.statements.expressions import Expression
 from ivm.storage.errors import EvaluationError
-from ivm.storage.values.column import Column, Indexes, Mask
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.types import ColumnType, Schema, type_of
 
 Part: TypeAlias = tuple[Schema, tuple[str, ...]]
@@ -124,7 +124,11 @@ class RowExpressions:
 
 def repeated(column: Column, count: int) -> Column:
     """The column of one value for all rows, or already of one for each."""
-    return column if len(column) == count else column.take(np.zeros(count, np.int64))
+    if len(column) == count:
+        return column
+    if isinstance(column, FixedColumn) and column.valid is None:  # much sooner than by positions
+        return FixedColumn(np.repeat(column.values, count, axis=0))
+    return column.take(np.zeros(count, np.int64))
 
 
 def lookup_in(parameters: Sequence[Any] | Mapping[str, Any]) -> Lookup:

@@ -120,11 +120,10 @@ def _of_joined(session: Session, info: TableInfo, statement: st.Dml) -> str:
             "DuckDB, captured: its condition does not compare the whole primary key with columns "
             "of the source, of its types"
         )
-    of = f"{change.alias}, and those of {info.name}"
+    found = f"DuckDB computes the rows of {change.alias}, and those of {info.name}"
     if change.found:
-        of = f"the condition, and those of {info.name} with their keys"
+        looked = change.pieces is not None and change.pieces.condition is not None
+        ahead = "the condition is evaluated in memory if it has kernels; else " if looked else ""
+        found = f"{ahead}DuckDB finds the keys of the rows that meet the condition, and the rows"
     key = _names(info, info.primary_key)
-    return (
-        f"{_FAST}: DuckDB computes the rows of {of} are found in the key index ({key})"
-        f"{_further(session, info)}"
-    )
+    return f"{_FAST}: {found} are found in the key index ({key}){_further(session, info)}"

@@ -8,9 +8,10 @@ rest.
 from __future__ import annotations
 
 import duckdb
+import numpy as np
 
 from ivm.capture.clauses import Clauses
-from ivm.capture.evaluation import described
+from ivm.capture.evaluation import MOST_ROWS, described
 from ivm.capture.found_keys import by_found_keys
 from ivm.capture.insert_clauses import reads_a_pipe
 from ivm.capture.joined_clauses import JoinedChange, read_joined
@@ -29,10 +30,14 @@ from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import fold
+from ivm.storage.values.zset import ZSet, ones
 from ivm.storage.warehouse.duck import describe, lenient
 from ivm.storage.warehouse.duckdb_errors import raised_below
 from ivm.storage.warehouse.table_info import TableInfo
 
+MOST_LOOKED_AT = 1 << 21
+"""Entries of a key index above which DuckDB finds the rows of any condition sooner."""
+_NO_ROWS = ZSet((), ones(0))
 KINDS = ("update", "delete", "merge")
 
 
@@ -49,6 +54,9 @@ def change_by_source(
     change = plan_of(session, info, statement, clauses)
     if isinstance(change, str) or not clauses.fit:
         return None
+    result = _by_look(session, transaction, path, statement, change, params)
+    if result is not None:
+        return result
     if transaction.idle_cursor is None or not may_read(
         session, transaction, statement, change.source
     ):
@@ -67,6 +75,30 @@ def change_by_source(
         return None
     lookup = lookup_in(params or ())
     effect = JoinedRows(join, index, rows, session.macros, lookup).effect()
+    return None if effect is None else _made(session, transaction, join, index, statement, effect)
+
+
+def _by_look(
+    session: Session,
+    transaction: Transaction,
+    path: FastPath,
+    statement: st.Dml,
+    change: JoinedChange,
+    params: Params,
+) -> Result | None:
+    """Runs a change of the rows that a look at all in the key index finds; None as above."""
+    if change.pieces is None or change.pieces.condition is None:
+        return None
+    condition = change.pieces.condition
+    join = Join(change, _reference(statement), path, (), (), ())
+    index = transaction.index_of_committed(path.table, join.needs_all)
+    if index is None or index.row_count > MOST_LOOKED_AT:
+        return None
+    found = JoinedRows(join, index, _NO_ROWS, session.macros, lookup_in(params or ()))
+    stored = found.meeting(condition, MOST_ROWS)
+    if stored is None:
+        return None
+    effect = found.effect_on(stored, np.zeros(len(stored), np.int64))
     return None if effect is None else _made(session, transaction, join, index, statement, effect)
 
 

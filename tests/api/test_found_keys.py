@@ -1,4 +1,4 @@
-"""UPDATE and DELETE by any condition: DuckDB finds the keys, and the rest is its own run's twin."""
+"""UPDATE and DELETE by any condition: whoever finds the rows, DuckDB's own run is the twin."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
+from ivm.session import joined
 from tests.support.change_ways import (
     demand_fast,
     demand_native,
@@ -112,10 +113,13 @@ def twin() -> Twin:
 
 
 @pytest.mark.parametrize(("sql", "params"), FAST)
-def test_the_rows_are_found_by_duckdb_and_changed_in_memory(sql: str, params: Any) -> None:
+def test_the_rows_are_found_and_changed_in_memory(sql: str, params: Any) -> None:
     both = twin()
     demand_fast(both, sql, params)
-    demand_fast(both, sql, params)  # over few rows, and what the first run has left
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joined, "MOST_LOOKED_AT", -1)
+        demand_fast(both, sql, params)
+        demand_fast(both, sql, params)  # over few rows, by now
 
 
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
@@ -132,20 +136,72 @@ statements = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size
 
 
 @settings(max_examples=examples(20), deadline=None)
-@given(history=st.lists(st.tuples(st.booleans(), statements), max_size=4), few=st.booleans())
-def test_any_history_leaves_what_duckdb_has(history: list[tuple[bool, Any]], few: bool) -> None:
-    with few_rows_expected() if few else contextlib.nullcontext():
+@given(
+    history=st.lists(st.tuples(st.booleans(), statements), max_size=4),
+    few=st.booleans(),
+    most=st.sampled_from([-1, 1 << 20]),
+)
+def test_any_history_leaves_what_duckdb_has(
+    history: list[tuple[bool, Any]], few: bool, most: int
+) -> None:
+    with (
+        few_rows_expected() if few else contextlib.nullcontext(),
+        pytest.MonkeyPatch.context() as p,
+    ):
+        p.setattr(joined, "MOST_LOOKED_AT", most)
         run_history(twin(), history)
 
 
-def test_a_transaction_that_has_changed_the_table_lets_duckdb_find_the_rows() -> None:
+@settings(max_examples=examples(20), deadline=None)
+@given(data=st.data())
+def test_a_look_at_all_entries_finds_the_rows_as_they_are_now(data: st.DataObject) -> None:
+    """Random rows, changed so often that the index has many runs, with entries that cancel."""
+    both = Twin(
+        "CREATE TABLE t (a VARCHAR, b INTEGER, n INTEGER, s VARCHAR, PRIMARY KEY (a, b))",
+        "CREATE MATERIALIZED VIEW v AS SELECT n, count(*) AS c, min(s) AS s FROM t GROUP BY n",
+        ("t",),
+    )
+    numbers = st.one_of(st.none(), st.integers(0, 4))
+    for _ in range(data.draw(st.integers(1, 12))):
+        n, m = data.draw(numbers), data.draw(numbers)
+        sql, params = data.draw(
+            st.sampled_from(
+                [
+                    (
+                        f"INSERT OR REPLACE INTO t SELECT 'k' || i % 3, i, {m or 0}, 's' || i"
+                        f" FROM range({n or 9}) r(i)",
+                        None,
+                    ),
+                    ("UPDATE t SET n = ?, s = s || a WHERE n = ? OR s IS NULL", [n, m]),
+                    ("UPDATE t SET n = n + 1 WHERE n BETWEEN ? AND ? RETURNING *", [m, n]),
+                    ("UPDATE t SET s = NULL WHERE n IS NOT DISTINCT FROM ?", [n]),
+                    ("DELETE FROM t WHERE n < ? AND s LIKE ?", [m, "s%"]),
+                    ("DELETE FROM t WHERE a > 'k1' AND n = ?", [n]),
+                    ("BEGIN", None),
+                    ("COMMIT", None),
+                    ("ROLLBACK", None),
+                ]
+            )
+        )
+        both.run(sql, params)
+    both.run("ROLLBACK")
+    both.check()
+
+
+def test_a_transaction_stays_fast_until_duckdb_must_see_its_changes() -> None:
     both = twin()
     with watched() as seen:
-        for sql in ("BEGIN", "UPDATE t SET n = 4 WHERE n = 1", "UPDATE t SET s = 'q' WHERE id = 2"):
+        for sql in (
+            "BEGIN",
+            "UPDATE t SET n = 4 WHERE n = 1",
+            "UPDATE t SET s = 'q' WHERE id = 2",
+            "UPDATE t SET x = 0 WHERE n = 4 OR s = 'q' RETURNING id",
+        ):
             assert both.run(sql)
         assert seen == []
-        assert both.run("UPDATE t SET x = 0 WHERE n = 4 RETURNING id")
+        assert both.run("UPDATE t SET x = 1 WHERE n = (SELECT max(n) FROM t) RETURNING id")
         assert len(seen) == 1
+        assert both.run("UPDATE t SET x = 2 WHERE s = 'q'")
         assert both.run("COMMIT")
     both.check()
 
@@ -176,6 +232,9 @@ def test_what_is_drawn_by_chance_is_drawn_once() -> None:
         )
 
 
-def test_many_rows_are_left_to_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", [-1, 1 << 20])
+def test_many_rows_are_left_to_duckdb(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr("ivm.capture.evaluation.MOST_ROWS", 5)
+    monkeypatch.setattr(joined, "MOST_ROWS", 5)
+    monkeypatch.setattr(joined, "MOST_LOOKED_AT", most)
     demand_native(twin(), "UPDATE t SET n = 3 WHERE id > 1")
