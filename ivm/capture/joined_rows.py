@@ -188,10 +188,10 @@ class JoinedRows:
         return Effect(*changed, added, sets)
 
     def meeting(self, condition: Expression, most: int) -> ZSet | None:
-        """The table's rows that meet a condition; see `KeyIndex.where`."""
+        """The table's rows that meet a condition, which fails for none; see `KeyIndex.where`."""
 
         def mask(rows: ZSet) -> Mask | None:
-            return self._both.mask(condition, rows.columns, len(rows), of_all=True)
+            return self._both.mask(condition, rows.columns, len(rows))
 
         return self._index.where(mask, most)
 

@@ -123,6 +123,9 @@ def test_everyday_statements_run_on_both_sides(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["everyday", "--orders", "2000", "--times", "2"])
     everyday.main()
-    lines = capsys.readouterr().out.splitlines()
-    named = [case.name for case in everyday.cases(Path())]
-    assert [line.split("|")[1].strip() for line in lines[6:]] == named
+    lines = [
+        line.split("|")[1].strip() for line in capsys.readouterr().out.splitlines() if "|" in line
+    ]
+    found = list(everyday.cases(Path()))
+    of_one_view = [case.name for case in found if case.view == "v1"]
+    assert lines == ["ms", "---", *of_one_view, "ms", "---", *[case.name for case in found]]
