@@ -2,7 +2,7 @@
 
 Contract: a `JoinedChange` means what the statement means to DuckDB, if its names and expressions
 bind. Statements of several sources, or with other branches than these, have none. An UPDATE or
-DELETE of one table has a source only when `ivm.capture.found_keys` has given it one.
+DELETE of one table has a source only when `ivm.capture.found_rows` has given it one.
 """
 
 from __future__ import annotations
@@ -73,14 +73,15 @@ class JoinedChange(NamedTuple):
 
     Attributes:
         source: a query for the source's rows; "" for none.
-        alias: by which the statement calls them.
+        alias: by which the statement calls them; "" for none.
         conjuncts: when a row of the target matches one of the source.
         matched: the first branch whose condition a pair meets is taken.
         unmatched: likewise for rows of the source that match none.
         returned: the list after RETURNING, "" without.
         once: a row of the target may be in several pairs, and is changed once: a DELETE.
         pieces: None for a MERGE.
-        found: the source has the keys of the rows that meet the condition.
+        found: the query is for the table's rows that meet the condition, each before a row of the
+            source.
     """
 
     source: str

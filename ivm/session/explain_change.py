@@ -7,6 +7,7 @@ value that no rule converts, a result of which a kernel is not certain).
 from __future__ import annotations
 
 from ivm.capture.clauses import Clauses
+from ivm.capture.joined_clauses import JoinedChange
 from ivm.ingest.further_keys import MOVES_PARENTS, moves_parents
 from ivm.session import dml, evaluated, inserts, joined, keyed_dml
 from ivm.session.explain_read import CHANGED_BY, with_way
@@ -115,15 +116,23 @@ def _of_joined(session: Session, info: TableInfo, statement: st.Dml) -> str:
     if isinstance(change, str):
         return f"DuckDB, captured: {change}"
     path = session.engine.definitions.fast_path(info.name)
+    if change.found:
+        return f"{_FAST}: {_found(change)}{_further(session, info)}"
     if path is not None and not joined.finds_rows(session, path, statement, change):
         return (
             "DuckDB, captured: its condition does not compare the whole primary key with columns "
             "of the source, of its types"
         )
-    found = f"DuckDB computes the rows of {change.alias}, and those of {info.name}"
-    if change.found:
-        looked = change.pieces is not None and change.pieces.condition is not None
-        ahead = "the condition is evaluated in memory if it has kernels; else " if looked else ""
-        found = f"{ahead}DuckDB finds the keys of the rows that meet the condition, and the rows"
-    key = _names(info, info.primary_key)
-    return f"{_FAST}: {found} are found in the key index ({key}){_further(session, info)}"
+    return (
+        f"{_FAST}: DuckDB computes the rows of {change.alias}, and those of {info.name} are found "
+        f"in the key index ({_names(info, info.primary_key)}){_further(session, info)}"
+    )
+
+
+def _found(change: JoinedChange) -> str:
+    if change.pieces is None or change.pieces.condition is None:
+        return "DuckDB finds the rows that meet the condition"
+    return (
+        "rows are found by a look at all in the key index, if the table is not too large and the "
+        "condition has kernels; else by DuckDB"
+    )

@@ -1,8 +1,8 @@
 """UPDATE, DELETE and MERGE by a source, whose rows DuckDB computes.
 
-Contract: as of `ivm.session.evaluated`. The rows of the table are found by its key index; where
-the condition names the key, DuckDB need not be brought up to the log for them. Kernels compute the
-rest.
+Contract: as of `ivm.session.evaluated`. Where the condition compares the key with columns of the
+source, the key index finds the rows of the table, and DuckDB need not be brought up to the log for
+them. Else a look at all entries of the index does, or DuckDB. Kernels compute the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from ivm.capture.clauses import Clauses
 from ivm.capture.evaluation import MOST_ROWS, described
-from ivm.capture.found_keys import by_found_keys
+from ivm.capture.found_rows import by_found_rows
 from ivm.capture.insert_clauses import reads_a_pipe
 from ivm.capture.joined_clauses import JoinedChange, read_joined
 from ivm.capture.joined_rows import Effect, Join, JoinedRows, join_of
@@ -30,8 +30,10 @@ from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import fold
+from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, ones
 from ivm.storage.warehouse.duck import describe, lenient
+from ivm.storage.warehouse.duck import rows as fetched
 from ivm.storage.warehouse.duckdb_errors import raised_below
 from ivm.storage.warehouse.table_info import TableInfo
 
@@ -54,7 +56,7 @@ def change_by_source(
     change = plan_of(session, info, statement, clauses)
     if isinstance(change, str) or not clauses.fit:
         return None
-    result = _by_look(session, transaction, path, statement, change, params)
+    result = _by_look(session, transaction, path, info, statement, change, params)
     if result is not None:
         return result
     if transaction.idle_cursor is None or not may_read(
@@ -67,6 +69,8 @@ def change_by_source(
     if found is None:
         return None
     schema, rows = found
+    if change.found:
+        return _of_found(session, transaction, path, statement, change, params, schema, rows)
     join = join_of(change, _reference(statement), path, schema)
     if join is None or not _is_certain(session, join):
         return None
@@ -82,6 +86,7 @@ def _by_look(
     session: Session,
     transaction: Transaction,
     path: FastPath,
+    info: TableInfo,
     statement: st.Dml,
     change: JoinedChange,
     params: Params,
@@ -91,7 +96,9 @@ def _by_look(
         return None
     condition = change.pieces.condition
     join = Join(change, _reference(statement), path, (), (), ())
-    index = transaction.index_of_committed(path.table, join.needs_all)
+    index = session.engine.indexes.find(info.name, all_columns=join.needs_all)
+    if index is None and _is_small(transaction, info):
+        index = transaction.index_of_committed(info.name, join.needs_all)
     if index is None or index.row_count > MOST_LOOKED_AT:
         return None
     found = JoinedRows(join, index, _NO_ROWS, session.macros, lookup_in(params or ()))
@@ -102,6 +109,34 @@ def _by_look(
     return None if effect is None else _made(session, transaction, join, index, statement, effect)
 
 
+def _is_small(transaction: Transaction, info: TableInfo) -> bool:
+    """Returns whether a look at all of a table's rows pays, and so does an index of them."""
+    cursor = transaction.idle_cursor
+    count = f"SELECT system.main.count(*) FROM {info.qualified}"
+    return cursor is not None and bool(fetched(cursor, count)[0][0] <= MOST_LOOKED_AT)
+
+
+def _of_found(
+    session: Session,
+    transaction: Transaction,
+    path: FastPath,
+    statement: st.Dml,
+    change: JoinedChange,
+    params: Params,
+    schema: Schema,
+    rows: ZSet,
+) -> Result | None:
+    """The same of the rows that DuckDB has found: the table's columns, then those of the source."""
+    width = len(path.schema)
+    join = Join(change, _reference(statement), path, schema[width:], (), ())
+    every = range(width)
+    none = KeyIndex(path.schema, path.key, every, (), unique=True)
+    source = rows.project(range(width, len(schema)))
+    found = JoinedRows(join, none, source, session.macros, lookup_in(params or ()))
+    effect = found.effect_on(rows.project(every), np.arange(len(rows)))
+    return None if effect is None else _made(session, transaction, join, none, statement, effect)
+
+
 def plan_of(
     session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses
 ) -> JoinedChange | str:
@@ -109,7 +144,7 @@ def plan_of(
     if not info.primary_key:
         return "the table has no primary key"
     read = read_joined(clauses, statement)
-    change = None if read is None else by_found_keys(read, statement, info)
+    change = None if read is None else by_found_rows(read, statement, info)
     if change is None:
         return "its clauses have a form that DuckDB alone reads"
     if reads_a_pipe(clauses):
