@@ -175,7 +175,7 @@ class JoinedRows:
         """The same for given rows of the table, and for each the row of the source."""
         change = self._join.change
         added = self._added(self._unmatched(probe)) if change.unmatched else None
-        if not self._are_distinct(stored):
+        if self._join.source and not self._are_distinct(stored):
             if not change.once:
                 return None
             first = first_of_each(self._keys(stored), self._key_types())

@@ -129,11 +129,10 @@ def _of_found(
     """The same of the rows that DuckDB has found: the table's columns, then those of the source."""
     width = len(path.schema)
     join = Join(change, _reference(statement), path, schema[width:], (), ())
-    every = range(width)
-    none = KeyIndex(path.schema, path.key, every, (), unique=True)
+    none = path.no_index()
     source = rows.project(range(width, len(schema)))
     found = JoinedRows(join, none, source, session.macros, lookup_in(params or ()))
-    effect = found.effect_on(rows.project(every), np.arange(len(rows)))
+    effect = found.effect_on(rows.project(none.columns), np.arange(len(rows)))
     return None if effect is None else _made(session, transaction, join, none, statement, effect)
 
 
