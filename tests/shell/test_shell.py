@@ -236,7 +236,7 @@ def test_explain_names_the_way_of_a_query_and_of_a_change(
     shown = typed(db, keys, f"EXPLAIN FROM revenue;{ENTER}", capsys)
     assert "\nread from: memory" in shown
     changed = typed(db, keys, f"explain delete from orders;{ENTER}", capsys)
-    assert "\nchanged by: DuckDB, captured" in changed
+    assert "\nchanged by: fast path: DuckDB finds the rows" in changed
 
 
 @pytest.mark.parametrize(
