@@ -187,13 +187,34 @@ class JoinedRows:
         sets = frozenset([i for name in names for i in self._positions([name]) or ()])
         return Effect(*changed, added, sets)
 
-    def meeting(self, condition: Expression, most: int) -> ZSet | None:
-        """The table's rows that meet a condition, which fails for none; see `KeyIndex.where`."""
+    def meeting(self, condition: Expression, most: int, entries: int) -> ZSet | None:
+        """The table's rows that meet a condition, which fails for none of those looked at.
+
+        Args:
+            condition: that can be decided by a row alone.
+            most: rows to find.
+            entries: of the index to look at, where the condition sets no bounds to the key.
+
+        Returns:
+            None if DuckDB must find them.
+        """
 
         def mask(rows: ZSet) -> Mask | None:
             return self._both.mask(condition, rows.columns, len(rows))
 
-        return self._index.where(mask, most)
+        near = self._between(condition, most)
+        if near is not None:
+            met = mask(near)
+            return None if met is None else near.filter(met)
+        return None if self._index.row_count > entries else self._index.where(mask, most)
+
+    def _between(self, condition: Expression, most: int) -> ZSet | None:
+        """The rows between the bounds that a condition sets to the key; None if they are many."""
+        types = self._key_types()
+        if len(types) > 1 or not types[0].is_ordered_word:
+            return None
+        bounds = self._both.bounds(condition, self._index.key[0])
+        return None if bounds is None else self._index.between(*bounds, most, committed=False)
 
     def _pairs(self) -> tuple[ZSet, Indexes] | None:
         """Rows of the table, and for each the row of the source; None as above."""

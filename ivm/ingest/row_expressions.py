@@ -18,8 +18,10 @@ import numpy as np
 from ivm.delta_ops.operator import Kernel, Predicate
 from ivm.ingest.python_values import python_column
 from ivm.sql.parse.expression_text import expression_of, names_of
+from ivm.sql.plan.expressions import conjuncts
 from ivm.sql.rewrite.cannot_fail import cannot_fail
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar
+from ivm.sql.scalar.lookup import Range, range_of
 from ivm.sql.statements.expressions import Expression
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
@@ -101,6 +103,25 @@ class RowExpressions:
             return None if predicate is None else predicate(_with(columns, bound), count)
         except (EvaluationError, duckdb.Error):
             return None
+
+    def bounds(
+        self, condition: Expression, column: int
+    ) -> tuple[Column | None, Column | None] | None:
+        """The least and the greatest value of a column in the rows for which a condition is true.
+
+        Args:
+            condition: over the columns.
+            column: the position of one of an ordered type.
+
+        Returns:
+            Columns of one row, None for no bound; None if there is neither.
+        """
+        bound = self._bound(condition, 1)
+        if bound is None:
+            return None
+        types = tuple([t for t, _ in bound])
+        range = _range(f"({condition.text})", self.parts, types, self.macros, column)
+        return None if range is None else range.bounds([value for _, value in bound])
 
     def _alone(self, expression: Expression, output: ColumnType, count: int) -> Column | None:
         """The value of a bare parameter by a rule; None if there is none."""
@@ -204,6 +225,24 @@ def _predicate(
         return compile_predicate(tree, types)
     except duckdb.Error:
         return None
+
+
+@functools.lru_cache(maxsize=512)
+def _range(
+    text: str,
+    parts: tuple[Part, ...],
+    parameters: tuple[ColumnType, ...],
+    macros: frozenset[str],
+    column: int,
+) -> Range | None:
+    names, types = _scope(parts, parameters)
+    tree = expression_of(text, names, macros)
+    width, found = len(types) - len(parameters), Range()
+    for term in [] if tree is None else conjuncts(tree):
+        other = range_of(term, types, width)
+        if other is not None and other[0] == column:
+            found = found.with_term(other[1])
+    return None if found == Range() else found
 
 
 def _scope(

@@ -25,13 +25,13 @@ from ivm.delta_ops.linear.filter import Filter as FilterOperator
 from ivm.delta_ops.linear.map import Map
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.operator import CursorFactory, Source
-from ivm.reads.lookup import Lookup, Range, range_of
 from ivm.reads.parameters import LiftedError, Parameters
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan import nodes
 from ivm.sql.plan.expressions import conjunction, conjuncts, position
 from ivm.sql.plan.fixed_columns import fixed_parts
 from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Project, Scan, TopK, types, width
+from ivm.sql.scalar.lookup import Lookup, Range, range_of
 from ivm.storage.values.column import Column
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.order import OrderKey, OrderTerm, order_terms, orderable

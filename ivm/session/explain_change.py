@@ -133,6 +133,6 @@ def _found(change: JoinedChange) -> str:
     if change.pieces is None or change.pieces.condition is None:
         return "DuckDB finds the rows that meet the condition"
     return (
-        "rows are found by a look at all in the key index, if the table is not too large and the "
-        "condition has kernels; else by DuckDB"
+        "rows are found by a look at all in the key index, or at those between bounds of the key, "
+        "if they are not too many and the condition has kernels; else by DuckDB"
     )

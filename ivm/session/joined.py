@@ -99,10 +99,10 @@ def _by_look(
     index = session.engine.indexes.find(info.name, all_columns=join.needs_all)
     if index is None and _is_small(transaction, info):
         index = transaction.index_of_committed(info.name, join.needs_all)
-    if index is None or index.row_count > MOST_LOOKED_AT:
+    if index is None:
         return None
     found = JoinedRows(join, index, _NO_ROWS, session.macros, lookup_in(params or ()))
-    stored = found.meeting(condition, MOST_ROWS)
+    stored = found.meeting(condition, MOST_ROWS, MOST_LOOKED_AT)
     if stored is None:
         return None
     effect = found.effect_on(stored, np.zeros(len(stored), np.int64))

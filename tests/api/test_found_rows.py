@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
+from ivm.ingest.key_index import KeyIndex
 from ivm.session import joined
 from tests.support.change_ways import (
     demand_fast,
@@ -206,6 +207,65 @@ def test_a_transaction_stays_fast_until_duckdb_must_see_its_changes() -> None:
         assert len(seen) == 1
         assert both.run("UPDATE t SET x = 2 WHERE s = 'q'")
         assert both.run("COMMIT")
+    both.check()
+
+
+RANGES = {
+    "BIGINT": ["-5", "0", "3", "9223372036854775807", "3.5", "NULL"],
+    "UTINYINT": ["0", "3", "255", "256", "-1"],
+    "DATE": ["'2024-01-01'", "DATE '2024-01-05'", "'infinity'"],
+    "TIMESTAMP": ["'2024-01-01'", "TIMESTAMP '2024-01-01 12:00:00'", "DATE '2024-01-03'"],
+    "DOUBLE": ["0.5", "'nan'", "'-inf'", "-0.0", "2"],
+    "VARCHAR": ["''", "'b'", "'k1'"],
+}
+STORED = {
+    "BIGINT": "i - 3", "UTINYINT": "i", "DATE": "DATE '2024-01-01' + i::INTEGER",
+    "TIMESTAMP": "TIMESTAMP '2024-01-01' + INTERVAL (i) HOUR", "DOUBLE": "i / 2 - 1",
+    "VARCHAR": "'k' || i",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("type", RANGES)
+@settings(max_examples=examples(15), deadline=None)
+@given(data=st.data())
+def test_ranges_of_the_key(type: str, data: st.DataObject) -> None:
+    """Bounds of any kind and to any side, with further conditions, on rows that have changed."""
+    both = Twin(
+        f"CREATE TABLE t (n INTEGER, k {type} PRIMARY KEY, m INTEGER);"
+        f"INSERT INTO t SELECT i, {STORED[type]}, 0 FROM range(20) r(i)",
+        "CREATE MATERIALIZED VIEW v AS SELECT m, count(*) AS c, sum(n) AS n FROM t GROUP BY m",
+        ("t",),
+    )
+    values = st.sampled_from(RANGES[type])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joined, "MOST_LOOKED_AT", data.draw(st.sampled_from([-1, 1 << 20])))
+        for _ in range(data.draw(st.integers(1, 5))):
+            a, b = data.draw(values), data.draw(values)
+            found = data.draw(
+                st.sampled_from(
+                    [
+                        f"k BETWEEN {a} AND {b}",
+                        f"k >= {a} AND k < {b}",
+                        f"{a} < k AND n % 2 = 0",
+                        f"(k > {a} OR n = 3) AND k <= {b}",
+                        f"n > 5 AND ({b} >= t.k AND (k <> {a}))",
+                        f"NOT k > {a}",
+                    ]
+                )
+            )
+            verb = data.draw(
+                st.sampled_from(["UPDATE t SET m = m + 1, n = n + 1", "DELETE FROM t"])
+            )
+            both.run(f"{verb} WHERE {found} RETURNING *")
+            both.check()
+
+
+def test_a_range_of_the_key_needs_no_look_at_other_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = twin()
+    both.run("UPDATE t SET n = 1 WHERE id = 3")  # the index is there
+    monkeypatch.setattr(KeyIndex, "where", None)
+    monkeypatch.setattr(joined, "described", None)
+    both.run("DELETE FROM t WHERE id > ? AND id <= ? AND n < 9 RETURNING *", [3, 7])
     both.check()
 
 
