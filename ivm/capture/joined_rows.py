@@ -188,24 +188,24 @@ class JoinedRows:
         return Effect(*changed, added, sets)
 
     def meeting(self, condition: Expression, most: int, entries: int) -> ZSet | None:
-        """The table's rows that meet a condition, which fails for none of those looked at.
+        """The table's rows that meet a condition, which fails for no row of the table.
 
         Args:
             condition: that can be decided by a row alone.
             most: rows to find.
-            entries: of the index to look at, where the condition sets no bounds to the key.
+            entries: of the index to look at, where the key's bounds do not suffice.
 
         Returns:
             None if DuckDB must find them.
         """
 
-        def mask(rows: ZSet) -> Mask | None:
-            return self._both.mask(condition, rows.columns, len(rows))
+        def mask(rows: ZSet, *, of_all: bool = False) -> Mask | None:
+            return self._both.mask(condition, rows.columns, len(rows), of_all=of_all)
 
         near = self._between(condition, most)
-        if near is not None:
-            met = mask(near)
-            return None if met is None else near.filter(met)
+        met = None if near is None else mask(near, of_all=True)
+        if near is not None and met is not None:
+            return near.filter(met)
         return None if self._index.row_count > entries else self._index.where(mask, most)
 
     def _between(self, condition: Expression, most: int) -> ZSet | None:
