@@ -37,7 +37,7 @@ from ivm.storage.warehouse.duck import rows as fetched
 from ivm.storage.warehouse.duckdb_errors import raised_below
 from ivm.storage.warehouse.table_info import TableInfo
 
-MOST_LOOKED_AT = 1 << 21
+MOST_LOOKED_AT = 1 << 22
 """Entries of a key index above which DuckDB finds the rows of any condition sooner."""
 _NO_ROWS = ZSet((), ones(0))
 KINDS = ("update", "delete", "merge")
