@@ -133,6 +133,7 @@ WHOLE = frozenset(
         "test_backfill::test_views_of_every_kind_and_over_each_other",
         "test_backfill::test_a_failure_leaves_its_reason_and_is_tried_again",
         "test_backfill::test_verified_by_spark",
+        "test_backfill::test_rows_on_which_the_query_fails_are_told",
         "test_backfill::test_changes_are_written_to_the_view_while_it_catches_up",
         "test_backfill::test_stages_that_spark_sorts_make_runs_as_they_come",
         "test_choice::test_the_session_says_what_a_worker_has",
@@ -195,6 +196,10 @@ SAMPLED = {
     "test_fast_upserts::test_what_duckdb_refuses_is_refused": 6,
     "test_flush::test_every_value_of_a_type_is_deleted_alone": 5,
     "test_flush::test_one_row_of_any_type_is_updated_and_deleted_by_its_key": 4,
+    "test_found_rows::test_anything_else_is_left_to_duckdb": 2,
+    "test_found_rows::test_ranges_of_the_key": 2,
+    "test_found_rows::test_the_rows_are_found_and_changed_in_memory": 5,
+    "test_found_rows::test_what_duckdb_refuses_is_refused": 5,
     "test_from_items::test_of_equal_right_rows_an_asof_join_takes_the_first": 2,
     "test_hydration::test_a_view_stands_and_follows": 3,
     "test_joined_changes::test_anything_else_is_left_to_duckdb": 3,
@@ -209,7 +214,7 @@ SAMPLED = {
     "test_further_keys::test_no_duckdb_is_needed": 5,
     "test_further_keys::test_what_duckdb_refuses_is_refused_in_its_words": 5,
     "test_keyed_changes::test_anything_else_is_left_to_duckdb": 4,
-    "test_keyed_changes::test_one_row_by_its_key_needs_no_duckdb": 4,
+    "test_keyed_changes::test_no_row_is_changed_by_duckdb": 4,
     "test_keyed_changes::test_what_duckdb_refuses_is_refused": 3,
     "test_keys::test_group_as_duckdb_groups": 4,
     "test_keys::test_order_as_duckdb_orders": 4,
@@ -275,7 +280,7 @@ SAMPLED = {
     "test_parameters_from_state::test_rows_under_a_key": 4,
 }
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
-_ALIKE = 4
+_ALIKE = 8
 """Of the cases of other tests it takes the first two, and then one in so many."""
 
 SMOKE = {
@@ -399,6 +404,7 @@ SMOKE = {
     "test_backfill::test_views_of_every_kind_and_over_each_other": 1,
     "test_backfill::test_a_failure_leaves_its_reason_and_is_tried_again": 1,
     "test_backfill::test_verified_by_spark": 1,
+    "test_backfill::test_rows_on_which_the_query_fails_are_told": 1,
     "test_backfill::test_changes_are_written_to_the_view_while_it_catches_up": 1,
     "test_backfill::test_stages_that_spark_sorts_make_runs_as_they_come": 2,
     "test_choice::test_a_large_history_is_filled_by_spark_where_it_is_set_up": 1,
