@@ -50,7 +50,7 @@ def native(db: ivm.Database, number: int) -> None:
     """A transaction of SQL that DuckDB runs."""
     db.execute(
         f"BEGIN; INSERT INTO t SELECT {10 * number} + range, range, 0.1 * {number} FROM range(3);"
-        f"UPDATE t SET g = 7 WHERE id + 0 = {10 * (number // 2)}; COMMIT"
+        f"UPDATE t SET g = (SELECT 7) WHERE id = {10 * (number // 2)}; COMMIT"
     )
 
 
