@@ -13,8 +13,16 @@ import contextlib
 import functools
 import threading
 from collections.abc import Iterator
+from typing import Protocol
 
 import duckdb
+
+
+class Lender(Protocol):
+    """Whoever lends a connection."""
+
+    def borrow(self) -> contextlib.AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """A connection, for this thread alone."""
 
 
 class Scratch:

@@ -36,13 +36,16 @@ def names_of(columns: Sequence[str], *qualifiers: str, first: int = 0) -> Names:
     return {(q, name): first + i for q in qualified for i, name in enumerate(folded)}
 
 
-def expression_of(text: str, names: Names, macros: Collection[str]) -> exp.Expr | None:
+def expression_of(
+    text: str, names: Names, macros: Collection[str], words: Mapping[str, str] | None = None
+) -> exp.Expr | None:
     """Parses an expression, its columns written c0, c1, … by position.
 
     Args:
         text: an expression that DuckDB accepts over these columns.
         names: of the columns.
         macros: folded names of the user's functions and macros.
+        words: the functions that names call where no column has them.
 
     Returns:
         The tree; None if it is not certain to mean the same.
@@ -55,7 +58,8 @@ def expression_of(text: str, names: Names, macros: Collection[str]) -> exp.Expr 
             tree = parse_query(query, cursor)
         except (NotIncremental, duckdb.Error):
             return None
-    return _numbered(tree, names)
+    called = {name: call for name, call in (words or {}).items() if call not in macros}
+    return _numbered(tree, names, called)
 
 
 def calls(query: str, cursor: duckdb.DuckDBPyConnection) -> set[str]:
@@ -64,11 +68,13 @@ def calls(query: str, cursor: duckdb.DuckDBPyConnection) -> set[str]:
     return {fold(node["function_name"]) for node in found if "function_name" in node}
 
 
-def _numbered(tree: exp.Expr, names: Names) -> exp.Expr | None:
+def _numbered(tree: exp.Expr, names: Names, words: Mapping[str, str]) -> exp.Expr | None:
     for column in list(tree.find_all(exp.Column)):
         position = names.get((fold(column.table), fold(column.name)))
-        if position is None or column.db:
+        call = None if column.table or column.this.quoted else words.get(fold(column.name))
+        if column.db or (position is None and call is None):
             return None
-        column.replace(exp.column(f"c{position}"))
+        known = position is not None
+        column.replace(exp.column(f"c{position}") if known else exp.Anonymous(this=call))
     (expression,) = tree.expressions
     return expression if isinstance(expression, exp.Expr) else None

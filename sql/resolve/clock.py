@@ -7,6 +7,7 @@ DuckDB makes of that instant in the view time zone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -58,6 +59,15 @@ are names, which columns may have."""
 
 AGE = "age"
 """Of one argument: the time since then until the midnight before now."""
+
+_TIME = frozenset((*TELLERS, *WORDS, AGE))
+_WORD = re.compile(r"\w+")
+
+
+def may_tell_time(text: str) -> bool:
+    """Returns whether a word of a text may be one that tells the time."""
+    return not _TIME.isdisjoint(word.lower() for word in _WORD.findall(text))
+
 
 DAILY = frozenset(["today", "current_date"])
 """Those whose values change at midnight alone."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import duckdb
 import numpy as np
 from sqlglot import exp
 
+from ivm.sql.resolve.clock import AGE, TELLERS
 from ivm.sql.scalar.kernel import NotListedError
 from ivm.storage.errors import EvaluationError
-from ivm.storage.scratch import Scratch
+from ivm.storage.scratch import Lender, Scratch
 from ivm.storage.values.column import Column, FixedColumn, Mask
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet
@@ -23,8 +25,9 @@ from ivm.storage.warehouse import duck
 
 _scratch = Scratch("SET arrow_lossless_conversion = true")
 _as_written = Scratch("SET arrow_lossless_conversion = true", "PRAGMA disable_optimizer")
-_BATCH = "ivm_batch"
-_ROW = "ivm_row"
+Inputs: TypeAlias = Mapping[str, tuple[ZSet, Schema]]
+_BATCH = "__ivm_batch"
+_ROW = "__ivm_row"
 
 
 _MOST_DIGITS = 38
@@ -139,9 +142,25 @@ def common_sql(sides: Sequence[exp.Expr]) -> str:
 
 
 @functools.cache
-def _stable_functions() -> frozenset[str]:
+def stable_functions() -> frozenset[str]:
+    """DuckDB's scalar functions whose result depends on their arguments and the session's TimeZone
+    alone, in small letters."""
     query = """SELECT lower(function_name) FROM duckdb_functions() GROUP BY ALL
         HAVING bool_and(stability IS NOT DISTINCT FROM 'CONSISTENT' AND function_type = 'scalar')"""
+    return _names(query) - {*TELLERS, AGE}  # DuckDB's fault `stable_local_time`
+
+
+@functools.cache
+def _zoned() -> frozenset[str]:
+    """Functions that make values with a time zone of others: where these are read, the session's
+    TimeZone counts."""
+    query = """SELECT lower(function_name) FROM duckdb_functions()
+        WHERE return_type LIKE '%TIME ZONE%'
+        AND len(list_filter(parameter_types, lambda t: t LIKE '%TIME ZONE%')) = 0"""
+    return _names(query) | _ZONED_BY_TEXT
+
+
+def _names(query: str) -> frozenset[str]:
     with _scratch.borrow() as scratch:
         return frozenset(name for (name,) in duck.rows(scratch, query))
 
@@ -151,11 +170,20 @@ _SYNTAX: tuple[type[exp.Expr], ...] = (
     *(exp.Cast, exp.TryCast, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Extract),
     *(exp.And, exp.Or, exp.Not, exp.Is, exp.Between, exp.In, exp.TimestampTrunc, exp.Array),
 )
-_VARYING = (exp.Column, exp.Query, exp.Placeholder, exp.Parameter, exp.Star, exp.Lambda)
+_VARYING = (
+    *(exp.Column, exp.Query, exp.Placeholder, exp.Parameter, exp.Star, exp.Lambda),
+    exp.AtTimeZone,
+)
+_ZONED_BY_TEXT = frozenset(
+    [
+        *("strptime", "try_strptime"),
+        *("json_transform", "json_transform_strict", "from_json", "from_json_strict"),
+    ]
+)  # their types are those that a text tells
 
 
 def is_constant(expr: exp.Expr) -> bool:
-    """Returns whether `expr` has no column, no parameter, and only CONSISTENT functions."""
+    """Returns whether `expr` has one value, whatever the rows, the time and the TimeZone are."""
     return all(_is_stable(node) for node in expr.walk())
 
 
@@ -167,14 +195,14 @@ def _is_stable(node: exp.Expr) -> bool:
     if not isinstance(node, exp.Func) or isinstance(node, _SYNTAX):
         return True
     name = node.name if isinstance(node, exp.Anonymous) else sql_of(node).split("(")[0]
-    return name.lower() in _stable_functions()
+    return name.lower() in stable_functions() - _zoned()
 
 
 def _evaluate(
     sql: str,
-    inputs: Mapping[str, tuple[ZSet, Schema]],
+    inputs: Inputs,
     output: Schema,
-    database: Scratch = _scratch,
+    database: Lender = _scratch,
 ) -> Column:
     """The first column of a query over the private database."""
     with database.borrow() as scratch:
@@ -227,6 +255,10 @@ class Fallback:
         output: the type of the result.
         optimized: DuckDB's optimizer rewrites the expression as in a query: of `a * 1000 > 0` it
             computes `a > 0`, which cannot overflow.
+        database: that evaluates it, if not a private one in memory.
+
+    Attributes:
+        used: the positions of the columns that it reads.
     """
 
     def __init__(
@@ -235,12 +267,14 @@ class Fallback:
         types: Sequence[ColumnType],
         output: ColumnType,
         optimized: bool = True,
+        *,
+        database: Lender | None = None,
     ) -> None:
-        self._scratch = _scratch if optimized else _as_written
+        self._database = database or (_scratch if optimized else _as_written)
         self._types = tuple(types)
         self._output = output
         self._text = sql_of(expr)
-        self._used = _inputs(expr, types)
+        self.used = _inputs(expr, types)
 
     def column(self, columns: Sequence[Column], count: int) -> Column:
         """Computes the expression's column.
@@ -249,19 +283,25 @@ class Fallback:
             EvaluationError: DuckDB fails on these rows.
         """
         sql = f"SELECT {self._text} AS v FROM {_BATCH}"
-        return self._run(sql, columns, count, (("v", self._output),))
+        return self._run(sql, self._batch(columns, count), (("v", self._output),))
+
+    def value(self) -> Column:
+        """The one value of an expression that reads no column; raises as `column` does."""
+        return self._run(f"SELECT {self._text} AS v", {}, (("v", self._output),))
 
     def mask(self, columns: Sequence[Column], count: int) -> Mask:
         """Marks the rows that pass ``WHERE <expression>``; raises as `column` does."""
         sql = f"SELECT {_ROW} FROM {_BATCH} WHERE {self._text}"
-        rows = self._run(sql, columns, count, ((_ROW, type_of("BIGINT")),))
+        rows = self._run(sql, self._batch(columns, count), ((_ROW, type_of("BIGINT")),))
         mask = np.zeros(count, np.bool_)
         mask[rows.values] = True  # type: ignore[union-attr]
         return mask
 
-    def _run(self, sql: str, columns: Sequence[Column], count: int, output: Schema) -> Column:
-        batch = _register(self._used, self._types, columns, count)
+    def _batch(self, columns: Sequence[Column], count: int) -> Inputs:
+        return {_BATCH: _register(self.used, self._types, columns, count)}
+
+    def _run(self, sql: str, inputs: Inputs, output: Schema) -> Column:
         try:
-            return _evaluate(sql, {_BATCH: batch}, output, self._scratch)
+            return _evaluate(sql, inputs, output, self._database)
         except duckdb.Error as error:
             raise EvaluationError(f"{self._text}: {error}") from error

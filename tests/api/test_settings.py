@@ -123,6 +123,34 @@ def test_a_file_keeps_its_zone_in_other_places(tmp_path: Path) -> None:
     assert "True" in elsewhere("UTC", file, "VERIFY MATERIALIZED VIEW v")
 
 
+INSTANTS = [
+    "dayname(to_timestamp(0))",
+    "to_timestamp(0)::DATE",
+    "hour(make_timestamptz(0))",
+    "(TIMESTAMP '2024-01-01' AT TIME ZONE 'UTC')::DATE",
+    "strptime('1970-01-01 00:00:00+00', '%Y-%m-%d %H:%M:%S%z')::DATE",
+    "CASE WHEN to_timestamp(0) < DATE '1970-01-01' THEN 'before' ELSE 'after' END",
+]
+
+
+def test_constant_instants_are_told_in_the_zone_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "events.duckdb"
+    listed = ", ".join(f"{value} AS v{i}" for i, value in enumerate(INSTANTS))
+    row = ROW.replace("?", "{}")
+    elsewhere(
+        "Pacific/Honolulu",
+        file,
+        EVENTS,
+        f"INSERT INTO events VALUES {row.format(1)}",
+        f"CREATE MATERIALIZED VIEW v AS SELECT id, {listed} FROM events",
+    )
+    insert = f"INSERT INTO events VALUES {row.format(2)}"
+    assert elsewhere(
+        "UTC", file, insert, "SELECT count(DISTINCT COLUMNS(* EXCLUDE id)) FROM v"
+    ) == ("[(1, 1, 1, 1, 1, 1)]")
+    assert "True" in elsewhere("Asia/Tokyo", file, "VERIFY MATERIALIZED VIEW v")
+
+
 @pytest.mark.parametrize(
     ("statement", "way_out"),
     [
