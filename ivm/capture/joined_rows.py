@@ -7,7 +7,7 @@ row of the target in several pairs, of which DuckDB would choose one or refuse a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from ivm.capture.joined_clauses import Branch, JoinedChange
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.one_of_each import first_of_each
-from ivm.ingest.row_expressions import Lookup, Part, RowExpressions
+from ivm.ingest.row_expressions import Part, RowExpressions
 from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.nodes import Name
 from ivm.storage.identifiers import fold, quote
@@ -151,31 +151,44 @@ class JoinedRows:
         join: how they are found.
         index: of the table; with all columns if they are needed.
         rows: of the source.
-        macros: the names of the user's functions and macros.
-        lookup: gives the parameters.
+        over: gives the expressions over some columns.
     """
 
     def __init__(
-        self, join: Join, index: KeyIndex, rows: ZSet, macros: frozenset[str], lookup: Lookup
+        self,
+        join: Join,
+        index: KeyIndex,
+        rows: ZSet,
+        over: Callable[[tuple[Part, ...]], RowExpressions],
     ) -> None:
-        self._join, self._index, self._rows = join, index, rows
+        self.join, self.index, self._rows = join, index, rows
         path, change = join.path, join.change
         held = tuple([path.schema[i] for i in index.columns])
         target: Part = (held, ("", join.reference))
         source: Part = (join.source, ("", change.alias))
-        self._both = RowExpressions((target, source), macros, lookup)
-        self._alone = RowExpressions((source,), macros, lookup)
+        self._both = over((target, source))
+        self._alone = over((source,))
 
-    def effect(self) -> Effect | None:
-        """What the change does; None if DuckDB must run it."""
-        pairs = self._pairs()
-        return None if pairs is None else self.effect_on(*pairs)
+    def can_update(self) -> bool:
+        """Returns whether all that is set has values, unless the rows make an expression fail."""
+        schema = self.join.path.schema
+        sets = [one for branch in self.join.change.matched for one in branch.sets]
+        positions = self._positions([name for name, _ in sets])
+        return positions is not None and all(
+            self._both.has_values(expression, schema[position][1])
+            for position, (_, expression) in zip(positions, sets, strict=True)
+        )
 
-    def effect_on(self, stored: ZSet, probe: Indexes) -> Effect | None:
-        """The same for given rows of the table, and for each the row of the source."""
-        change = self._join.change
+    def effect(self, stored: ZSet, probe: Indexes) -> Effect | None:
+        """What the change does to pairs; None if DuckDB must run it.
+
+        Args:
+            stored: rows of the table, with the columns of the index.
+            probe: for each the position of the row of the source.
+        """
+        change = self.join.change
         added = self._added(self._unmatched(probe)) if change.unmatched else None
-        if self._join.source and not self._are_distinct(stored):
+        if self.join.source and not self._are_distinct(stored):
             if not change.once:
                 return None
             first = first_of_each(self._keys(stored), self._key_types())
@@ -206,20 +219,20 @@ class JoinedRows:
         met = None if near is None else mask(near, of_all=True)
         if near is not None and met is not None:
             return near.filter(met)
-        return None if self._index.row_count > entries else self._index.where(mask, most)
+        return None if self.index.row_count > entries else self.index.where(mask, most)
 
     def _between(self, condition: Expression, most: int) -> ZSet | None:
         """The rows between the bounds that a condition sets to the key; None if they are many."""
         types = self._key_types()
         if len(types) > 1 or not types[0].is_ordered_word:
             return None
-        bounds = self._both.bounds(condition, self._index.key[0])
-        return None if bounds is None else self._index.between(*bounds, most, committed=False)
+        bounds = self._both.bounds(condition, self.index.key[0])
+        return None if bounds is None else self.index.between(*bounds, most, committed=False)
 
-    def _pairs(self) -> tuple[ZSet, Indexes] | None:
-        """Rows of the table, and for each the row of the source; None as above."""
+    def pairs(self) -> tuple[ZSet, Indexes] | None:
+        """The pairs that the key finds, as `effect` takes them; None as above."""
         rows, found = self._rows, []
-        for position, type in zip(self._join.by, self._key_types(), strict=True):
+        for position, type in zip(self.join.by, self._key_types(), strict=True):
             column = self._cast(position, type, rows)
             if column is None:
                 return None
@@ -229,9 +242,9 @@ class JoinedRows:
             known = [column.valid for column in found if column.valid is not None]
             given = np.flatnonzero(np.logical_and.reduce(known))
             found = [column.take(given) for column in found]
-        matches = self._index.find(found)
+        matches = self.index.find(found)
         stored, probe = matches.rows, given[matches.probe]
-        for condition in self._join.conditions:
+        for condition in self.join.conditions:
             columns = self._columns(stored, probe)
             mask = self._both.mask(condition, columns, len(stored), of_all=True)
             if mask is None:
@@ -244,17 +257,17 @@ class JoinedRows:
 
     def _cast(self, position: int, type: ColumnType, rows: ZSet) -> Column | None:
         """A column of the source, cast to a type."""
-        name, given = self._join.source[position]
+        name, given = self.join.source[position]
         if given.sql == type.sql:
             return rows.columns[position]
-        expression = Expression(f"{quote(self._join.change.alias)}.{quote(name)}")
+        expression = Expression(f"{quote(self.join.change.alias)}.{quote(name)}")
         return self._alone.value(expression, type, rows.columns, len(rows))
 
     def _key_types(self) -> list[ColumnType]:
-        return [self._join.path.schema[i][1] for i in self._join.path.key]
+        return [self.join.path.schema[i][1] for i in self.join.path.key]
 
     def _keys(self, stored: ZSet) -> list[Column]:
-        return [stored.columns[self._index.columns.index(i)] for i in self._join.path.key]
+        return [stored.columns[self.index.columns.index(i)] for i in self.join.path.key]
 
     def _are_distinct(self, stored: ZSet) -> bool:
         return len(stored) < 2 or all_distinct(self._keys(stored), self._key_types())
@@ -265,7 +278,7 @@ class JoinedRows:
         """The stored rows that are deleted, those that are updated, and their new values."""
         none = stored.slice(0, 0)
         deleted, replaced, updated = [none], [none], []
-        parts = self._parts(self._both, self._join.change.matched, self._columns(stored, probe))
+        parts = self._parts(self._both, self.join.change.matched, self._columns(stored, probe))
         for branch, mask in parts:
             if mask is None:
                 return None
@@ -298,9 +311,9 @@ class JoinedRows:
                 left &= ~mask
 
     def _updated(self, branch: Branch, stored: ZSet, probe: Indexes) -> ZSet | None:
-        schema = self._join.path.schema
+        schema = self.join.path.schema
         sets = self._positions([name for name, _ in branch.sets])
-        if sets is None or not set(sets).isdisjoint(self._join.path.key):
+        if sets is None or not set(sets).isdisjoint(self.join.path.key):
             return None
         columns, new = self._columns(stored, probe), list(stored.columns)
         for position, (_, expression) in zip(sets, branch.sets, strict=True):
@@ -312,7 +325,7 @@ class JoinedRows:
 
     def _positions(self, names: Sequence[str]) -> list[int] | None:
         """The positions of columns of the table; None if one is unknown or named twice."""
-        known = {fold(name): i for i, (name, _) in enumerate(self._join.path.schema)}
+        known = {fold(name): i for i, (name, _) in enumerate(self.join.path.schema)}
         found = [known.get(fold(name)) for name in names]
         positions = [i for i in found if i is not None]
         return positions if len(set(positions)) == len(names) else None
@@ -327,7 +340,7 @@ class JoinedRows:
     def _added(self, rows: ZSet) -> ZSet | None:
         """The rows that are inserted, with all columns."""
         added = []
-        for branch, mask in self._parts(self._alone, self._join.change.unmatched, rows.columns):
+        for branch, mask in self._parts(self._alone, self.join.change.unmatched, rows.columns):
             if mask is None:
                 return None
             if branch.action == "insert":
@@ -338,10 +351,10 @@ class JoinedRows:
         return add(added) if added else None
 
     def _inserted(self, branch: Branch, rows: ZSet) -> ZSet | None:
-        path, count = self._join.path, len(rows)
+        path, count = self.join.path, len(rows)
         every = [name for name, _ in path.schema]
         positions = self._positions(every if branch.columns is None else branch.columns)
-        width = len(self._join.source) if branch.values is None else len(branch.values)
+        width = len(self.join.source) if branch.values is None else len(branch.values)
         if positions is None or len(positions) != width:
             return None
         given: dict[int, Column] = {}

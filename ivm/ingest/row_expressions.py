@@ -1,7 +1,7 @@
 """Expressions of a change over the rows it meets, by kernels: SET, WHERE and DO UPDATE.
 
-Contract: a result is DuckDB's; None where there is no kernel, or the rows make it fail: DuckDB must
-run the statement, and words the error.
+Contract: a result is DuckDB's; None where there is no kernel and DuckDB cannot compute it over the
+rows alone, or where they make it fail: DuckDB must run the statement, and words the error.
 """
 
 from __future__ import annotations
@@ -14,17 +14,21 @@ from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
+from sqlglot import exp
 
 from ivm.delta_ops.operator import Kernel, Predicate
+from ivm.ingest.computed_values import ComputedValues
 from ivm.ingest.python_values import python_column
 from ivm.sql.parse.expression_text import expression_of, names_of
 from ivm.sql.plan.expressions import conjuncts
+from ivm.sql.resolve.clock import WORDS
 from ivm.sql.rewrite.cannot_fail import cannot_fail
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar
 from ivm.sql.scalar.lookup import Range, range_of
 from ivm.sql.statements.expressions import Expression
 from ivm.storage.errors import EvaluationError
-from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
+from ivm.storage.interrupts import check
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, empty_column
 from ivm.storage.values.types import ColumnType, Schema, type_of
 
 Part: TypeAlias = tuple[Schema, tuple[str, ...]]
@@ -50,12 +54,14 @@ class RowExpressions:
         parts: the columns that they see.
         macros: the names of the user's functions and macros, in small letters.
         lookup: gives the parameters.
+        computed: computes the values that have no kernel; None if none is to be computed.
         rows: the rows of parameters, in a batch, that the evaluated rows have each.
     """
 
     parts: tuple[Part, ...]
     macros: frozenset[str]
     lookup: Lookup
+    computed: ComputedValues | None = None
     rows: Indexes | None = None
 
     def at(self, rows: Indexes) -> RowExpressions:
@@ -72,12 +78,36 @@ class RowExpressions:
         bound = self._bound(expression, count)
         if bound is None:
             return None
-        text = f"CAST(({expression.text}) AS {output.sql})"
-        kernel = _kernel(text, self.parts, tuple([t for t, _ in bound]), output, self.macros)
+        read = _read(_cast(expression, output), self.parts, _types(bound), self.macros)
+        kernel = _kernel(read, output)
         try:
-            return None if kernel is None else kernel(_with(columns, bound), count)
+            if kernel is not None:
+                return kernel(_with(columns, bound), count)
+            return self._computed(read, output, _with(columns, bound), count)
         except (EvaluationError, duckdb.Error):
+            check()
             return None
+
+    def _computed(
+        self, read: _Read, output: ColumnType, columns: Sequence[Column], count: int
+    ) -> Column | None:
+        if read.tree is None or self.computed is None or not self.computed.takes(read.text):
+            return None
+        if not count:
+            return empty_column(output)
+        return repeated(self.computed.column(read.tree, read.types, output, columns, count), count)
+
+    def has_values(self, expression: Expression, output: ColumnType) -> bool:
+        """Returns whether an expression has values cast to a type, unless the rows make it fail."""
+        if expression.is_parameter:
+            return True
+        bound = self._bound(expression, 1)
+        if bound is None:
+            return False
+        read = _read(_cast(expression, output), self.parts, _types(bound), self.macros)
+        if read.tree is None or _kernel(read, output) is not None:
+            return read.tree is not None
+        return self.computed is not None and self.computed.takes(read.text)
 
     def mask(
         self,
@@ -96,9 +126,8 @@ class RowExpressions:
         bound = self._bound(expression, count)
         if bound is None:
             return None
-        types = tuple([t for t, _ in bound])
-        text = f"({expression.text})"
-        predicate = _predicate(text, self.parts, types, self.macros, safe=of_all)
+        read = _read(f"({expression.text})", self.parts, _types(bound), self.macros)
+        predicate = _predicate(read, safe=of_all)
         try:
             return None if predicate is None else predicate(_with(columns, bound), count)
         except (EvaluationError, duckdb.Error):
@@ -119,8 +148,8 @@ class RowExpressions:
         bound = self._bound(condition, 1)
         if bound is None:
             return None
-        types = tuple([t for t, _ in bound])
-        range = _range(f"({condition.text})", self.parts, types, self.macros, column)
+        read = _read(f"({condition.text})", self.parts, _types(bound), self.macros)
+        range = _range(read, len(read.types) - len(bound), column)
         return None if range is None else range.bounds([value for _, value in bound])
 
     def _alone(self, expression: Expression, output: ColumnType, count: int) -> Column | None:
@@ -164,6 +193,14 @@ def lookup_in(parameters: Sequence[Any] | Mapping[str, Any]) -> Lookup:
     return lookup
 
 
+def _cast(expression: Expression, output: ColumnType) -> str:
+    return f"CAST(({expression.text}) AS {output.sql})"
+
+
+def _types(bound: Sequence[tuple[ColumnType, Column]]) -> tuple[ColumnType, ...]:
+    return tuple([type for type, _ in bound])
+
+
 def _with(columns: Sequence[Column], bound: Sequence[tuple[ColumnType, Column]]) -> list[Column]:
     return [*columns, *[column for _, column in bound]]
 
@@ -190,56 +227,56 @@ def _integer_type(values: Sequence[int]) -> ColumnType | None:
     return None
 
 
+class _Read:
+    """An expression as it is read; equal to itself alone.
+
+    Attributes:
+        text: the expression.
+        tree: over columns by position; None if it is not certain to mean the same.
+        types: of the columns, and of the parameters behind them.
+    """
+
+    def __init__(self, text: str, tree: exp.Expr | None, types: list[ColumnType]) -> None:
+        self.text, self.tree, self.types = text, tree, types
+
+
 @functools.lru_cache(maxsize=512)
-def _kernel(
+def _read(
     text: str,
     parts: tuple[Part, ...],
     parameters: tuple[ColumnType, ...],
-    output: ColumnType,
     macros: frozenset[str],
-) -> Kernel | None:
+) -> _Read:
     names, types = _scope(parts, parameters)
-    tree = expression_of(text, names, macros)
-    if tree is None:
+    return _Read(text, expression_of(text, names, macros, WORDS), types)
+
+
+@functools.lru_cache(maxsize=512)
+def _kernel(read: _Read, output: ColumnType) -> Kernel | None:
+    if read.tree is None:
         return None
     try:
-        return compile_scalar(tree, types, output)
+        return compile_scalar(read.tree, read.types, output)
     except duckdb.Error:
         return None
 
 
 @functools.lru_cache(maxsize=512)
-def _predicate(
-    text: str,
-    parts: tuple[Part, ...],
-    parameters: tuple[ColumnType, ...],
-    macros: frozenset[str],
-    *,
-    safe: bool,
-) -> Predicate | None:
-    names, types = _scope(parts, parameters)
-    tree = expression_of(text, names, macros)
-    if tree is None or (safe and not cannot_fail(tree, types)):
+def _predicate(read: _Read, *, safe: bool) -> Predicate | None:
+    if read.tree is None or (safe and not cannot_fail(read.tree, read.types)):
         return None
     try:
-        return compile_predicate(tree, types)
+        return compile_predicate(read.tree, read.types)
     except duckdb.Error:
         return None
 
 
 @functools.lru_cache(maxsize=512)
-def _range(
-    text: str,
-    parts: tuple[Part, ...],
-    parameters: tuple[ColumnType, ...],
-    macros: frozenset[str],
-    column: int,
-) -> Range | None:
-    names, types = _scope(parts, parameters)
-    tree = expression_of(text, names, macros)
-    width, found = len(types) - len(parameters), Range()
-    for term in [] if tree is None else conjuncts(tree):
-        other = range_of(term, types, width)
+def _range(read: _Read, width: int, column: int) -> Range | None:
+    """The range of a column, of which there are `width`."""
+    found = Range()
+    for term in conjuncts(read.tree):
+        other = range_of(term, read.types, width)
         if other is not None and other[0] == column:
             found = found.with_term(other[1])
     return None if found == Range() else found

@@ -176,7 +176,7 @@ def fast(
         return None
     path = transaction.fast_path(info.name)
     if path is not None and statement.kind in joined.KINDS:
-        return joined.change_by_source(session, transaction, path, info, statement, params)
+        return joined.change_of_met_rows(session, transaction, path, info, statement, params)
     source = None if path is None else source_of(session, info, statement, params)
     if path is None or not isinstance(source, Source) or not source.clauses.fit:
         return None

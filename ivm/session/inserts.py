@@ -20,6 +20,7 @@ from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
 from ivm.reads.returning import Returning, returning_of
 from ivm.session import dml
 from ivm.session.result import Result
+from ivm.session.row_expressions import row_expressions
 from ivm.session.session import Params, Session
 from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
@@ -125,7 +126,7 @@ def insert_rows(
         index = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
         if index is None:
             return None
-    expressions = expressions_of(session, info, statement, lookup_in(params or ()))
+    expressions = expressions_of(session, transaction, info, statement, lookup_in(params or ()))
     returns = statement.returning
     resolved = resolve(path, given, count, index, rule, expressions, returning=returns)
     return None if resolved is None else finished(transaction, *resolved, returning)
@@ -225,10 +226,14 @@ def _rule(info: TableInfo, conflict: Conflict, target: tuple[int, ...] | None) -
 
 
 def expressions_of(
-    session: Session, info: TableInfo, statement: st.Insert, lookup: Lookup
+    session: Session,
+    transaction: Transaction,
+    info: TableInfo,
+    statement: st.Insert,
+    lookup: Lookup,
 ) -> RowExpressions:
     """Evaluates DO UPDATE over the columns of the stored row and of `excluded`."""
     assert statement.table is not None
     stored = "", statement.alias or statement.table[-1]
     parts = (info.schema, stored), (info.schema, ("excluded",))
-    return RowExpressions(parts, session.macros, lookup)
+    return row_expressions(session, transaction, parts, lookup)

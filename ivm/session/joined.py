@@ -1,49 +1,39 @@
-"""UPDATE, DELETE and MERGE by a source, whose rows DuckDB computes.
+"""UPDATE, DELETE and MERGE of the rows that they meet, see `met_rows`, by the fast path.
 
-Contract: as of `ivm.session.evaluated`. Where the condition compares the key with columns of the
-source, the key index finds the rows of the table, and DuckDB need not be brought up to the log for
-them. Else a look at all entries of the index does, or DuckDB. Kernels compute the rest.
+Contract: as of `ivm.session.evaluated`. What is set and inserted is computed by kernels, or by
+DuckDB over the rows met; constraints are checked in memory.
 """
 
 from __future__ import annotations
 
 import duckdb
-import numpy as np
 
 from ivm.capture.clauses import Clauses
-from ivm.capture.evaluation import MOST_ROWS, described
 from ivm.capture.found_rows import by_found_rows
 from ivm.capture.insert_clauses import reads_a_pipe
 from ivm.capture.joined_clauses import JoinedChange, read_joined
-from ivm.capture.joined_rows import Effect, Join, JoinedRows, join_of
+from ivm.capture.joined_rows import Effect, JoinedRows, join_of
 from ivm.engine.transaction import Transaction
 from ivm.ingest.conflicts import are_distinct
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import MOVES_PARENTS, NeedsDuckDBError, Removed, moves_parents
 from ivm.ingest.key_index import KeyIndex
-from ivm.ingest.row_expressions import lookup_in
 from ivm.session.inserts import NO_RETURNING, finished, returned
-from ivm.session.readable import may_read, why_not_ahead
+from ivm.session.met_rows import Meeting
+from ivm.session.readable import why_not_ahead
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
-from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import fold
-from ivm.storage.values.types import Schema
-from ivm.storage.values.zset import ZSet, ones
 from ivm.storage.warehouse.duck import describe, lenient
-from ivm.storage.warehouse.duck import rows as fetched
 from ivm.storage.warehouse.duckdb_errors import raised_below
 from ivm.storage.warehouse.table_info import TableInfo
 
-MOST_LOOKED_AT = 1 << 22
-"""Entries of a key index above which DuckDB finds the rows of any condition sooner."""
-_NO_ROWS = ZSet((), ones(0))
 KINDS = ("update", "delete", "merge")
 
 
-def change_by_source(
+def change_of_met_rows(
     session: Session,
     transaction: Transaction,
     path: FastPath,
@@ -56,84 +46,12 @@ def change_by_source(
     change = plan_of(session, info, statement, clauses)
     if isinstance(change, str) or not clauses.fit:
         return None
-    result = _by_look(session, transaction, path, info, statement, change, params)
-    if result is not None:
-        return result
-    if transaction.idle_cursor is None or not may_read(
-        session, transaction, statement, change.source
-    ):
+    run = session, transaction, path, info, _reference(statement), statement, clauses
+    met = Meeting(*run, change, params).met()
+    effect = None if met is None else met.rows.effect(met.stored, met.probe)
+    if met is None or effect is None:
         return None
-    sql, few = change.source, session.few
-    alone = writes_nothing(session, sql)
-    found = described(session.cursor, sql, clauses.params(sql), few, alone=alone)
-    if found is None:
-        return None
-    schema, rows = found
-    if change.found:
-        return _of_found(session, transaction, path, statement, change, params, schema, rows)
-    join = join_of(change, _reference(statement), path, schema)
-    if join is None or not _is_certain(session, join):
-        return None
-    index = transaction.index_of_committed(info.name, join.needs_all)
-    if index is None:
-        return None
-    lookup = lookup_in(params or ())
-    effect = JoinedRows(join, index, rows, session.macros, lookup).effect()
-    return None if effect is None else _made(session, transaction, join, index, statement, effect)
-
-
-def _by_look(
-    session: Session,
-    transaction: Transaction,
-    path: FastPath,
-    info: TableInfo,
-    statement: st.Dml,
-    change: JoinedChange,
-    params: Params,
-) -> Result | None:
-    """Runs a change of the rows that a look at all in the key index finds; None as above."""
-    if change.pieces is None or change.pieces.condition is None:
-        return None
-    condition = change.pieces.condition
-    join = Join(change, _reference(statement), path, (), (), ())
-    index = session.engine.indexes.find(info.name, all_columns=join.needs_all)
-    if index is None and _is_small(transaction, info):
-        index = transaction.index_of_committed(info.name, join.needs_all)
-    if index is None:
-        return None
-    found = JoinedRows(join, index, _NO_ROWS, session.macros, lookup_in(params or ()))
-    stored = found.meeting(condition, MOST_ROWS, MOST_LOOKED_AT)
-    if stored is None:
-        return None
-    effect = found.effect_on(stored, np.zeros(len(stored), np.int64))
-    return None if effect is None else _made(session, transaction, join, index, statement, effect)
-
-
-def _is_small(transaction: Transaction, info: TableInfo) -> bool:
-    """Returns whether a look at all of a table's rows pays, and so does an index of them."""
-    cursor = transaction.idle_cursor
-    count = f"SELECT system.main.count(*) FROM {info.qualified}"
-    return cursor is not None and bool(fetched(cursor, count)[0][0] <= MOST_LOOKED_AT)
-
-
-def _of_found(
-    session: Session,
-    transaction: Transaction,
-    path: FastPath,
-    statement: st.Dml,
-    change: JoinedChange,
-    params: Params,
-    schema: Schema,
-    rows: ZSet,
-) -> Result | None:
-    """The same of the rows that DuckDB has found: the table's columns, then those of the source."""
-    width = len(path.schema)
-    join = Join(change, _reference(statement), path, schema[width:], (), ())
-    none = path.no_index()
-    source = rows.project(range(width, len(schema)))
-    found = JoinedRows(join, none, source, session.macros, lookup_in(params or ()))
-    effect = found.effect_on(rows.project(none.columns), np.arange(len(rows)))
-    return None if effect is None else _made(session, transaction, join, none, statement, effect)
+    return _made(session, transaction, met.rows, statement, effect)
 
 
 def plan_of(
@@ -199,26 +117,15 @@ def _as_keyed(statement: st.Dml, change: JoinedChange) -> st.KeyedChange:
     )
 
 
-def _is_certain(session: Session, join: Join) -> bool:
-    """Returns whether no collation makes different texts equal keys."""
-    if not any(join.source[i][1].is_string for i in join.by):
-        return True
-    engine, source = session.engine, join.change.source
-    collated = any(info.collated for info in engine.catalog.tables.values())
-    listed = engine.definitions.relations.names_relations_alone(source)
-    return listed and not collated and "COLLATE" not in source.upper()
-
-
 def _made(
     session: Session,
     transaction: Transaction,
-    join: Join,
-    index: KeyIndex,
+    met: JoinedRows,
     statement: st.Dml,
     effect: Effect,
 ) -> Result | None:
     """Adds the change; None, and nothing added, where DuckDB must find out or word an error."""
-    path, changes = join.path, []
+    change, path, index, changes = met.join.change, met.join.path, met.index, []
     if effect.updated is not None and next(path.violations(effect.updated), None) is not None:
         return None
     if not _fits(path, index, statement, effect):
@@ -229,13 +136,13 @@ def _made(
             changes = [path.insert(columns, len(effect.added), index)]
         except (ConstraintError, NeedsDuckDBError):
             return None
-    change = path.change(effect.updated, effect.removed, index)
-    if join.change.returned:
+    main = path.change(effect.updated, effect.removed, index)
+    if change.returned:
         info = session.engine.catalog.tables[path.table]
-        shown = returned(session, info, _as_keyed(statement, join.change))
+        shown = returned(session, info, _as_keyed(statement, change))
         rows = effect.deleted if effect.updated is None else effect.updated
-        return finished(transaction, change, rows, shown)
-    for each in (change, *changes):
+        return finished(transaction, main, rows, shown)
+    for each in (main, *changes):
         transaction.add(each)
     return Result.count(effect.rows)
 

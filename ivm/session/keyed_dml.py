@@ -7,10 +7,13 @@ that is not certain to have them runs in DuckDB.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ivm.engine.transaction import Transaction
+from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import MOVES_PARENTS, Removed, moves_parents
+from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.keyed_rows import (
     Assignments,
     Search,
@@ -26,50 +29,74 @@ from ivm.reads.returning import Returning
 from ivm.session import dml, evaluated
 from ivm.session.inserts import NO_RETURNING, finished, returned
 from ivm.session.result import Result
+from ivm.session.row_expressions import row_expressions
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.values.column import Column
+from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.table_info import TableInfo
 
 
 def change_by_key(session: Session, statement: st.KeyedChange, params: Params) -> Result:
-    """Updates or deletes the rows that the WHERE clause finds by an index."""
+    """Updates or deletes the rows that the WHERE clause finds by an index, or by `evaluated`."""
     with session.writing() as transaction:
-        info = dml.table_of(session, statement)
-        result = None
+        info, result = dml.table_of(session, statement), None
         if info is not None and are_given(statement.parameters, params or ()):
-            result = _change(session, transaction, info, statement, params)
-        if result is None and info is not None:
-            result = evaluated.fast(session, transaction, statement, info, params)
+            found = _found(session, transaction, info, statement, params)
+            if found is None:
+                result = evaluated.fast(session, transaction, statement, info, params)
+            else:
+                result = _changed(transaction, info, statement, params, found)
         if result is None:
             return dml.run_in_duckdb(session, transaction, statement, info, params)
         return result
 
 
-def _change(
+@dataclass(frozen=True)
+class _Found:
+    """The stored rows that a statement changes, with the columns of `index`."""
+
+    path: FastPath
+    plan: ChangePlan
+    index: KeyIndex
+    expressions: RowExpressions
+    stored: ZSet
+
+
+def _found(
     session: Session,
     transaction: Transaction,
     info: TableInfo,
     statement: st.KeyedChange,
     params: Params,
-) -> Result | None:
-    """The change by the fast path; None if DuckDB must run the statement."""
+) -> _Found | None:
+    """Finds the rows by an index; None if none is certain to find them."""
     path = transaction.fast_path(info.name)
     plan = "" if path is None else plan_of(session, info, statement)
     if path is None or isinstance(plan, str):
         return None
-    sets, search, key, returning = plan
-    keys = keys_of(search, info.schema, key, params or ())
-    if keys is not None and key != info.primary_key:
-        keys = _primary_keys(transaction, info, key, keys)
-    all_columns = needs_all(info, statement, search, sets)
+    keys = keys_of(plan.search, info.schema, plan.key, params or ())
+    if keys is not None and plan.key != info.primary_key:
+        keys = _primary_keys(transaction, info, plan.key, keys)
+    all_columns = needs_all(info, statement, plan.search, plan.sets)
     index = None if keys is None else transaction.index_of_committed(info.name, all_columns)
     if index is None or keys is None:
         return None
-    expressions = expressions_of(session, info, statement, lookup_in(params or ()))
-    stored = found_rows(index, keys, search, expressions)
-    if stored is None:
-        return None
+    expressions = expressions_of(session, transaction, info, statement, lookup_in(params or ()))
+    stored = found_rows(index, keys, plan.search, expressions)
+    return None if stored is None else _Found(path, plan, index, expressions, stored)
+
+
+def _changed(
+    transaction: Transaction,
+    info: TableInfo,
+    statement: st.KeyedChange,
+    params: Params,
+    found: _Found,
+) -> Result | None:
+    """The change by the fast path; None if DuckDB must run the statement."""
+    path, index, stored = found.path, found.index, found.stored
+    sets, returning = found.plan.sets, found.plan.returning
     if statement.kind == "delete":
         change = path.change(None, stored, index)
         if not path.fits_further(change.added, Removed(stored, index.columns, None)):
@@ -80,7 +107,7 @@ def _change(
     if literal is None:
         return None
     given = dict(zip(sets.literal, literal, strict=True))
-    new = new_rows(sets, info.schema, stored, index, expressions, given)
+    new = new_rows(sets, info.schema, stored, index, found.expressions, given)
     if new is None or next(path.violations(new), None) is not None:
         return None
     if not sets.all.isdisjoint(path.key) and not path.fits_key(new, stored, index):
@@ -150,9 +177,13 @@ def needs_all(
 
 
 def expressions_of(
-    session: Session, info: TableInfo, statement: st.KeyedChange, lookup: Lookup
+    session: Session,
+    transaction: Transaction,
+    info: TableInfo,
+    statement: st.KeyedChange,
+    lookup: Lookup,
 ) -> RowExpressions:
     """Evaluates SET and the conditions over the columns of the stored rows."""
     assert statement.table is not None
     names = ("", statement.alias or statement.table[-1])
-    return RowExpressions(((info.schema, names),), session.macros, lookup)
+    return row_expressions(session, transaction, ((info.schema, names),), lookup)

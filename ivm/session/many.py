@@ -306,7 +306,7 @@ class _Upserts:
         """See `_Rounds`."""
         call = self._call
         expressions = inserts.expressions_of(
-            call.session, call.info, self._statement, call.batch.values
+            call.session, call.transaction, call.info, self._statement, call.batch.values
         )
         given = {i: column.take(rows) for i, column in self._given.items()}
         shared = self._index, self._rule, expressions.at(rows)
@@ -388,7 +388,7 @@ class _Changes:
     def _expressions(self, rows: Indexes) -> RowExpressions:
         call = self._call
         found = keyed_dml.expressions_of(
-            call.session, call.info, self._statement, call.batch.values
+            call.session, call.transaction, call.info, self._statement, call.batch.values
         )
         return found.at(rows)
 

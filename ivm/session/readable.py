@@ -11,11 +11,10 @@ import re
 
 from ivm.engine.transaction import Transaction
 from ivm.session.session import Session
-from ivm.sql.resolve.clock import AGE, TELLERS, WORDS
+from ivm.sql.resolve.clock import may_tell_time
 from ivm.sql.statements import parse as st
 
 _WORD = re.compile(r"\w+")
-_TIME = frozenset((*TELLERS, *WORDS, AGE))
 
 
 def may_read(session: Session, transaction: Transaction, statement: st.Dml, text: str) -> bool:
@@ -69,6 +68,6 @@ def _may_call_python(session: Session, text: str) -> bool:
 def _may_tell_time(session: Session, text: str) -> bool:
     """Returns whether a query may tell the time, by itself or by a macro or view of the user's."""
     words = {word.lower() for word in _WORD.findall(text)}
-    if not words.isdisjoint(_TIME | session.macros):
+    if may_tell_time(text) or not words.isdisjoint(session.macros):
         return True
     return not session.engine.definitions.relations.names_relations_alone(text)

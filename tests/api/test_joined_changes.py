@@ -1,4 +1,4 @@
-"""UPDATE … FROM, DELETE … USING and MERGE by the fast path do what DuckDB does."""
+"""UPDATE, DELETE and MERGE by the fast path do what DuckDB does, whoever finds the rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
+from ivm.session import met_rows
 from tests.support.change_ways import (
     demand_fast,
     demand_native,
@@ -19,146 +20,19 @@ from tests.support.change_ways import (
     run_history,
 )
 from tests.support.duckdb_twin import Twin, watched
+from tests.support.met_rows_cases import (
+    BY_KEY,
+    LOOKED,
+    NATIVE,
+    QUERIED,
+    WRONG,
+    run,
+    twin,
+)
 from tests.tiers import examples
 
-TABLES = """
-CREATE TABLE t (id BIGINT PRIMARY KEY, n TINYINT DEFAULT 7, s VARCHAR DEFAULT 'd',
-                x DOUBLE CHECK (x < 1000), m DECIMAL(9,2) NOT NULL DEFAULT 1);
-CREATE TABLE pair (a VARCHAR, b UTINYINT, v INTEGER, PRIMARY KEY (a, b));
-CREATE TABLE plain (k INTEGER, v VARCHAR);
-CREATE TABLE u (i INTEGER, w VARCHAR, c DOUBLE);
-INSERT INTO t SELECT i, i, 's' || i, i / 2, i FROM range(12) r(i);
-INSERT INTO pair VALUES ('x', 1, 10), ('x', 2, 20), ('it''s', 1, 30);
-INSERT INTO plain VALUES (1, 'a'), (1, 'a'), (NULL, NULL);
-INSERT INTO u SELECT 2 * i, chr(97 + i::INTEGER), i / 4 FROM range(9) r(i);
-INSERT INTO u VALUES (NULL, 'none', 1);
-"""
-VIEWS = """
-CREATE MATERIALIZED VIEW v AS SELECT n % 2 AS odd, count(*) AS c, sum(m) AS m FROM t GROUP BY 1;
-CREATE MATERIALIZED VIEW w AS SELECT t.s, v, b FROM t JOIN pair ON n = b
-"""
-NAMES = ("t", "pair", "plain", "u")
-MERGE = "MERGE INTO t USING u ON id = i"
-FAST: list[tuple[str, Any]] = [
-    ("UPDATE t SET n = i + 1, s = w || s FROM u WHERE id = i", None),
-    ("UPDATE t AS k SET n = k.n + 1, x = NULL FROM u AS o WHERE o.i = k.id AND o.c > 0.5", None),
-    ("UPDATE t SET n = i + ?, s = ? FROM u WHERE id = i AND c > ? AND s <> w", [3, "z", 0.5]),
-    ("UPDATE t SET n = i + $p FROM u WHERE id = i AND c > $q", {"p": 1, "q": 0.5}),
-    (
-        "UPDATE t SET m = q.a FROM (SELECT i AS a, w FROM u) q WHERE id = q.a RETURNING id, m",
-        None,
-    ),
-    ("UPDATE t SET m = a FROM (SELECT 3, 9.999) q(k, a) WHERE t.id = q.k RETURNING *", None),
-    ("WITH c AS (SELECT 4 AS k) UPDATE t SET n = c.k + 1 FROM c WHERE c.k = t.id", None),
-    ("UPDATE t SET n = o.n + 1 FROM t AS o WHERE t.id = o.id", None),
-    ("UPDATE t SET n = 5 FROM (SELECT 100 AS k) q WHERE id = k", None),
-    ("UPDATE t SET n = 5 FROM u WHERE id = i AND false", None),
-    (
-        "UPDATE pair SET v = 7 FROM (SELECT 'x' AS k, 2 AS l) q WHERE a = k AND b = l",
-        None,
-    ),
-    ("UPDATE t SET n = q.c FROM v AS q WHERE t.id = q.odd", None),
-    ("DELETE FROM t USING u WHERE id = i", None),
-    ("DELETE FROM t USING u WHERE id = i AND n > c + 3 RETURNING *", None),
-    ("DELETE FROM t USING (VALUES (1), (1), (2)) q(k) WHERE t.id = q.k RETURNING id", None),
-    ("DELETE FROM pair USING u WHERE a = w AND b = i", None),
-    (f"{MERGE} WHEN MATCHED THEN UPDATE SET n = i, s = w", None),
-    (f"{MERGE} WHEN MATCHED AND c > 1 THEN DELETE WHEN MATCHED THEN UPDATE SET x = c", None),
-    (f"{MERGE} WHEN MATCHED THEN DO NOTHING", None),
-    (
-        "MERGE INTO t USING (SELECT 50 AS id, 5 AS n) q ON t.id = q.id"
-        " WHEN NOT MATCHED AND n > 1 THEN INSERT (id, n) VALUES (id, n)",
-        None,
-    ),
-    ("UPDATE t SET s = k FROM (SELECT 3 AS id, 'k' AS k, 2.5 AS x) q WHERE t.id = q.id", None),
-    (
-        f"{MERGE} AND i IS NOT NULL WHEN NOT MATCHED AND i > 13 THEN INSERT (s, id) VALUES (w, i)",
-        None,
-    ),
-    (
-        "MERGE INTO t AS k USING (SELECT i + ? AS id, c AS x FROM u WHERE i > ?) q ON q.id = k.id"
-        " WHEN MATCHED THEN UPDATE SET x = q.x + k.x"
-        " WHEN NOT MATCHED BY TARGET THEN INSERT (id, x, m) VALUES (q.id, q.x * 2, 3)",
-        [1, 2],
-    ),
-    (
-        "MERGE INTO t USING (SELECT i + 5, 1, 'n', 2.5, 1 FROM u WHERE i > 3) q(id, n, s, x, m)"
-        " ON t.id = q.id WHEN MATCHED THEN UPDATE SET s = q.s WHEN NOT MATCHED THEN INSERT",
-        None,
-    ),
-    (
-        "MERGE INTO pair USING (SELECT 'x' AS a, 1 AS b UNION ALL SELECT 'y', 3) q"
-        " ON pair.a = q.a AND pair.b = q.b WHEN MATCHED AND pair.v > 5 THEN DELETE"
-        " WHEN NOT MATCHED AND q.b = 3 THEN INSERT VALUES (q.a, q.b, 4)",
-        None,
-    ),
-]
-NATIVE: list[tuple[str, Any]] = [
-    ("UPDATE t SET n = 1 FROM u, pair WHERE id = i AND b = i", None),
-    ("UPDATE t SET n = 1 FROM u WHERE id = c", None),
-    ("UPDATE t SET n = 1 FROM u WHERE id = i OR id = 1", None),
-    ("UPDATE t SET n = 1 FROM (VALUES (1), (1)) q(k) WHERE id = k", None),
-    ("UPDATE t SET n = DEFAULT FROM u WHERE id = i", None),
-    ("UPDATE t SET id = 100 FROM u WHERE id = i AND i = 2", None),
-    ("UPDATE t SET n = (SELECT max(b) FROM pair) FROM u WHERE id = i", None),
-    ("UPDATE plain SET v = 'x' FROM u WHERE k = i + 1", None),
-    ("MERGE INTO t USING u ON id = i WHEN NOT MATCHED BY SOURCE THEN DELETE", None),
-    (f"{MERGE} WHEN MATCHED THEN UPDATE SET s = w RETURNING merge_action, id", None),
-    ("MERGE INTO t USING (SELECT 3 AS id) q USING (id) WHEN MATCHED THEN DELETE", None),
-]
-WRONG: list[tuple[str, Any]] = [
-    ("UPDATE t SET n = 300 FROM u WHERE id = i", None),
-    ("UPDATE t SET n = n + 127 FROM u WHERE id = i", None),
-    ("UPDATE t SET m = NULL FROM u WHERE id = i", None),
-    ("UPDATE t SET x = 5000 FROM u WHERE id = i", None),
-    ("UPDATE t SET nope = 1 FROM u WHERE id = i", None),
-    ("UPDATE t SET n = 1 FROM u WHERE id = nope", None),
-    ("UPDATE t SET n = nope FROM u WHERE id = i", None),
-    ("UPDATE t SET n = 1, n = 2 FROM u WHERE id = i", None),
-    ("UPDATE t SET n = 1 FROM (SELECT 1 AS id) q WHERE id = q.id", None),
-    ("UPDATE t SET n = m FROM (SELECT 1 AS k, 2 AS m) q WHERE id = k", None),
-    (
-        "MERGE INTO t USING (SELECT 1 AS id, 5 AS n) q ON t.id = q.id"
-        " WHEN MATCHED THEN UPDATE SET n = n + 1",
-        None,
-    ),
-    ("UPDATE t SET n = u.n FROM u WHERE id = i", None),
-    ("UPDATE t AS k SET n = t.n FROM u WHERE id = i", None),
-    ("UPDATE t SET n = ? FROM u WHERE id = i", []),
-    ("UPDATE t SET n = ? FROM u WHERE id = i", [1, 2]),
-    ("UPDATE t SET n = count(*) FROM u WHERE id = i", None),
-    ("DELETE FROM t USING nope WHERE id = i", None),
-    ("DELETE FROM t USING u WHERE id = i RETURNING nope", None),
-    (
-        "MERGE INTO t USING (VALUES (1), (1)) q(k) ON id = k WHEN MATCHED THEN DELETE",
-        None,
-    ),
-    (
-        "MERGE INTO t USING (VALUES (71), (71)) q(k) ON id = k"
-        " WHEN NOT MATCHED THEN INSERT (id) VALUES (k)",
-        None,
-    ),
-    (f"{MERGE} WHEN NOT MATCHED THEN INSERT (id) VALUES (i)", None),
-    (f"{MERGE} AND c > 100 WHEN NOT MATCHED THEN INSERT (id) VALUES (i)", None),
-    (f"{MERGE} WHEN NOT MATCHED THEN INSERT (id, s) VALUES (i)", None),
-    (f"{MERGE} WHEN NOT MATCHED THEN INSERT (id, s) VALUES (i, t.s)", None),
-    (f"{MERGE} WHEN NOT MATCHED THEN INSERT", None),
-    (f"{MERGE} WHEN MATCHED THEN INSERT (id) VALUES (i)", None),
-]
 
-
-def twin(path: Path | None = None) -> Twin:
-    return Twin(TABLES, VIEWS, NAMES, path)
-
-
-def run(both: Twin, sql: str, params: Any) -> bool:
-    """Runs a statement in both; for the plain DuckDB, a query stands in the place of the view."""
-    query = "(SELECT n % 2 AS odd, count(*) AS c FROM t GROUP BY 1)"
-    plain = sql.replace("FROM v AS q", f"FROM {query} AS q")
-    return both.compare(lambda db: db.execute(plain if db is both.duck else sql, params))
-
-
-@pytest.mark.parametrize(("sql", "params"), FAST)
+@pytest.mark.parametrize(("sql", "params"), BY_KEY)
 def test_the_source_alone_is_read_by_duckdb(sql: str, params: Any) -> None:
     demand_fast(twin(), sql, params, run)
 
@@ -173,15 +47,26 @@ def test_what_duckdb_refuses_is_refused(sql: str, params: Any) -> None:
     demand_refused(twin(), sql, params, "UPDATE t SET n = 3 FROM u WHERE id = i")
 
 
-statements = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size=8)
+statements = st.lists(
+    st.sampled_from([*BY_KEY, *LOOKED, *BY_KEY, *LOOKED, *QUERIED, *NATIVE, *WRONG]), max_size=8
+)
 
 
-@settings(max_examples=examples(20), deadline=None)
-@given(history=st.lists(st.tuples(st.booleans(), statements), max_size=4), few=st.booleans())
+@settings(max_examples=examples(30), deadline=None)
+@given(
+    history=st.lists(st.tuples(st.booleans(), statements), max_size=4),
+    few=st.booleans(),
+    most=st.sampled_from([-1, 1 << 20]),
+)
 def test_any_history_leaves_what_duckdb_has(
-    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[bool, Any]], few: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    history: list[tuple[bool, Any]],
+    few: bool,
+    most: int,
 ) -> None:
-    with few_rows_expected() if few else contextlib.nullcontext():
+    expected = few_rows_expected() if few else contextlib.nullcontext()
+    with expected, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(met_rows, "MOST_LOOKED_AT", most)
         run_history(twin(tmp_path_factory.mktemp("twin") / "t.duckdb"), history, run)
 
 
@@ -284,7 +169,7 @@ def test_a_late_index_finds_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """The table is still being read while the first statements change it."""
     monkeypatch.setattr("ivm.engine.key_indexes.LARGE", 1)
     both = twin(tmp_path / "t.duckdb")
-    for sql, params in FAST:
+    for sql, params in BY_KEY:
         assert run(both, sql, params)
     both.check()
     both.reopen()

@@ -1,0 +1,93 @@
+"""Values that have no kernel, computed by DuckDB over the rows that a change meets.
+
+Law: the session's cursor computes them, outside of any transaction of DuckDB's, so its time zone
+holds and its time is told. An expression has one value a row, reads and changes nothing else, and
+has the same value however often it is computed: of DuckDB's own functions it calls scalar ones that
+depend on their arguments alone, or tell the time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
+from ivm.sql.plan.built_in import FACTS
+from ivm.sql.resolve.clock import AGE, TELLERS, may_tell_time
+from ivm.sql.scalar.constants import Fallback, stable_functions
+from ivm.storage.identifiers import fold
+from ivm.storage.interrupts import interruptible
+from ivm.storage.values.column import Column
+from ivm.storage.values.types import ColumnType
+from ivm.storage.warehouse.duck import Cursor
+
+_CLASSES = frozenset(
+    [
+        *("FUNCTION", "CAST", "TYPE", "CONSTANT", "COLUMN_REF", "COMPARISON", "CONJUNCTION"),
+        *("OPERATOR", "CASE", "BETWEEN"),
+    ]
+)
+"""Not subqueries, windows, stars, lambdas and collations."""
+_TEXT_OF = "alias"  # tells how its argument is written
+
+
+class ComputedValues:
+    """Computes values for one statement.
+
+    Args:
+        cursor: the session's.
+        time_stands: a transaction has begun earlier, and its time holds.
+    """
+
+    def __init__(self, cursor: Cursor, *, time_stands: bool) -> None:
+        self._cursor = cursor
+        self._time_stands = time_stands
+
+    def takes(self, text: str) -> bool:
+        """Returns whether an expression, which calls no macro of the user's, can be computed."""
+        return _has_a_value_a_row(text) and not (self._time_stands and may_tell_time(text))
+
+    def column(
+        self,
+        tree: exp.Expr,
+        types: Sequence[ColumnType],
+        output: ColumnType,
+        columns: Sequence[Column],
+        count: int,
+    ) -> Column:
+        """An expression's value for each row, or one value if it reads no column.
+
+        Args:
+            tree: over columns by position.
+            types: of these.
+            output: of the value.
+            columns: of the rows.
+            count: of them, not 0.
+
+        Raises:
+            EvaluationError: DuckDB fails on these rows.
+        """
+        fallback = Fallback(tree, types, output, database=self)
+        with interruptible(self._cursor):
+            return fallback.column(columns, count) if fallback.used else fallback.value()
+
+    @contextlib.contextmanager
+    def borrow(self) -> Iterator[Cursor]:
+        """The cursor; see `Lender`."""
+        yield self._cursor
+
+
+@functools.lru_cache(maxsize=512)
+def _has_a_value_a_row(text: str) -> bool:
+    with FACTS.borrow() as facts:
+        tree = syntax_tree(f"SELECT {text}", facts)
+    if tree is None:
+        return False
+    found = list(nodes(tree["statements"][0]["node"]["select_list"]))
+    if not {node["class"] for node in found if "class" in node} <= _CLASSES:
+        return False
+    calls = {fold(node["function_name"]) for node in found if "function_name" in node}
+    return calls <= (stable_functions() - {_TEXT_OF}) | {*TELLERS, AGE}

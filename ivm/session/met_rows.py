@@ -1,0 +1,153 @@
+"""The rows that an UPDATE, DELETE or MERGE meets: by the key, by a look at all, or by a query.
+
+Law: each pair of a row of the table and one of the source for which the whole condition is true is
+there. Where the condition compares the key with columns of the source, DuckDB computes the source's
+rows and the key index finds the table's, for which DuckDB need not be brought up to the log. Any
+other condition of an UPDATE or DELETE is evaluated for the rows in the key index, or by DuckDB.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from ivm.capture.clauses import Clauses
+from ivm.capture.evaluation import MOST_ROWS, described
+from ivm.capture.joined_clauses import JoinedChange
+from ivm.capture.joined_rows import Join, JoinedRows, join_of
+from ivm.engine.transaction import Transaction
+from ivm.ingest.fast_path import FastPath
+from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.row_expressions import lookup_in
+from ivm.session.readable import may_read
+from ivm.session.row_expressions import row_expressions
+from ivm.session.session import Params, Session
+from ivm.session.writes_nothing import writes_nothing
+from ivm.sql.statements import parse as st
+from ivm.storage.values.column import Indexes
+from ivm.storage.values.types import Schema
+from ivm.storage.values.zset import ZSet, ones
+from ivm.storage.warehouse.duck import rows as fetched
+from ivm.storage.warehouse.table_info import TableInfo
+
+MOST_LOOKED_AT = 1 << 22
+"""Entries of a key index above which DuckDB finds the rows of any condition sooner."""
+_NO_ROWS = ZSet((), ones(0))
+
+
+class Met(NamedTuple):
+    """The pairs.
+
+    Attributes:
+        rows: of the source, and of the table's index.
+        stored: rows of the table, with the columns of the index.
+        probe: for each the position of the row of the source.
+    """
+
+    rows: JoinedRows
+    stored: ZSet
+    probe: Indexes
+
+
+class Meeting(NamedTuple):
+    """One run of a change.
+
+    Attributes:
+        reference: by which the statement calls the table.
+    """
+
+    session: Session
+    transaction: Transaction
+    path: FastPath
+    info: TableInfo
+    reference: str
+    statement: st.Dml
+    clauses: Clauses
+    change: JoinedChange
+    params: Params
+
+    def met(self) -> Met | None:
+        """The pairs; None if DuckDB must run the statement."""
+        if not self.change.found:
+            return self._by_key()
+        if self.change.alias:
+            return self._by_query()
+        if not self._rows(self._join(()), self.path.no_index(), _NO_ROWS).can_update():
+            return None
+        return self._by_look() or self._by_query()
+
+    def _join(self, source: Schema) -> Join:
+        return Join(self.change, self.reference, self.path, source, (), ())
+
+    def _rows(self, join: Join, index: KeyIndex, rows: ZSet) -> JoinedRows:
+        lookup = lookup_in(self.params or ())
+        over = functools.partial(row_expressions, self.session, self.transaction, lookup=lookup)
+        return JoinedRows(join, index, rows, over)
+
+    def _by_key(self) -> Met | None:
+        read = self._read()
+        join = None if read is None else join_of(self.change, self.reference, self.path, read[0])
+        if read is None or join is None or not _is_certain(self.session, join):
+            return None
+        index = self.transaction.index_of_committed(self.info.name, join.needs_all)
+        if index is None:
+            return None
+        found = self._rows(join, index, read[1])
+        pairs = found.pairs()
+        return None if pairs is None else Met(found, *pairs)
+
+    def _by_look(self) -> Met | None:
+        """Those that kernels find in the key index; None if they cannot."""
+        pieces, join = self.change.pieces, self._join(())
+        if pieces is None or pieces.condition is None:
+            return None
+        index = self._index(all_columns=join.needs_all)
+        if index is None:
+            return None
+        found = self._rows(join, index, _NO_ROWS)
+        stored = found.meeting(pieces.condition, MOST_ROWS, MOST_LOOKED_AT)
+        return None if stored is None else Met(found, stored, np.zeros(len(stored), np.int64))
+
+    def _index(self, *, all_columns: bool) -> KeyIndex | None:
+        """The key index; it is built only for a look that pays."""
+        index = self.session.engine.indexes.find(self.info.name, all_columns=all_columns)
+        cursor = self.transaction.idle_cursor
+        if index is not None or cursor is None:
+            return index
+        count = f"SELECT system.main.count(*) FROM {self.info.qualified}"
+        if fetched(cursor, count)[0][0] > MOST_LOOKED_AT:
+            return None
+        return self.transaction.index_of_committed(self.info.name, all_columns)
+
+    def _by_query(self) -> Met | None:
+        """Those that DuckDB finds: the table's columns, then those of the source."""
+        read = self._read()
+        if read is None:
+            return None
+        (schema, rows), index = read, self.path.no_index()
+        source = range(len(index.columns), len(schema))
+        join = self._join(tuple([schema[i] for i in source]))
+        found = self._rows(join, index, rows.project(source))
+        return Met(found, rows.project(index.columns), np.arange(len(rows)))
+
+    def _read(self) -> tuple[Schema, ZSet] | None:
+        """The columns and rows of the change's query."""
+        session, sql = self.session, self.change.source
+        if self.transaction.idle_cursor is None:
+            return None
+        if not may_read(session, self.transaction, self.statement, sql):
+            return None
+        given, alone = self.clauses.params(sql), writes_nothing(session, sql)
+        return described(session.cursor, sql, given, session.few, alone=alone)
+
+
+def _is_certain(session: Session, join: Join) -> bool:
+    """Returns whether no collation makes different texts equal keys."""
+    if not any(join.source[i][1].is_string for i in join.by):
+        return True
+    engine, source = session.engine, join.change.source
+    collated = any(info.collated for info in engine.catalog.tables.values())
+    listed = engine.definitions.relations.names_relations_alone(source)
+    return listed and not collated and "COLLATE" not in source.upper()

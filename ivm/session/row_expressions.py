@@ -1,0 +1,24 @@
+"""The expressions of a session's change over the rows it meets."""
+
+from __future__ import annotations
+
+from ivm.engine.transaction import Transaction
+from ivm.ingest.computed_values import ComputedValues
+from ivm.ingest.row_expressions import Lookup, Part, RowExpressions
+from ivm.session.session import Session
+
+
+def row_expressions(
+    session: Session, transaction: Transaction, parts: tuple[Part, ...], lookup: Lookup
+) -> RowExpressions:
+    """Evaluates expressions by kernels, and by the session's cursor where it is idle.
+
+    Args:
+        session: of the change.
+        transaction: the session's.
+        parts: the columns that the expressions see.
+        lookup: gives the parameters.
+    """
+    cursor = transaction.idle_cursor
+    computed = None if cursor is None else ComputedValues(cursor, time_stands=transaction.begun)
+    return RowExpressions(parts, session.macros, lookup, computed)
