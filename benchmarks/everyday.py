@@ -155,15 +155,10 @@ def cases(folder: Path) -> Iterator[Case]:
     insert = _sql(f"INSERT INTO {_VALUES}", _new)
     yield Case("commit a row, read the view of 125 rows", _then(_touch, _view("v1")), 0.9)
     yield Case("read it after a commit", _view("v1"), 0.4, before=_touch)
-    yield Case(
-        "look up a row of a view of 10⁶ rows after a commit",
-        _lookup,
-        0.1,
-        False,
-        _touch,
-        "by_order",
-    )
-    yield Case("read a view of one row after a commit", _view("total"), 0.1, False, _touch, "total")
+    look_up = "look up a row of a view of 10⁶ rows after a commit"
+    yield Case(look_up, _lookup, 0.1, before=_touch, view="by_order")
+    one_row = "read a view of one row after a commit"
+    yield Case(one_row, _view("total"), 0.1, before=_touch, view="total")
     yield Case("INSERT of a row", insert, 1)
     yield Case("INSERT OR REPLACE", _sql(f"INSERT OR REPLACE INTO {_VALUES}", _known), 1)
     yield Case("INSERT OR IGNORE", _sql(f"INSERT OR IGNORE INTO {_VALUES}", _known), 1)
@@ -174,6 +169,8 @@ def cases(folder: Path) -> Iterator[Case]:
     update = "UPDATE orders SET amount = amount + 1 WHERE"
     yield Case("UPDATE by key", _sql(f"{update} id = ?", _key), 1)
     yield Case("UPDATE by key, RETURNING", _sql(f"{update} id = ? RETURNING *", _key), 1)
+    now = _sql("UPDATE orders SET ts = now() WHERE id = ?", _key)
+    yield Case("UPDATE by key, SET ts = now()", now, 1)
     yield Case("UPDATE by an indexed column", _sql(f"{update} customer_id = ?", _key), 1)
     between = _sql(f"{update} id BETWEEN ? AND ?", _keys)
     yield Case("UPDATE of a range of keys", between, 2, True)
