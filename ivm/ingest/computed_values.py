@@ -14,15 +14,16 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from ivm.ingest.fetched_rows import fetched_rows, may_be_exact
 from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.plan.built_in import FACTS
 from ivm.sql.resolve.clock import AGE, TELLERS, may_tell_time
-from ivm.sql.scalar.constants import Fallback, stable_functions
+from ivm.sql.scalar.constants import Fallback, sql_of, stable_functions
 from ivm.storage.identifiers import fold
 from ivm.storage.interrupts import interruptible
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duck import Cursor, evaluate, rows
 
 _CLASSES = frozenset(
     [
@@ -68,11 +69,20 @@ class ComputedValues:
             count: of them, not 0.
 
         Raises:
-            EvaluationError: DuckDB fails on these rows.
+            EvaluationError, duckdb.Error: DuckDB fails on these rows.
         """
-        fallback = Fallback(tree, types, output, database=self)
         with interruptible(self._cursor):
-            return fallback.column(columns, count) if fallback.used else fallback.value()
+            if tree.find(exp.Column) is None:
+                return self._value(sql_of(tree), output)
+            return Fallback(tree, types, output, database=self).column(columns, count)
+
+    def _value(self, text: str, output: ColumnType) -> Column:
+        sql = f"SELECT {text} AS v"
+        if may_be_exact(output):
+            read = fetched_rows(rows(self._cursor, sql), [output])
+            if read is not None:
+                return read.columns[0]
+        return evaluate(self._cursor, sql, {}, (("v", output),)).columns[0]
 
     @contextlib.contextmanager
     def borrow(self) -> Iterator[Cursor]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 import duckdb
 import numpy as np
@@ -25,7 +24,6 @@ from ivm.storage.warehouse import duck
 
 _scratch = Scratch("SET arrow_lossless_conversion = true")
 _as_written = Scratch("SET arrow_lossless_conversion = true", "PRAGMA disable_optimizer")
-Inputs: TypeAlias = Mapping[str, tuple[ZSet, Schema]]
 _BATCH = "__ivm_batch"
 _ROW = "__ivm_row"
 
@@ -151,13 +149,13 @@ def stable_functions() -> frozenset[str]:
 
 
 @functools.cache
-def _zoned() -> frozenset[str]:
-    """Functions that make values with a time zone of others: where these are read, the session's
-    TimeZone counts."""
-    query = """SELECT lower(function_name) FROM duckdb_functions()
+def _foldable() -> frozenset[str]:
+    """Those but for the ones that make values with a time zone of others: where such a value is
+    read, the session's TimeZone counts."""
+    zoned = """SELECT lower(function_name) FROM duckdb_functions()
         WHERE return_type LIKE '%TIME ZONE%'
         AND len(list_filter(parameter_types, lambda t: t LIKE '%TIME ZONE%')) = 0"""
-    return _names(query) | _ZONED_BY_TEXT
+    return stable_functions() - _names(zoned) - _TYPED_BY_TEXT
 
 
 def _names(query: str) -> frozenset[str]:
@@ -174,12 +172,12 @@ _VARYING = (
     *(exp.Column, exp.Query, exp.Placeholder, exp.Parameter, exp.Star, exp.Lambda),
     exp.AtTimeZone,
 )
-_ZONED_BY_TEXT = frozenset(
+_TYPED_BY_TEXT = frozenset(
     [
         *("strptime", "try_strptime"),
         *("json_transform", "json_transform_strict", "from_json", "from_json_strict"),
     ]
-)  # their types are those that a text tells
+)  # perhaps with a time zone
 
 
 def is_constant(expr: exp.Expr) -> bool:
@@ -195,12 +193,12 @@ def _is_stable(node: exp.Expr) -> bool:
     if not isinstance(node, exp.Func) or isinstance(node, _SYNTAX):
         return True
     name = node.name if isinstance(node, exp.Anonymous) else sql_of(node).split("(")[0]
-    return name.lower() in stable_functions() - _zoned()
+    return name.lower() in _foldable()
 
 
 def _evaluate(
     sql: str,
-    inputs: Inputs,
+    inputs: Mapping[str, tuple[ZSet, Schema]],
     output: Schema,
     database: Lender = _scratch,
 ) -> Column:
@@ -256,9 +254,6 @@ class Fallback:
         optimized: DuckDB's optimizer rewrites the expression as in a query: of `a * 1000 > 0` it
             computes `a > 0`, which cannot overflow.
         database: that evaluates it, if not a private one in memory.
-
-    Attributes:
-        used: the positions of the columns that it reads.
     """
 
     def __init__(
@@ -274,7 +269,7 @@ class Fallback:
         self._types = tuple(types)
         self._output = output
         self._text = sql_of(expr)
-        self.used = _inputs(expr, types)
+        self._used = _inputs(expr, types)
 
     def column(self, columns: Sequence[Column], count: int) -> Column:
         """Computes the expression's column.
@@ -283,25 +278,19 @@ class Fallback:
             EvaluationError: DuckDB fails on these rows.
         """
         sql = f"SELECT {self._text} AS v FROM {_BATCH}"
-        return self._run(sql, self._batch(columns, count), (("v", self._output),))
-
-    def value(self) -> Column:
-        """The one value of an expression that reads no column; raises as `column` does."""
-        return self._run(f"SELECT {self._text} AS v", {}, (("v", self._output),))
+        return self._run(sql, columns, count, (("v", self._output),))
 
     def mask(self, columns: Sequence[Column], count: int) -> Mask:
         """Marks the rows that pass ``WHERE <expression>``; raises as `column` does."""
         sql = f"SELECT {_ROW} FROM {_BATCH} WHERE {self._text}"
-        rows = self._run(sql, self._batch(columns, count), ((_ROW, type_of("BIGINT")),))
+        rows = self._run(sql, columns, count, ((_ROW, type_of("BIGINT")),))
         mask = np.zeros(count, np.bool_)
         mask[rows.values] = True  # type: ignore[union-attr]
         return mask
 
-    def _batch(self, columns: Sequence[Column], count: int) -> Inputs:
-        return {_BATCH: _register(self.used, self._types, columns, count)}
-
-    def _run(self, sql: str, inputs: Inputs, output: Schema) -> Column:
+    def _run(self, sql: str, columns: Sequence[Column], count: int, output: Schema) -> Column:
+        batch = _register(self._used, self._types, columns, count)
         try:
-            return _evaluate(sql, inputs, output, self._database)
+            return _evaluate(sql, {_BATCH: batch}, output, self._database)
         except duckdb.Error as error:
             raise EvaluationError(f"{self._text}: {error}") from error
