@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.engine.plain_arrow import plain
+from ivm.session.held_rows import known_to_polars, over, relation_of, without_rows
 from ivm.storage.errors import IvmError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.arrow_streams import as_duckdb_errors
@@ -133,19 +134,21 @@ class Result:
         with self._reading():
             self._hold()
             table = self._held()
-            self._table = None if table is None else table.slice(table.num_rows)
-            return pa.table({}) if table is None else plain(table)
+            if table is not None:
+                self._table = table.slice(table.num_rows)
+                return plain(table)
+            columns = self._no_rows()
+            return pa.table({}) if columns is None else plain(columns.to_arrow_table())
 
     def df(self) -> pd.DataFrame:
         """The remaining rows as a pandas frame."""
         with Translating():
-            import pandas  # noqa: F401 -- without it, nothing has been read yet
+            import pandas  # without it, nothing has been read yet
         with self._reading():
-            cursor = self._source()
-            assert cursor is not None or not self.columns
-            if cursor is None:
-                return duckdb.connect().sql("SELECT 1 WHERE false").df()
-            frame = cursor.df()
+            rows = self._source() or self._no_rows()
+            if rows is None:
+                return pandas.DataFrame()
+            frame = rows.df()
             self._end()
             return frame
 
@@ -154,7 +157,7 @@ class Result:
         with Translating():
             import polars
         with self._reading():
-            frame = polars.from_arrow(_plain(self.arrow()))
+            frame = polars.from_arrow(known_to_polars(self.arrow()))
             assert isinstance(frame, polars.DataFrame)
             return frame
 
@@ -164,10 +167,10 @@ class Result:
     def fetchnumpy(self) -> dict[str, npt.NDArray[Any]]:
         """The remaining rows as numpy arrays by column; those with NULLs are masked arrays."""
         with self._reading():
-            cursor = self._source()
-            if cursor is None:
+            rows = self._source() or self._no_rows()
+            if rows is None:
                 return {}
-            arrays: dict[str, npt.NDArray[Any]] = cursor.fetchnumpy()
+            arrays: dict[str, npt.NDArray[Any]] = rows.fetchnumpy()
             self._end()
             return arrays
 
@@ -205,7 +208,7 @@ class Result:
         """The remaining rows, which are held in memory from here on; None if it has no columns."""
         table = self.held()
         with self._reading():
-            return None if table is None else lossless().from_arrow(table)
+            return None if table is None else relation_of(table)
 
     def held(self) -> pa.Table | None:
         """The remaining rows as a lossless Arrow table, to be read afterwards, too.
@@ -295,31 +298,18 @@ class Result:
         """A cursor that holds the remaining rows."""
         table = None if self._cursor is not None else self._held()
         if table is not None:
-            self._cursor = lossless()
-            self._cursor.register("held", table)
-            self._cursor.execute("SELECT * FROM held")
-            self._table = None
+            self._cursor, self._table = over(table), None
         return self._cursor
+
+    def _no_rows(self) -> duckdb.DuckDBPyRelation | None:
+        """The columns without rows; None if there are none."""
+        return without_rows(self.columns, self.types) if self.columns else None
 
     def _end(self, error: IvmError | None = None) -> None:
         self._cursor = self._reader = None
         ended, self._on_end = self._on_end, None
         if ended is not None:
             ended(error)
-
-
-def lossless() -> Cursor:
-    """A connection of its own that gives and takes Arrow's columns in DuckDB's own types."""
-    connection = duckdb.connect().execute("SET arrow_lossless_conversion = true")
-    connection.complete()
-    return connection
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """The table without DuckDB's extension types, which polars does not know."""
-    connection = duckdb.connect()
-    connection.register("held", table)
-    return connection.sql("SELECT * FROM held").to_arrow_table()
 
 
 @contextlib.contextmanager

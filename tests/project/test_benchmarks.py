@@ -18,6 +18,7 @@ from benchmarks import (
     run,
     shapes,
     spark_memory,
+    steady,
     stream,
     tpch,
     workload,
@@ -129,3 +130,15 @@ def test_everyday_statements_run_on_both_sides(
     found = list(everyday.cases(Path()))
     of_one_view = [case.name for case in found if case.view == "v1"]
     assert lines == ["ms", "---", *of_one_view, "ms", "---", *[case.name for case in found]]
+
+
+def test_a_minute_of_commits_is_shown_beside_its_syncs_and_duckdb(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["steady", "--orders", "2000", "--seconds", "0.5"])
+    steady.main()
+    lines = [line.split("|") for line in capsys.readouterr().out.splitlines() if "|" in line]
+    names = [line[1].strip() for line in lines[2:]]
+    assert names == ["2000 orders", "of these, syncs", "DuckDB without a view"]
+    commits, syncs, _ = [int(line[2].replace(",", "")) for line in lines[2:]]
+    assert commits > 0 and syncs >= commits

@@ -19,7 +19,7 @@ from ivm.serve.pg import types
 from ivm.serve.pg.text_sql import text_sql
 from ivm.serve.pg.types import element_of, is_json, pg_type
 from ivm.serve.pg.values import numeric
-from ivm.session.result import lossless
+from ivm.session.held_rows import lossless
 from ivm.storage.identifiers import literal
 
 _DAYS = 10_957  # from 1970 to 2000

@@ -18,7 +18,8 @@ from ivm.serve.pg.codec import data_row
 from ivm.serve.pg.columns import Wanted, data_rows, one_buffer
 from ivm.serve.pg.errors import NOT_SUPPORTED, PgError
 from ivm.serve.pg.values import Encoder, encoder
-from ivm.session.result import Result, lossless
+from ivm.session.held_rows import lossless
+from ivm.session.result import Result
 from ivm.session.state_result import StateResult
 from ivm.storage.identifiers import quote
 

@@ -1,0 +1,64 @@
+"""Connections of their own that give rows held in memory as DuckDB gives a query's.
+
+Law: times with a time zone have the zone in which DuckDB gave them, the session's at that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+import pyarrow as pa
+
+from ivm.storage.identifiers import literal, quote
+from ivm.storage.warehouse.duck import Cursor, run
+
+
+def lossless() -> Cursor:
+    """A connection that gives and takes Arrow's columns in DuckDB's own types."""
+    connection = duckdb.connect().execute("SET arrow_lossless_conversion = true")
+    connection.complete()
+    return connection
+
+
+def known_to_polars(table: pa.Table) -> pa.Table:
+    """The table without DuckDB's extension types."""
+    connection = _zoned(duckdb.connect(), table)
+    return connection.register("held", table).sql("SELECT * FROM held").to_arrow_table()
+
+
+def over(table: pa.Table) -> Cursor:
+    """A connection that has just executed a query for the rows of a lossless table."""
+    return _zoned(lossless(), table).register("held", table).execute("SELECT * FROM held")
+
+
+def relation_of(table: pa.Table) -> duckdb.DuckDBPyRelation:
+    """The rows of a lossless table as a relation."""
+    return _zoned(lossless(), table).from_arrow(table)
+
+
+def without_rows(columns: Sequence[str], types: Sequence[str]) -> duckdb.DuckDBPyRelation:
+    """A relation of no rows.
+
+    Args:
+        columns: the names of the columns, at least one.
+        types: their types, as DuckDB's results name them.
+    """
+    pairs = zip(columns, types, strict=True)
+    listed = ", ".join([f"CAST(NULL AS {type}) AS {quote(name)}" for name, type in pairs])
+    return lossless().sql(f"SELECT {listed} WHERE false")
+
+
+def _zoned(connection: Cursor, table: pa.Table) -> Cursor:
+    zone = next(filter(None, map(_zone, table.schema.types)), None)
+    if zone is not None:
+        run(connection, f"SET TimeZone = {literal(zone)}")
+    return connection
+
+
+def _zone(type: pa.DataType) -> str | None:
+    """The time zone of a type, or of those in it; None if it has none."""
+    if pa.types.is_timestamp(type):
+        return type.tz  # type: ignore[no-any-return]
+    inner = [type.field(i).type for i in range(type.num_fields)]
+    return next(filter(None, map(_zone, inner)), None)
