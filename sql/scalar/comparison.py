@@ -23,6 +23,7 @@ from ivm.sql.scalar.kernel import (
     Values,
     binary,
     both,
+    computed,
     fixed,
     is_128_bit,
     null_operand,
@@ -134,10 +135,10 @@ def _is_number(operand: Operand) -> bool:
 
 
 def arrow_input(operand: Operand) -> Callable[[Sequence[Column], int], pa.Array | pa.Scalar]:
-    """Returns a function to the operand's Arrow array, or to a scalar if it is constant."""
+    """Returns a function to the operand's Arrow array, or to a scalar for all rows of several."""
     if operand.constant is not None:
-        scalar = operand.constant.array[0]  # type: ignore[union-attr]
-        return lambda columns, count: scalar
+        array = operand.constant.array  # type: ignore[union-attr]
+        return lambda columns, count: array if count == 1 else array[0]
     kernel = operand.kernel
     return lambda columns, count: kernel(columns, count).array  # type: ignore[union-attr]
 
@@ -164,7 +165,7 @@ def _compare_dictionary(sign: str, left: Operand, right: Operand) -> Operand:
         valid = column.valid
         return FixedColumn(found if valid is None else found & valid, valid)
 
-    return Operand(BOOLEAN, kernel)
+    return computed(BOOLEAN, kernel, left)
 
 
 def _compare_arrow(sign: str, left: Operand, right: Operand) -> Operand:
@@ -173,7 +174,7 @@ def _compare_arrow(sign: str, left: Operand, right: Operand) -> Operand:
     def kernel(columns: Sequence[Column], count: int) -> Column:
         return column_from_arrow(operate(first(columns, count), second(columns, count)), BOOLEAN)
 
-    return Operand(BOOLEAN, kernel)
+    return computed(BOOLEAN, kernel, left, right)
 
 
 def _comparison(sign: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
@@ -214,7 +215,7 @@ def not_distinct(left: Operand, right: Operand) -> Operand:
             return FixedColumn(same.values)
         return FixedColumn(same.values | ~(a | b))
 
-    return Operand(BOOLEAN, kernel)
+    return computed(BOOLEAN, kernel, left, right)
 
 
 def _both_null(left: Operand, right: Operand) -> Operand:
@@ -257,7 +258,7 @@ def _fixed_membership(value: Operand, choices: Values) -> Operand:
             found if column.valid is None else found & column.valid, both(column.valid, None)
         )
 
-    return Operand(BOOLEAN, kernel)
+    return computed(BOOLEAN, kernel, value)
 
 
 def _string_membership(value: Operand, choices: pa.Array) -> Operand:
@@ -271,7 +272,7 @@ def _string_membership(value: Operand, choices: pa.Array) -> Operand:
         values = column_from_arrow(found, BOOLEAN).values  # type: ignore[union-attr]
         return FixedColumn(values, column.valid)
 
-    return Operand(BOOLEAN, kernel)
+    return computed(BOOLEAN, kernel, value)
 
 
 RULES: Rules = {

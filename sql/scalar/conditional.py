@@ -19,6 +19,7 @@ from ivm.sql.scalar.kernel import (
     BOOLEAN,
     NotListedError,
     Operand,
+    computed,
     expand,
     fixed,
     null_operand,
@@ -42,7 +43,7 @@ def choose(test: Operand, then: Operand, other: Operand) -> Operand:
         values = np.where(mask, *int128.in_one_form(a.values, b.values))
         return FixedColumn(values, _choose_valid(mask, a.valid, b.valid))
 
-    return Operand(then.type, kernel)
+    return computed(then.type, kernel, test, then, other)
 
 
 def _need_strings(type: ColumnType) -> None:
@@ -68,7 +69,7 @@ def _choose_arrow(test: Operand, then: Operand, other: Operand) -> Operand:
         chosen = pc.if_else(mask, first(columns, count), second(columns, count))
         return ArrowColumn(chosen)
 
-    return Operand(then.type, kernel)
+    return computed(then.type, kernel, test, then, other)
 
 
 def _case(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
@@ -97,7 +98,7 @@ def _unless(test: Operand, other: Operand) -> Operand:
         refuse_if(condition(columns, count).values)
         return result(columns, count)
 
-    return Operand(other.type, kernel)
+    return computed(other.type, kernel, test, other)
 
 
 def _test(compiler: ExpressionCompiler, subject: exp.Expr | None, when: exp.Expr) -> Operand:
@@ -149,7 +150,7 @@ def _first_not_null(first: Operand, second: Operand) -> Operand:
         values = np.where(a.valid, *int128.in_one_form(a.values, b.values))
         return FixedColumn(values, _choose_valid(a.valid, None, b.valid))
 
-    return Operand(first.type, kernel)
+    return computed(first.type, kernel, first, second)
 
 
 def _first_not_null_arrow(first: Operand, second: Operand) -> Operand:
@@ -161,7 +162,7 @@ def _first_not_null_arrow(first: Operand, second: Operand) -> Operand:
             return ArrowColumn(array)
         return ArrowColumn(pc.coalesce(array, two(columns, count)))
 
-    return Operand(first.type, kernel)
+    return computed(first.type, kernel, first, second)
 
 
 def _nullif(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:

@@ -52,6 +52,11 @@ def _describe(types: tuple[str, ...], expressions: tuple[str, ...]) -> tuple[str
             return None
 
 
+def binds(tree: exp.Expr, types: Sequence[ColumnType]) -> bool:
+    """Returns whether DuckDB takes an expression over the columns c0, c1, … of these types."""
+    return _describe(tuple([type.sql for type in types]), (sql_of(tree),)) is not None
+
+
 class Binder:
     """Finds the types of a tree's subexpressions, all of them with one DESCRIBE.
 

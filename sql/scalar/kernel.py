@@ -4,7 +4,8 @@ Contract: a kernel's column has the bits that DuckDB computes for the same rows;
 raises `UndecidedError`, and DuckDB computes the batch. Therefore a kernel need not know the words
 of an error, nor whether a lazy branch would have avoided it: in doubt, the batch is undecided.
 
-Invariant: fixed-width values have zero bits under NULL.
+Invariants: fixed-width values have zero bits under NULL. What is computed of constants alone is a
+constant; anything else has as many rows as there are.
 """
 
 from __future__ import annotations
@@ -68,6 +69,21 @@ def null_operand(type: ColumnType) -> Operand:
     return constant(null_column(type, 1), type)
 
 
+def computed(output: ColumnType, kernel: Kernel, *inputs: Operand) -> Operand:
+    """Makes an operand of the kernel that computes it of others: a constant of constants.
+
+    Raises:
+        NotListedError: DuckDB has to compute the constant.
+    """
+    if any(operand.constant is None for operand in inputs):
+        return Operand(output, kernel)
+    try:
+        with np.errstate(all="ignore"):
+            return constant(kernel((), 1), output)
+    except UndecidedError as undecided:
+        raise NotListedError("a constant that DuckDB alone computes") from undecided
+
+
 def fixed(operand: Operand) -> FixedKernel:
     """The operand's kernel, if its columns are `FixedColumn`s; else raises NotListedError."""
     if operand.type.dtype is None:
@@ -103,7 +119,7 @@ def unary(operand: Operand, output: ColumnType, compute: Callable[[Values], Valu
         column = argument(columns, count)
         return masked(compute(column.values), column.valid)
 
-    return Operand(output, kernel)
+    return computed(output, kernel, operand)
 
 
 def binary(
@@ -129,7 +145,7 @@ def binary_checked(
         valid = both(a.valid, b.valid)
         return masked(compute(a.values, b.values, valid), valid)
 
-    return Operand(output, kernel)
+    return computed(output, kernel, left, right)
 
 
 def refuse_if(wrong: npt.NDArray[np.bool_]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sqlglot import exp
 
-from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Operand, constant, fixed, unary
+from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Operand, computed, fixed, unary
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.storage.values.column import Column, FixedColumn, Mask
 
@@ -43,7 +43,7 @@ def conjunction(left: Operand, right: Operand) -> Operand:
             return FixedColumn(values)
         return FixedColumn(values, values | _false(a) | _false(b))
 
-    return Operand(BOOLEAN, kernel)
+    return computed(BOOLEAN, kernel, left, right)
 
 
 def disjunction(left: Operand, right: Operand) -> Operand:
@@ -57,7 +57,7 @@ def disjunction(left: Operand, right: Operand) -> Operand:
             return FixedColumn(values)
         return FixedColumn(values, values | (_false(a) & _false(b)))
 
-    return Operand(BOOLEAN, kernel)
+    return computed(BOOLEAN, kernel, left, right)
 
 
 def any_of(tests: Sequence[Operand]) -> Operand:
@@ -74,15 +74,13 @@ def negation(operand: Operand) -> Operand:
 
 def is_null(operand: Operand) -> Operand:
     """Computes IS NULL of any type."""
-    if operand.constant is not None:
-        return constant(FixedColumn(np.array([operand.is_null])), BOOLEAN)
     argument = operand.kernel
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         valid = argument(columns, count).valid
         return FixedColumn(np.zeros(count, np.bool_) if valid is None else ~valid)
 
-    return Operand(BOOLEAN, kernel)
+    return computed(BOOLEAN, kernel, operand)
 
 
 def _binary(
@@ -107,7 +105,7 @@ def _is_not_null(operand: Operand) -> Operand:
         valid = argument(columns, count).valid
         return FixedColumn(np.ones(count, np.bool_) if valid is None else valid)
 
-    return Operand(BOOLEAN, kernel)
+    return computed(BOOLEAN, kernel, operand)
 
 
 def _is(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
@@ -115,9 +113,13 @@ def _is(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         return is_null(compiler.operand(node.this))
     if not isinstance(node.expression, exp.Boolean):
         raise NotListedError(f"IS {node.expression}")
-    argument = fixed(_boolean(compiler, node.this))
-    known = _true if node.expression.this else _false
-    return Operand(BOOLEAN, lambda columns, count: FixedColumn(known(argument(columns, count))))
+    operand = _boolean(compiler, node.this)
+    argument, known = fixed(operand), _true if node.expression.this else _false
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        return FixedColumn(known(argument(columns, count)))
+
+    return computed(BOOLEAN, kernel, operand)
 
 
 RULES: Rules = {

@@ -24,7 +24,7 @@ from ivm.sql.scalar.kernel import (
     NotListedError,
     Operand,
     UndecidedError,
-    constant,
+    computed,
     null_operand,
 )
 from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, rule
@@ -87,7 +87,7 @@ def string_to_string(operand: Operand, compute: Callable[[pa.Array], pa.Array]) 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         return ArrowColumn(compute(argument(columns, count).array))  # type: ignore[union-attr]
 
-    return Operand(VARCHAR, kernel)
+    return computed(VARCHAR, kernel, operand)
 
 
 def string_to_fixed(
@@ -101,7 +101,7 @@ def string_to_fixed(
     def kernel(columns: Sequence[Column], count: int) -> Column:
         return column_from_arrow(compute(argument(columns, count).array), type)  # type: ignore[union-attr]
 
-    return Operand(type, kernel)
+    return computed(type, kernel, operand)
 
 
 def _case_mapping(map: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
@@ -142,7 +142,7 @@ def _join(operands: Sequence[Operand]) -> Operand:
         # The last argument is the separator.
         return ArrowColumn(pc.binary_join_element_wise(*parts, _EMPTY))
 
-    return Operand(VARCHAR, kernel)
+    return computed(VARCHAR, kernel, *operands)
 
 
 def _without_null(operand: Operand, separator: str) -> Operand:
@@ -155,9 +155,7 @@ def _without_null(operand: Operand, separator: str) -> Operand:
             array = pc.binary_join_element_wise(between, array, _EMPTY)
         return ArrowColumn(pc.coalesce(array, _EMPTY) if array.null_count else array)
 
-    if operand.constant is not None:
-        return constant(kernel((), 1), VARCHAR)
-    return Operand(VARCHAR, kernel)
+    return computed(VARCHAR, kernel, operand)
 
 
 def _append(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:

@@ -25,6 +25,7 @@ from ivm.sql.scalar.kernel import (
     UndecidedError,
     Values,
     beyond,
+    computed,
     fixed,
     null_operand,
     refuse_if,
@@ -56,7 +57,7 @@ def to_string(operand: Operand) -> Operand:
     def kernel(columns: Sequence[Column], count: int) -> Column:
         return ArrowColumn(_strings(argument(columns, count), type))
 
-    return Operand(VARCHAR, kernel)
+    return computed(VARCHAR, kernel, operand)
 
 
 def _has_string_form(type: ColumnType) -> bool:
@@ -160,7 +161,7 @@ def _strftime(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         column = argument(columns, count)
         return ArrowColumn(_formatted(_micros(column.values, type), column, pattern))
 
-    return Operand(VARCHAR, kernel)
+    return computed(VARCHAR, kernel, operand)
 
 
 def _name(
@@ -179,7 +180,7 @@ def _name(
             mask = _nulls(column)
             return ArrowColumn(strings.take(pa.array(look_up(days), mask=mask)))
 
-        return Operand(VARCHAR, kernel)
+        return computed(VARCHAR, kernel, operand)
 
     return compile
 
