@@ -122,8 +122,9 @@ class KeyIndex:
                 return None
             if len(hits):
                 found.append([batch.columns[i].take(hits) for i in self.key])
-        if not found:
-            return self._rows.layout.zero
+        if not found:  # perhaps no row was there that would have shown whether it can be evaluated
+            none = self._rows.layout.zero
+            return none if mask(none) is not None else None
         keys = [concat(parts) for parts in zip(*found, strict=True)]
         first = first_of_each(keys, self.key_types)
         rows = self.find([key.take(first) for key in keys]).rows  # a key's last row counts

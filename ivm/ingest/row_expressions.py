@@ -24,6 +24,7 @@ from ivm.sql.plan.expressions import conjuncts
 from ivm.sql.resolve.clock import WORDS
 from ivm.sql.rewrite.cannot_fail import cannot_fail
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar
+from ivm.sql.scalar.constants import binds
 from ivm.sql.scalar.lookup import Range, range_of
 from ivm.sql.statements.expressions import Expression
 from ivm.storage.errors import EvaluationError
@@ -93,8 +94,8 @@ class RowExpressions:
     ) -> Column | None:
         if read.tree is None or self.computed is None or not self.computed.takes(read.text):
             return None
-        if not count:
-            return empty_column(output)
+        if not count and read.tree.find(exp.Column) is not None:
+            return empty_column(output) if binds(read.tree, read.types) else None
         return repeated(self.computed.column(read.tree, read.types, output, columns, count), count)
 
     def has_values(self, expression: Expression, output: ColumnType) -> bool:
