@@ -171,7 +171,9 @@ def cases(folder: Path) -> Iterator[Case]:
     yield Case("UPDATE by key, RETURNING", _sql(f"{update} id = ? RETURNING *", _key), 1)
     now = _sql("UPDATE orders SET ts = now() WHERE id = ?", _key)
     yield Case("UPDATE by key, SET ts = now()", now, 1)
-    yield Case("UPDATE by an indexed column", _sql(f"{update} customer_id = ?", _key), 1)
+    indexed = _sql(f"{update} customer_id = ?", _key)
+    yield Case("UPDATE of ten rows by an indexed column", indexed, 2, True)
+    yield Case("UPDATE of a row by an indexed column", indexed, 1, before=_only)
     between = _sql(f"{update} id BETWEEN ? AND ?", _keys)
     yield Case("UPDATE of a range of keys", between, 2, True)
     by_rest = _sql("DELETE FROM orders WHERE id % 50000 = ?", lambda n: [n])
@@ -202,6 +204,12 @@ def _lookup(side: Side, number: int) -> None:
 
 def _touch(side: Side, number: int) -> None:
     side.run(f"INSERT INTO {_VALUES}", _order(2 * 10**9 + number))
+
+
+def _only(side: Side, number: int) -> None:
+    """Leaves a customer one order."""
+    side.run("DELETE FROM orders WHERE customer_id = ?", _key(number))
+    side.run(f"INSERT INTO {_VALUES}", _order(4 * 10**9 + number, *_key(number)))
 
 
 def _again(number: int) -> list[Any]:

@@ -234,6 +234,8 @@ class Reader:
     def index(self, *words: str) -> int:
         """The index of the first token where `find` finds `words`, else the number of tokens."""
         tokens, wanted, depth = self.tokens, list(words), 0
+        if words[0] not in [token.word for token in tokens[self.at :]]:  # mostly so
+            return len(tokens)
         for at in range(self.at, len(tokens)):
             word = tokens[at].word
             depth += _NESTING.get(word, 0)
