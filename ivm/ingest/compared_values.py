@@ -59,9 +59,9 @@ def compared_values(values: LiteralRows, type: ColumnType, parameters: Parameter
     if kind not in _PARAMETERS:
         return None
     if sources is None:
-        fits = all(_literal_fits(cell, kind) for cell in values.cells[0])
+        fits = all(_literal_fits(cell, kind, type) for cell in values.cells[0])
     else:
-        fits = all(_parameter_fits(parameters, source, kind) for source in sources)
+        fits = all(_parameter_fits(parameters, source, kind, type) for source in sources)
     columns = columns_of(values, [type], parameters, None) if fits else None
     if columns is None:
         return None
@@ -79,9 +79,11 @@ def compared_parameters(values: Sequence[Any], type: ColumnType) -> Column | Non
     return python_column(values, type) if {*map(builtins.type, values)} <= {*known} else None
 
 
-def _literal_fits(cell: str, kind: str) -> bool:
+def _literal_fits(cell: str, kind: str, type: ColumnType) -> bool:
     if not cell:
         return True  # NULL
+    if kind == "DECIMAL" and len(cell.partition(".")[2]) > type.scale:
+        return False  # it would be rounded
     if kind in _NUMBERS:
         return _NUMBERS[kind].fullmatch(cell) is not None
     if kind == "BOOLEAN":
@@ -89,9 +91,14 @@ def _literal_fits(cell: str, kind: str) -> bool:
     return kind in _IN_STRINGS and (cell[0] == "'" or cell[: len(kind)].upper() == kind)
 
 
-def _parameter_fits(parameters: Parameters, source: int | str, kind: str) -> bool:
+def _parameter_fits(parameters: Parameters, source: int | str, kind: str, type: ColumnType) -> bool:
     try:
         value: Any = parameters[source]  # type: ignore[index]
     except (KeyError, IndexError, TypeError):
         return False
-    return type(value) is NoneType or type(value) in _PARAMETERS[kind]
+    given = builtins.type(value)
+    if given is Decimal:
+        exponent = value.as_tuple().exponent
+        if not isinstance(exponent, int) or -exponent > type.scale:
+            return False  # it would be rounded
+    return given is NoneType or given in _PARAMETERS[kind]
