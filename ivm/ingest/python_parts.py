@@ -23,6 +23,7 @@ from ivm.storage.values.types import ColumnType
 _NESTED = (dict, list, tuple)
 _INTERVAL = pa.month_day_nano_interval()
 _SHOWN = ("VARCHAR", "JSON", "VARIANT", "MAP")  # types whose values show the form of what was cast
+_MOST_DIGITS = 38
 _BOUND = ("UUID", "TIME WITH TIME ZONE", "UNION(")  # inside other types, Arrow has no form of them
 
 
@@ -50,8 +51,14 @@ def _form(value: object, shown: bool) -> object:
     if isinstance(value, (datetime, time)):
         return kind, value.tzinfo is None
     if shown and isinstance(value, Decimal):
-        return kind, value.as_tuple().exponent
+        return kind, value.as_tuple().exponent, _lacks_zero(value)
     return (kind, _keys(value)) if shown and isinstance(value, _NESTED) else kind
+
+
+def _lacks_zero(value: Decimal) -> bool:
+    """Returns whether DuckDB writes a value such as .25, whose digits all are behind the point."""
+    _, digits, exponent = value.as_tuple()
+    return isinstance(exponent, int) and len(digits) == -exponent
 
 
 def _keys(value: dict[object, object] | Iterable[object]) -> object:
@@ -84,8 +91,22 @@ def arrow_form(
     array = inferred(values, given, as_strings=as_strings and not exact)
     if array is None or pa.types.is_decimal256(array.type):
         return None
+    if type.base in _SHOWN and "decimal" in str(array.type):
+        return _as_shown(array, first)
     has_times = pa.types.is_nested(array.type) and "time" in str(array.type)
     return None if has_times and _loses_zone(values) else array
+
+
+def _as_shown(
+    array: pa.Array | pa.ChunkedArray, first: object
+) -> pa.Array | pa.ChunkedArray | None:
+    """Decimals with a digit before the point where DuckDB's parameters have one; None of nested."""
+    if not isinstance(first, Decimal):
+        return None
+    if _lacks_zero(first) or array.type.precision > array.type.scale:
+        return array
+    scale = array.type.scale
+    return array.cast(pa.decimal128(scale + 1, scale)) if scale < _MOST_DIGITS else None
 
 
 def _loses_zone(values: Sequence[Any]) -> bool:

@@ -223,3 +223,28 @@ def test_pandas_times_in_nanoseconds_are_times(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(RowColumns, "_cast", None)
         db.insert("t", frame)
         assert db.execute("FROM t").fetchall() == [(dt.datetime(2020, 1, 1, 10),)]
+
+
+DECIMALS = [
+    None,
+    *map(Decimal, str.split("0.005 1.5 0.5 -0.25 12.25 0.05 0.0 0.00 0 7 1E+2 1E-38")),
+]
+SHOWN = st.one_of(
+    st.sampled_from(DECIMALS),
+    st.lists(st.sampled_from(DECIMALS), max_size=2),
+    st.fixed_dictionaries({"a": st.sampled_from(DECIMALS)}),
+)
+
+
+@given(rows=st.lists(SHOWN, min_size=1, max_size=5))
+def test_decimals_become_the_texts_that_duckdb_makes_of_parameters(rows: list[Any]) -> None:
+    found = []
+    for side in (ivm.connect(), duckdb.connect()):
+        with side:
+            side.execute("CREATE TABLE t (k INTEGER, v VARCHAR)")
+            side.executemany("INSERT INTO t VALUES (?, ?)", [[k, v] for k, v in enumerate(rows)])
+            marks, values = ", ".join(["(9, ?)"] * len(rows)), rows
+            side.execute(f"INSERT INTO t VALUES {marks}", values)
+            side.execute("UPDATE t SET v = ? WHERE k = 0", rows[-1:])
+            found.append(side.execute("SELECT * FROM t ORDER BY ALL").fetchall())
+    assert found[0] == found[1]
