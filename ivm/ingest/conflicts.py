@@ -1,7 +1,8 @@
 """INSERT OR REPLACE, OR IGNORE and ON CONFLICT by a table's keys, without DuckDB.
 
 Law: of several rows with one key the first counts, as DuckDB has it. A row whose key is not stored
-is added; DO UPDATE sets columns of the stored row, by expressions over it and the row `excluded`.
+is added; DO UPDATE sets columns of the stored row, by expressions over it and the row `excluded`,
+which have values for all rows, whatever WHERE says.
 Constraints hold for the rows that result; a row that is not used may violate them.
 """
 
@@ -22,7 +23,7 @@ from ivm.ingest.table_rules import AT_ONCE
 from ivm.sql.statements.expressions import Expression
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.column import Column, Indexes, Mask
+from ivm.storage.values.column import Column, Indexes, Mask, null_column
 from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.zset import ZSet, add, ones
 
@@ -100,6 +101,8 @@ def resolve(
         at = found.probe if len(first) == count else first[found.probe]
         changed = _updated(path, found.rows, excluded, rule, expressions.at(at))
         if changed is None:
+            return None
+        if not _computes_for(path, rule, added, expressions.at(first[~found.known])):
             return None
         removed, updated = changed
         assert index is not None
@@ -234,14 +237,6 @@ def _updated(
 ) -> tuple[ZSet, ZSet] | None:
     """The stored rows that are updated, before and after; None if DuckDB must evaluate them."""
     columns = [*stored.columns, *excluded]
-    if rule.where is not None:
-        mask = expressions.mask(rule.where, columns, len(stored))
-        if mask is None:
-            return None
-        if not mask.all():
-            stored = stored.filter(mask)
-            columns = [column.filter(mask) for column in columns]
-            expressions = expressions.at(mask.nonzero()[0])
     new = list(stored.columns)
     for position, expression in rule.updates.items():
         if expression is None:
@@ -252,4 +247,23 @@ def _updated(
         if value is None:
             return None
         new[position] = value
-    return stored, ZSet(tuple(new), ones(len(stored)))
+    updated = ZSet(tuple(new), ones(len(stored)))
+    if rule.where is None:
+        return stored, updated
+    mask = expressions.mask(rule.where, columns, len(stored))
+    if mask is None:
+        return None
+    return (stored, updated) if mask.all() else (stored.filter(mask), updated.filter(mask))
+
+
+def _computes_for(path: FastPath, rule: Rule, added: ZSet, expressions: RowExpressions) -> bool:
+    """Returns whether SET has values for rows that have no stored one: its columns are NULL then.
+
+    DuckDB computes them, too, and refuses the statement if one fails.
+    """
+    nothing = [null_column(type, len(added)) for _, type in path.schema]
+    return all(
+        expressions.has_a_value(expression, path.schema[position][1], [*nothing, *added.columns])
+        for position, expression in rule.updates.items()
+        if len(added) and expression is not None
+    )

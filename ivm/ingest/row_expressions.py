@@ -110,6 +110,17 @@ class RowExpressions:
             return read.tree is not None
         return self.computed is not None and self.computed.takes(read.text)
 
+    def has_a_value(
+        self, expression: Expression, output: ColumnType, columns: Sequence[Column]
+    ) -> bool:
+        """Returns whether an expression does not fail for rows, of which there are some."""
+        bound = self._bound(expression, 1)
+        if bound is not None:
+            read = _read(_cast(expression, output), self.parts, _types(bound), self.macros)
+            if _cannot_fail(read):
+                return True
+        return self.value(expression, output, columns, len(columns[0])) is not None
+
     def mask(
         self,
         expression: Expression,
@@ -263,8 +274,13 @@ def _kernel(read: _Read, output: ColumnType) -> Kernel | None:
 
 
 @functools.lru_cache(maxsize=512)
+def _cannot_fail(read: _Read) -> bool:
+    return read.tree is not None and cannot_fail(read.tree, read.types)
+
+
+@functools.lru_cache(maxsize=512)
 def _predicate(read: _Read, *, safe: bool) -> Predicate | None:
-    if read.tree is None or (safe and not cannot_fail(read.tree, read.types)):
+    if read.tree is None or (safe and not _cannot_fail(read)):
         return None
     try:
         return compile_predicate(read.tree, read.types)

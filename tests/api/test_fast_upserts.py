@@ -97,6 +97,19 @@ WRONG: list[tuple[str, Any]] = [
     ("INSERT INTO t (id) VALUES (95) RETURNING (SELECT 1)", None),
     ("INSERT INTO t (id) VALUES (?) ON CONFLICT DO UPDATE SET n = ?", [95]),
     ("INSERT INTO t (id) VALUES (?) ON CONFLICT DO UPDATE SET n = ?", [95, 1, 2]),
+    # What is set is computed for every row, whether or not its key is stored.
+    (
+        "INSERT INTO t (id, n) VALUES (96, 1) ON CONFLICT DO UPDATE SET n = 1 // (excluded.n - 1)",
+        None,
+    ),
+    ("INSERT INTO t (id, n) VALUES (2, 5), (96, 1) ON CONFLICT (id) DO UPDATE SET n = 200", None),
+    ("INSERT INTO t (id) VALUES (96) ON CONFLICT DO UPDATE SET n = ?", ["x"]),
+    ("INSERT INTO t (id, s) VALUES (96, 'x') ON CONFLICT DO UPDATE SET n = excluded.s", None),
+    ("INSERT INTO t (id, m) VALUES (96, 9) ON CONFLICT DO UPDATE SET n = exp(excluded.m)", None),
+    (
+        "INSERT INTO t (id, n) VALUES (1, 100) ON CONFLICT DO UPDATE SET n = 200 WHERE false",
+        None,
+    ),
     ("INSERT INTO plain VALUES (1, 'a') ON CONFLICT DO NOTHING", None),
     ("INSERT OR REPLACE INTO plain VALUES (1, 'a')", None),
     ("INSERT INTO t (id) VALUES (95) ON CONFLICT DO UPDATE SET n = 5 WHERE nope", None),
