@@ -21,7 +21,7 @@ from ivm.ingest.row_expressions import Part, RowExpressions
 from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.nodes import Name
 from ivm.storage.identifiers import fold, quote
-from ivm.storage.values.column import Column, Indexes, Mask
+from ivm.storage.values.column import Column, Indexes, Mask, null_column
 from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet, add, ones
@@ -187,6 +187,8 @@ class JoinedRows:
             probe: for each the position of the row of the source.
         """
         change = self.join.change
+        if change.pieces is None and not self._has_all_values(stored, probe):
+            return None
         added = self._added(self._unmatched(probe)) if change.unmatched else None
         if self.join.source and not self._are_distinct(stored):
             if not change.once:
@@ -329,6 +331,30 @@ class JoinedRows:
         found = [known.get(fold(name)) for name in names]
         positions = [i for i in found if i is not None]
         return positions if len(set(positions)) == len(names) else None
+
+    def _has_all_values(self, stored: ZSet, probe: Indexes) -> bool:
+        """Returns whether the branches of a MERGE have values for all rows of the source.
+
+        DuckDB computes those, too, that no branch needs, and refuses the statement if one fails.
+        """
+        change, alone = self.join.change, self._unmatched(probe)
+        held = [self.join.path.schema[i][1] for i in self.index.columns]
+        nothing = [null_column(type, len(alone)) for type in held]
+        every = self._columns(stored, probe), [*nothing, *alone.columns]
+        inserts = [branch for branch in change.unmatched if branch.action == "insert"]
+        return all(
+            self._has_values(branch, columns)
+            for branch in change.matched
+            for columns in every
+            if len(columns[0])
+        ) and all(self._inserted(branch, self._rows) is not None for branch in inserts)
+
+    def _has_values(self, branch: Branch, columns: Sequence[Column]) -> bool:
+        sets = self._positions([name for name, _ in branch.sets])
+        return sets is not None and all(
+            self._both.has_a_value(expression, self.join.path.schema[position][1], columns)
+            for position, (_, expression) in zip(sets, branch.sets, strict=True)
+        )
 
     # -- rows of the source that match none -----------------------------------------------------
 
