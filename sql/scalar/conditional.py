@@ -92,7 +92,8 @@ def _fails(then: exp.Expr) -> bool:
 
 def _unless(test: Operand, other: Operand) -> Operand:
     """Takes `other`; undecided if `test` is true in a row, so that DuckDB raises the error."""
-    condition, result = fixed(test), other.kernel
+    condition = fixed(test)
+    result = other.kernel if other.constant is None else _every_row(other).kernel
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         refuse_if(condition(columns, count).values)

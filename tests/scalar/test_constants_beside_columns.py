@@ -47,6 +47,8 @@ TEXTS = [
     "coalesce(CASE 3 WHEN 4 THEN c0 END, 'z')",
     "CAST(NULL = c2 AS VARCHAR)",
     "(NULL > c5) AND (1 < 2 OR c4)",
+    "CASE WHEN c2 = 99 THEN error('x') ELSE 3 END",
+    "CASE WHEN c2 = 99 THEN error('x') WHEN c3 = 1 THEN 'a' ELSE 'b' END",
 ]
 
 
