@@ -5,7 +5,7 @@ as fast as they are committed; the key index is read and runs are merged beside 
 percentiles of all commits in milliseconds, of the syncs of the log that are in them, and of the
 same inserts by plain DuckDB without any view.
 
-    python -m benchmarks.steady [--orders 1e5 1e6 1e7] [--seconds 60]
+    python -m benchmarks.steady [--orders 1e5 1e6 1e7] [--seconds 60] [--keep]
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ import numpy as np
 import ivm
 from benchmarks import workload
 from benchmarks.report import machine
+from benchmarks.run import RESULTS
 
 INSERT = "INSERT INTO orders VALUES (?, ?, ?, ?, ?)"
 PARTS = (50, 90, 99, 99.9, 100)
+HEAD = """| ms | commits | p50 | p90 | p99 | p99.9 | worst |
+|---|---|---|---|---|---|---|"""
 
 
 def commits(run: Callable[[list[Any]], object], seconds: float) -> list[float]:
@@ -62,21 +65,21 @@ def line(name: str, times: list[float]) -> str:
     return f"| {name} | {len(times):,} | {shown} |"
 
 
-def measure(folder: Path, orders: int, seconds: float) -> None:
-    """Prints the lines of one number of orders."""
+def measure(folder: Path, orders: int, seconds: float) -> Iterator[str]:
+    """The lines of one number of orders."""
     file = folder / f"{orders}.duckdb"
     workload.create(file, orders, "double")
     with ivm.connect(file) as db:
         db.execute(f"CREATE MATERIALIZED VIEW v1 AS {workload.VIEWS['v1']}")
     with ivm.connect(file) as db, timed_syncs() as syncs:
         times = commits(lambda row: db.execute(INSERT, row), seconds)
-        print(line(f"{orders:g} orders", times))
-        print(line("of these, syncs", syncs), flush=True)
+        yield line(f"{orders:g} orders", times)
+        yield line("of these, syncs", syncs)
         db.execute("DELETE FROM orders WHERE id >= 1000000000")
         db.execute("DROP MATERIALIZED VIEW v1")
     with duckdb.connect(str(file)) as plain:
         times = commits(lambda row: plain.execute(INSERT, row).fetchall(), seconds)
-        print(line("DuckDB without a view", times), flush=True)
+        yield line("DuckDB without a view", times)
     file.unlink()
 
 
@@ -85,12 +88,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.steady", description=__doc__)
     parser.add_argument("--orders", type=float, nargs="+", default=[1e5, 1e6, 1e7])
     parser.add_argument("--seconds", type=float, default=60, help="of commits (default 60)")
+    parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results")
     given = parser.parse_args()
-    print(machine(), "", "| ms | commits | p50 | p90 | p99 | p99.9 | worst |", sep="\n")
-    print("|---|---|---|---|---|---|---|", flush=True)
+    lines = [machine(), "", *HEAD.splitlines()]
+    print("\n".join(lines), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for orders in given.orders:
-            measure(Path(folder), int(orders), given.seconds)
+            for each in measure(Path(folder), int(orders), given.seconds):
+                lines.append(each)
+                print(each, flush=True)
+    if given.keep:
+        (RESULTS / "steady.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -172,6 +172,7 @@ SAMPLED = {
     "test_carried::test_no_table_is_made_with_such_a_value": 4,
     "test_collations::test_groups_by_a_collation_show_their_first_text": 4,
     "test_connect_types::test_numbers_keep_their_digits": 3,
+    "test_compared_keys::test_values_of_every_type_find_the_same_rows": 9,
     "test_conversions::test_python_values_mean_what_duckdb_makes_of_them": 2,
     "test_conversions::test_what_is_converted_is_what_duckdb_makes_of_it": 6,
     "test_database::test_structs_inside_of_structs_and_tuples_can_be_columns": 3,
