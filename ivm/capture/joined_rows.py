@@ -3,6 +3,7 @@
 Law: a row of the target and one of the source are a pair if all conjuncts are true; those that
 compare the key with columns of the source find it, the others are evaluated for the pairs found. A
 row of the target in several pairs, of which DuckDB would choose one or refuse all, is left to it.
+What a branch sets or inserts has values for all rows, whether or not the branch is for them.
 """
 
 from __future__ import annotations
@@ -139,6 +140,10 @@ class Effect(NamedTuple):
         return len(self.deleted) + len(self.replaced) + added
 
 
+def _chosen(rows: ZSet, mask: Mask) -> ZSet:
+    return rows if mask.all() else rows.filter(mask)
+
+
 def _joined(parts: Sequence[ZSet]) -> ZSet:
     filled = [part for part in parts if len(part)] or [parts[0]]
     return add(filled) if len(filled) > 1 else filled[0]
@@ -171,12 +176,9 @@ class JoinedRows:
 
     def can_update(self) -> bool:
         """Returns whether all that is set has values, unless the rows make an expression fail."""
-        schema = self.join.path.schema
-        sets = [one for branch in self.join.change.matched for one in branch.sets]
-        positions = self._positions([name for name, _ in sets])
-        return positions is not None and all(
-            self._both.has_values(expression, schema[position][1])
-            for position, (_, expression) in zip(positions, sets, strict=True)
+        schema, sets = self.join.path.schema, self._sets()
+        return sets is not None and all(
+            self._both.can_compute(expression, schema[position][1]) for position, expression in sets
         )
 
     def effect(self, stored: ZSet, probe: Indexes) -> Effect | None:
@@ -186,10 +188,12 @@ class JoinedRows:
             stored: rows of the table, with the columns of the index.
             probe: for each the position of the row of the source.
         """
-        change = self.join.change
-        if change.pieces is None and not self._has_all_values(stored, probe):
-            return None
-        added = self._added(self._unmatched(probe)) if change.unmatched else None
+        change, added = self.join.change, None
+        if change.pieces is None:
+            alone = self._unmatched(probe)
+            if not self._sets_succeed(self._rows.filter(alone)):
+                return None
+            added = self._added(alone) if change.unmatched else None
         if self.join.source and not self._are_distinct(stored):
             if not change.once:
                 return None
@@ -198,8 +202,7 @@ class JoinedRows:
         changed = self._changed(stored, probe)
         if changed is None or (change.unmatched and added is None):
             return None
-        names = [name for branch in change.matched for name, _ in branch.sets]
-        sets = frozenset([i for name in names for i in self._positions([name]) or ()])
+        sets = frozenset([position for position, _ in self._sets() or ()])
         return Effect(*changed, added, sets)
 
     def meeting(self, condition: Expression, most: int, entries: int) -> ZSet | None:
@@ -280,22 +283,18 @@ class JoinedRows:
         """The stored rows that are deleted, those that are updated, and their new values."""
         none = stored.slice(0, 0)
         deleted, replaced, updated = [none], [none], []
-        parts = self._parts(self._both, self.join.change.matched, self._columns(stored, probe))
-        for branch, mask in parts:
+        columns = self._columns(stored, probe)
+        for branch, mask in self._parts(self._both, self.join.change.matched, columns):
             if mask is None:
                 return None
-            if branch.action == "nothing":
-                continue
-            every = bool(mask.all())
-            old = stored if every else stored.filter(mask)
             if branch.action == "delete":
-                deleted.append(old)
-                continue
-            new = self._updated(branch, old, probe if every else probe[mask])
-            if new is None:
-                return None
-            replaced.append(old)
-            updated.append(new)
+                deleted.append(_chosen(stored, mask))
+            elif branch.action == "update":
+                new = self._updated(branch, stored, columns)
+                if new is None:
+                    return None
+                replaced.append(_chosen(stored, mask))
+                updated.append(_chosen(new, mask))
         return _joined(deleted), _joined(replaced), _joined(updated) if updated else None
 
     def _parts(
@@ -312,18 +311,29 @@ class JoinedRows:
             if mask is not None:
                 left &= ~mask
 
-    def _updated(self, branch: Branch, stored: ZSet, probe: Indexes) -> ZSet | None:
+    def _updated(self, branch: Branch, stored: ZSet, columns: Sequence[Column]) -> ZSet | None:
+        """The new values of all stored rows, also of those that the branch is not for."""
         schema = self.join.path.schema
         sets = self._positions([name for name, _ in branch.sets])
         if sets is None or not set(sets).isdisjoint(self.join.path.key):
             return None
-        columns, new = self._columns(stored, probe), list(stored.columns)
+        new = list(stored.columns)
         for position, (_, expression) in zip(sets, branch.sets, strict=True):
             value = self._both.value(expression, schema[position][1], columns, len(stored))
             if value is None:
                 return None
             new[position] = value
         return ZSet(tuple(new), ones(len(stored)))
+
+    def _sets(self) -> list[tuple[int, Expression]] | None:
+        """What all branches set, by position; None if one sets an unknown column, or one twice."""
+        found: list[tuple[int, Expression]] = []
+        for branch in self.join.change.matched:
+            positions = self._positions([name for name, _ in branch.sets])
+            if positions is None:
+                return None
+            found += zip(positions, [expression for _, expression in branch.sets], strict=True)
+        return found
 
     def _positions(self, names: Sequence[str]) -> list[int] | None:
         """The positions of columns of the table; None if one is unknown or named twice."""
@@ -332,51 +342,43 @@ class JoinedRows:
         positions = [i for i in found if i is not None]
         return positions if len(set(positions)) == len(names) else None
 
-    def _has_all_values(self, stored: ZSet, probe: Indexes) -> bool:
-        """Returns whether the branches of a MERGE have values for all rows of the source.
-
-        DuckDB computes those, too, that no branch needs, and refuses the statement if one fails.
-        """
-        change, alone = self.join.change, self._unmatched(probe)
-        held = [self.join.path.schema[i][1] for i in self.index.columns]
-        nothing = [null_column(type, len(alone)) for type in held]
-        every = self._columns(stored, probe), [*nothing, *alone.columns]
-        inserts = [branch for branch in change.unmatched if branch.action == "insert"]
-        return all(
-            self._has_values(branch, columns)
-            for branch in change.matched
-            for columns in every
-            if len(columns[0])
-        ) and all(self._inserted(branch, self._rows) is not None for branch in inserts)
-
-    def _has_values(self, branch: Branch, columns: Sequence[Column]) -> bool:
-        sets = self._positions([name for name, _ in branch.sets])
-        return sets is not None and all(
-            self._both.has_a_value(expression, self.join.path.schema[position][1], columns)
-            for position, (_, expression) in zip(sets, branch.sets, strict=True)
-        )
-
     # -- rows of the source that match none -----------------------------------------------------
 
-    def _unmatched(self, probe: Indexes) -> ZSet:
+    def _unmatched(self, probe: Indexes) -> Mask:
         unmatched = np.ones(len(self._rows), np.bool_)
         unmatched[probe] = False
-        return self._rows.filter(unmatched)
+        return unmatched
 
-    def _added(self, rows: ZSet) -> ZSet | None:
+    def _sets_succeed(self, rows: ZSet) -> bool:
+        """Returns whether all that is set has values for rows that match none, too.
+
+        DuckDB computes them, the table's columns being NULL, and refuses the statement if one
+        fails.
+        """
+        schema = self.join.path.schema
+        nothing = [null_column(schema[i][1], len(rows)) for i in self.index.columns]
+        sets = self._sets()
+        return sets is not None and all(
+            self._both.succeeds(expression, schema[position][1], [*nothing, *rows.columns])
+            for position, expression in sets
+            if len(rows)
+        )
+
+    def _added(self, alone: Mask) -> ZSet | None:
         """The rows that are inserted, with all columns."""
-        added = []
-        for branch, mask in self._parts(self._alone, self.join.change.unmatched, rows.columns):
+        added, columns = [], self._rows.columns
+        for branch, mask in self._parts(self._alone, self.join.change.unmatched, columns):
             if mask is None:
                 return None
             if branch.action == "insert":
-                new = self._inserted(branch, rows if mask.all() else rows.filter(mask))
+                new = self._inserted(branch, self._rows)
                 if new is None:
                     return None
-                added.append(new)
+                added.append(_chosen(new, mask & alone))
         return add(added) if added else None
 
     def _inserted(self, branch: Branch, rows: ZSet) -> ZSet | None:
+        """All rows of the source as the branch inserts them, also those that it is not for."""
         path, count = self.join.path, len(rows)
         every = [name for name, _ in path.schema]
         positions = self._positions(every if branch.columns is None else branch.columns)

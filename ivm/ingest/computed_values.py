@@ -49,7 +49,7 @@ class ComputedValues:
 
     def takes(self, text: str) -> bool:
         """Returns whether an expression, which calls no macro of the user's, can be computed."""
-        return _has_a_value_a_row(text) and not (self._time_stands and may_tell_time(text))
+        return _is_scalar(text) and not (self._time_stands and may_tell_time(text))
 
     def column(
         self,
@@ -91,7 +91,8 @@ class ComputedValues:
 
 
 @functools.lru_cache(maxsize=512)
-def _has_a_value_a_row(text: str) -> bool:
+def _is_scalar(text: str) -> bool:
+    """Returns whether an expression has one value for each row, of that and the time alone."""
     with FACTS.borrow() as facts:
         tree = syntax_tree(f"SELECT {text}", facts)
     if tree is None:

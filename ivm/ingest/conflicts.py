@@ -102,7 +102,7 @@ def resolve(
         changed = _updated(path, found.rows, excluded, rule, expressions.at(at))
         if changed is None:
             return None
-        if not _computes_for(path, rule, added, expressions.at(first[~found.known])):
+        if not every and not _sets_succeed(path, added, rule, expressions.at(first[~found.known])):
             return None
         removed, updated = changed
         assert index is not None
@@ -256,14 +256,13 @@ def _updated(
     return (stored, updated) if mask.all() else (stored.filter(mask), updated.filter(mask))
 
 
-def _computes_for(path: FastPath, rule: Rule, added: ZSet, expressions: RowExpressions) -> bool:
-    """Returns whether SET has values for rows that have no stored one: its columns are NULL then.
+def _sets_succeed(path: FastPath, added: ZSet, rule: Rule, expressions: RowExpressions) -> bool:
+    """Returns whether all that is set has values for rows that have no stored one, too.
 
-    DuckDB computes them, too, and refuses the statement if one fails.
+    DuckDB computes them, the stored row being NULL, and refuses the statement if one fails.
     """
-    nothing = [null_column(type, len(added)) for _, type in path.schema]
-    return all(
-        expressions.has_a_value(expression, path.schema[position][1], [*nothing, *added.columns])
-        for position, expression in rule.updates.items()
-        if len(added) and expression is not None
-    )
+    sets = [(i, expression) for i, expression in rule.updates.items() if expression is not None]
+    if not sets:
+        return True
+    columns = [*[null_column(type, len(added)) for _, type in path.schema], *added.columns]
+    return all(expressions.succeeds(one, path.schema[i][1], columns) for i, one in sets)

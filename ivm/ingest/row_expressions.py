@@ -36,6 +36,8 @@ Part: TypeAlias = tuple[Schema, tuple[str, ...]]
 """Columns that an expression sees, and the qualifiers of their names ("" for none)."""
 Lookup: TypeAlias = Callable[[int | str, Indexes | None], Sequence[Any] | None]
 """The values of a parameter, one for all rows or one for each of some; None if it is missing."""
+_Bound: TypeAlias = Sequence[tuple[ColumnType, Column]]
+"""The types and values of an expression's parameters."""
 
 _TYPES = {
     bool: type_of("BOOLEAN"),
@@ -79,7 +81,7 @@ class RowExpressions:
         bound = self._bound(expression, count)
         if bound is None:
             return None
-        read = _read(_cast(expression, output), self.parts, _types(bound), self.macros)
+        read = self._as(expression, output, bound)
         kernel = _kernel(read, output)
         try:
             if kernel is not None:
@@ -98,28 +100,31 @@ class RowExpressions:
             return empty_column(output) if binds(read.tree, read.types) else None
         return repeated(self.computed.column(read.tree, read.types, output, columns, count), count)
 
-    def has_values(self, expression: Expression, output: ColumnType) -> bool:
+    def can_compute(self, expression: Expression, output: ColumnType) -> bool:
         """Returns whether an expression has values cast to a type, unless the rows make it fail."""
         if expression.is_parameter:
             return True
         bound = self._bound(expression, 1)
         if bound is None:
             return False
-        read = _read(_cast(expression, output), self.parts, _types(bound), self.macros)
+        read = self._as(expression, output, bound)
         if read.tree is None or _kernel(read, output) is not None:
             return read.tree is not None
         return self.computed is not None and self.computed.takes(read.text)
 
-    def has_a_value(
+    def succeeds(
         self, expression: Expression, output: ColumnType, columns: Sequence[Column]
     ) -> bool:
-        """Returns whether an expression does not fail for rows, of which there are some."""
+        """Returns whether an expression has values for rows, of which there are some."""
         bound = self._bound(expression, 1)
-        if bound is not None:
-            read = _read(_cast(expression, output), self.parts, _types(bound), self.macros)
-            if _cannot_fail(read):
-                return True
+        if bound is not None and _cannot_fail(self._as(expression, output, bound)):
+            return True
         return self.value(expression, output, columns, len(columns[0])) is not None
+
+    def _as(self, expression: Expression, output: ColumnType, bound: _Bound) -> _Read:
+        """The expression, cast to a type."""
+        text = f"CAST(({expression.text}) AS {output.sql})"
+        return _read(text, self.parts, _types(bound), self.macros)
 
     def mask(
         self,
@@ -172,7 +177,7 @@ class RowExpressions:
         column = None if values is None else python_column(values, output)
         return None if column is None else repeated(column, count)
 
-    def _bound(self, expression: Expression, count: int) -> list[tuple[ColumnType, Column]] | None:
+    def _bound(self, expression: Expression, count: int) -> _Bound | None:
         """The parameters as columns of `count` rows; None if the type of one is not certain."""
         found = []
         for parameter in expression.parameters:
@@ -205,15 +210,11 @@ def lookup_in(parameters: Sequence[Any] | Mapping[str, Any]) -> Lookup:
     return lookup
 
 
-def _cast(expression: Expression, output: ColumnType) -> str:
-    return f"CAST(({expression.text}) AS {output.sql})"
-
-
-def _types(bound: Sequence[tuple[ColumnType, Column]]) -> tuple[ColumnType, ...]:
+def _types(bound: _Bound) -> tuple[ColumnType, ...]:
     return tuple([type for type, _ in bound])
 
 
-def _with(columns: Sequence[Column], bound: Sequence[tuple[ColumnType, Column]]) -> list[Column]:
+def _with(columns: Sequence[Column], bound: _Bound) -> list[Column]:
     return [*columns, *[column for _, column in bound]]
 
 
