@@ -18,12 +18,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivm.storage.values.types import ColumnType
+from ivm.storage.values.types import MOST_DIGITS, ColumnType
 
 _NESTED = (dict, list, tuple)
 _INTERVAL = pa.month_day_nano_interval()
 _SHOWN = ("VARCHAR", "JSON", "VARIANT", "MAP")  # types whose values show the form of what was cast
-_MOST_DIGITS = 38
 _BOUND = ("UUID", "TIME WITH TIME ZONE", "UNION(")  # inside other types, Arrow has no form of them
 
 
@@ -106,7 +105,7 @@ def _as_shown(
     if _lacks_zero(first) or array.type.precision > array.type.scale:
         return array
     scale = array.type.scale
-    return array.cast(pa.decimal128(scale + 1, scale)) if scale < _MOST_DIGITS else None
+    return array.cast(pa.decimal128(scale + 1, scale)) if scale < MOST_DIGITS else None
 
 
 def _loses_zone(values: Sequence[Any]) -> bool:

@@ -16,9 +16,8 @@ from typing import NamedTuple, TypeAlias
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import index_of
-from ivm.storage.values.types import ColumnType
+from ivm.storage.values.types import MOST_DIGITS, ColumnType
 
-_MOST_DIGITS = 38
 _INTEGER_DIGITS = {1: 3, 2: 5, 4: 10}  # by bytes, as DuckDB has it
 _BIGINT_DIGITS = 20  # at most
 
@@ -135,4 +134,4 @@ def _met(kinds: Sequence[_Kind | None]) -> _Kind | None:
 
 
 def _fitting(kind: _Exact) -> _Exact | None:
-    return kind if kind.whole + kind.scale <= _MOST_DIGITS else None
+    return kind if kind.whole + kind.scale <= MOST_DIGITS else None

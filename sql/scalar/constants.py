@@ -18,7 +18,7 @@ from ivm.sql.scalar.kernel import NotListedError
 from ivm.storage.errors import EvaluationError
 from ivm.storage.scratch import Lender, Scratch
 from ivm.storage.values.column import Column, FixedColumn, Mask
-from ivm.storage.values.types import ColumnType, Schema, type_of
+from ivm.storage.values.types import MOST_DIGITS, ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse import duck
 
@@ -26,9 +26,6 @@ _scratch = Scratch("SET arrow_lossless_conversion = true")
 _as_written = Scratch("SET arrow_lossless_conversion = true", "PRAGMA disable_optimizer")
 _BATCH = "__ivm_batch"
 _ROW = "__ivm_row"
-
-
-_MOST_DIGITS = 38
 
 
 def sql_of(expr: exp.Expr) -> str:
@@ -96,10 +93,10 @@ class Binder:
         It keeps all digits behind the point, where a CASE drops some if they are too many in all.
         """
         type = self._type(common_sql(sides))
-        if not (type.is_decimal and type.precision == _MOST_DIGITS):
+        if not (type.is_decimal and type.precision == MOST_DIGITS):
             return type
         scale = max([t.scale for t in map(self.type, sides) if t.is_decimal], default=type.scale)
-        return type_of(f"DECIMAL({_MOST_DIGITS},{scale})")
+        return type_of(f"DECIMAL({MOST_DIGITS},{scale})")
 
     def text(self, expr: exp.Expr) -> str:
         """Returns `sql_of(expr)`, which is slow, and remembers it for each node of the tree."""

@@ -36,7 +36,7 @@ from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, Mask
 from ivm.storage.values.types import WIDE, ColumnType
 
 _STRING = pa.large_string()
-_MOST_DIGITS = 18  # after the point: ten to that fits into 64 bits
+_MOST_PLACES = 18  # after the point: ten to that fits into 64 bits
 _YEAR_1, _YEAR_10000 = -719162, 2932897
 
 
@@ -62,7 +62,7 @@ def to_string(operand: Operand) -> Operand:
 
 def _has_string_form(type: ColumnType) -> bool:
     if type.is_decimal:
-        return type.scale <= _MOST_DIGITS
+        return type.scale <= _MOST_PLACES
     if type.sql in ("UHUGEINT", "FLOAT", "DOUBLE"):
         return False
     return type.is_integer or type.sql in ("BOOLEAN", "DATE", "TIMESTAMP")

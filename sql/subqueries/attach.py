@@ -26,9 +26,7 @@ from ivm.sql.subqueries.single_row import (
     presence,
     rows_only,
 )
-from ivm.storage.values.types import ColumnType, type_of
-
-_MOST_DIGITS = 38  # of a DECIMAL
+from ivm.storage.values.types import MOST_DIGITS, ColumnType, type_of
 
 
 def attached(
@@ -118,8 +116,8 @@ def _shortened(a: ColumnType, b: ColumnType) -> ColumnType | None:
     if not (a.is_decimal and b.is_decimal):
         return None
     whole = max(a.precision - a.scale, b.precision - b.scale)
-    fits = whole + max(a.scale, b.scale) <= _MOST_DIGITS
-    return None if fits else type_of(f"DECIMAL({_MOST_DIGITS},{_MOST_DIGITS - whole})")
+    fits = whole + max(a.scale, b.scale) <= MOST_DIGITS
+    return None if fits else type_of(f"DECIMAL({MOST_DIGITS},{MOST_DIGITS - whole})")
 
 
 def _with_partner(plan: Plan, right: Dependent, negated: bool, context: Context) -> Plan:

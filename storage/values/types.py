@@ -17,6 +17,9 @@ import pyarrow as pa
 
 from ivm.storage.scratch import Scratch
 
+MOST_DIGITS = 38
+"""Digits of the widest DECIMAL."""
+
 # HUGEINT, UUID, DECIMAL beyond 18 digits and INTERVAL travel as two 64-bit words.
 WIDE = np.dtype([("lo", "<u8"), ("hi", "<i8")])
 

@@ -19,6 +19,7 @@ from ivm.cdc.formats.events import UnlikeLinesError
 from ivm.cdc.formats.json_values import Encoding
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
 from ivm.storage.identifiers import fold
+from ivm.storage.values.types import MOST_DIGITS
 
 _DEBEZIUM, _CONNECT = "io.debezium.", "org.apache.kafka.connect.data."
 _DIGITS = {
@@ -48,7 +49,6 @@ _LOGICAL = {
     **{_JSON: "JSON", _DEBEZIUM + "data.Uuid": "UUID"},
     _DEBEZIUM + "data.VariableScaleDecimal": "VARCHAR",
 }
-_MOST_DIGITS = 38
 
 
 def upstream_columns(schema: str, row: str) -> tuple[UpstreamColumn, ...]:
@@ -81,8 +81,8 @@ def _type(field: dict[str, Any]) -> str:
 def _decimal(parameters: dict[str, Any]) -> str:
     """A DECIMAL of the scale and the digits that are told; of as many as can be, if none are."""
     scale = int(parameters.get("scale", 0))
-    digits = int(parameters.get("connect.decimal.precision", _MOST_DIGITS))
-    return f"DECIMAL({digits},{scale})" if 0 <= scale <= digits <= _MOST_DIGITS else "VARCHAR"
+    digits = int(parameters.get("connect.decimal.precision", MOST_DIGITS))
+    return f"DECIMAL({digits},{scale})" if 0 <= scale <= digits <= MOST_DIGITS else "VARCHAR"
 
 
 def encodings(schemas: Iterable[str], row: str) -> dict[str, Encoding]:

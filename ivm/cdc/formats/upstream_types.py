@@ -11,7 +11,7 @@ DATE is not within TIMESTAMP, whose years end much earlier; BIGINT not within DO
 
 from __future__ import annotations
 
-from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.types import MOST_DIGITS, ColumnType, type_of
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
 _RANGES = {
@@ -25,7 +25,6 @@ _RANGES = {
 _EXACT = {"FLOAT": (1 << 24, 6), "DOUBLE": (1 << 53, 15)}
 """Up to which number integers are exact, and how many decimal digits are."""
 _FINER = (("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP"), ("TIME", "TIME_NS"))
-_MOST_DIGITS = 38
 
 
 def fits(theirs: ColumnType, ours: ColumnType) -> bool:
@@ -99,7 +98,7 @@ def _is_exact(type: ColumnType, name: str) -> bool:
 def _decimal(types: tuple[ColumnType, ColumnType]) -> ColumnType | None:
     scale = max(t.scale for t in types)
     whole = max(t.precision - t.scale if t.is_decimal else _digits(t) for t in types)
-    return type_of(f"DECIMAL({whole + scale},{scale})") if whole + scale <= _MOST_DIGITS else None
+    return type_of(f"DECIMAL({whole + scale},{scale})") if whole + scale <= MOST_DIGITS else None
 
 
 def _digits(integer: ColumnType) -> int:

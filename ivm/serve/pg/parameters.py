@@ -18,13 +18,12 @@ import duckdb
 from ivm.serve.pg import types
 from ivm.serve.pg.codec import ProtocolError
 from ivm.storage.errors import EvaluationError
+from ivm.storage.values.types import MOST_DIGITS
 
 _EPOCH = datetime.datetime(2000, 1, 1)
 _DAY = datetime.date(2000, 1, 1)
 _ENDLESS = {(1 << 31) - 1: "infinity", -(1 << 31): "-infinity"}
 _ENDLESS |= {(1 << 63) - 1: "infinity", -(1 << 63): "-infinity"}
-
-_MOST_DIGITS = 38
 
 
 class OutOfRangeError(ValueError):
@@ -190,8 +189,8 @@ def _numeric(value: bytes) -> Decimal:
 def _fitting(number: Decimal) -> Decimal:
     """A number that a DECIMAL holds: DuckDB takes larger ones for DOUBLEs, which are others."""
     _, digits, exponent = number.as_tuple()
-    if isinstance(exponent, int) and max(len(digits) + max(exponent, 0), -exponent) > _MOST_DIGITS:
-        raise OutOfRangeError(f"numbers have up to {_MOST_DIGITS} digits")
+    if isinstance(exponent, int) and max(len(digits) + max(exponent, 0), -exponent) > MOST_DIGITS:
+        raise OutOfRangeError(f"numbers have up to {MOST_DIGITS} digits")
     return number
 
 
