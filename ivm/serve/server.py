@@ -1,8 +1,8 @@
 """The server's life: it opens its listeners, serves until a signal ends it, and closes in order.
 
-Law: SIGTERM and SIGINT end it gracefully: no client comes in any more, statements that run may end,
-then sessions, listeners and the database are closed. A second one ends the process at once, as
-kill -9 does: no commit is lost. SIGHUP reads the settings anew.
+Law: SIGTERM and SIGINT end it gracefully: no client comes in any more, statements that run may end
+and their answers are sent, then sessions, listeners and the database are closed. A second one ends
+the process at once, as kill -9 does: no commit is lost. SIGHUP reads the settings anew.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ class Listener(Protocol):
 
     async def refuse(self) -> None:
         """Takes no more clients, and lets those go who have nothing to do."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a client is being answered: its statement runs, or its answer is not yet sent."""
 
     async def close(self) -> None:
         """Closes the connections that are left."""
@@ -122,12 +126,12 @@ class Server:
                 await asyncio.wait_for(self._ended.wait(), _LOOKS)
 
     async def _let_finish(self) -> None:
-        """Lets statements end that run, and cancels those that take too long for it."""
+        """Lets clients have their answers, and cancels statements that take too long for it."""
         self._pool.stop()
         for listener in self._listeners:
             await listener.refuse()
         grace = self._pool.settings.grace_seconds
-        if not await self._wait_until_idle(grace):
+        if not await self._wait_until_idle(grace) and self._pool.busy:
             _log.info("cancelling %d statements after %g s", self._pool.busy, grace)
             self._pool.cancel_all()
             await self._wait_until_idle(grace)
@@ -135,7 +139,11 @@ class Server:
     async def _wait_until_idle(self, seconds: float) -> bool:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        while self._pool.busy and loop.time() < end:
+        while self._busy and loop.time() < end:
             self._pool.look()
             await asyncio.sleep(_LOOKS / 5)
-        return not self._pool.busy
+        return not self._busy
+
+    @property
+    def _busy(self) -> bool:
+        return self._pool.busy > 0 or any(listener.busy for listener in self._listeners)

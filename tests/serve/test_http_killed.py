@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 
 import ivm
 from ivm.client import connect
@@ -134,3 +135,17 @@ def test_kills_lose_nothing_and_leave_no_gap(tmp_path: Path) -> None:
         found = database.execute("SELECT count(*), max(id) + 1 FROM orders").fetchall()
         assert found == [(writer.acknowledged, writer.acknowledged)]
         assert follower.state.rows == stored(database)
+
+
+@pytest.mark.parametrize("rows", [10, 20_000])
+def test_who_reads_slowly_has_the_whole_answer_after_sigterm(tmp_path: Path, rows: int) -> None:
+    child = Child(tmp_path / "shop.duckdb", free_port())
+    sql = f"SELECT repeat('x', 1000) AS text FROM range({rows})"
+    with (
+        httpx.Client(base_url=child.url, timeout=30) as client,
+        client.stream("POST", "/sql", content=sql, headers={"Accept": "text/csv"}) as answer,
+    ):
+        child.process.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        assert len(answer.read().split()) == rows + 1
+    assert child.process.wait(30) == 0

@@ -65,6 +65,22 @@ def test_sigterm_lets_statements_finish_and_closes_the_file(path: Path) -> None:
         assert database.execute("SELECT count(*) FROM customers").fetchall() == [(100,)]
 
 
+@pytest.mark.parametrize("kilobytes", [10, 10_000])
+def test_who_reads_slowly_has_the_whole_answer_after_sigterm(path: Path, kilobytes: int) -> None:
+    with served(path) as server, contextlib.closing(psycopg.connect(server.dsn())) as connection:
+        sql = f"SELECT repeat('x', 1000) FROM range({kilobytes})"
+        connection.pgconn.send_query(sql.encode())
+        connection.pgconn.flush()
+        time.sleep(0.3)
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_for("stopping: SIGTERM")
+        time.sleep(0.3)
+        found = connection.pgconn.get_result()
+        assert found is not None
+        assert (found.ntuples, found.error_message) == (kilobytes, b"")
+        assert server.process.wait(30) == 0
+
+
 def test_a_second_signal_ends_it_at_once(path: Path) -> None:
     with served(path) as server:
         connection = psycopg.connect(server.dsn(), autocommit=True)

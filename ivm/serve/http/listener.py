@@ -159,6 +159,11 @@ class HttpListener:
         self._served.hub.close()
         self._server.should_exit = True
 
+    @property
+    def busy(self) -> bool:
+        """See `Listener`."""
+        return bool(self._server.server_state.tasks)
+
     async def close(self) -> None:
         """Closes the connections that are left."""
         if not hasattr(self, "_serving"):

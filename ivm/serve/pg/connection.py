@@ -378,6 +378,11 @@ class PgConnection(asyncio.BufferedProtocol):
 
     # -- the end --------------------------------------------------------------------------------
 
+    @property
+    def busy(self) -> bool:
+        """Whether messages of somebody who is logged in are being answered; in the loop."""
+        return self._backend is not None and (self._working or self._line.has_unsent)
+
     def _close(self) -> None:
         self._line.transport.close()
 

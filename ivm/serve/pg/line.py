@@ -67,6 +67,11 @@ class Line:
         """Whether what is sent is."""
         return self.transport.get_extra_info("ssl_object") is not None
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether the socket has not yet taken all that was sent."""
+        return self._queued > 0 or self.transport.get_write_buffer_size() > 0
+
     def write(self, data: bytes) -> None:
         """Sends bytes before any thread does."""
         if not self.lost:

@@ -84,6 +84,11 @@ class PgListener:
         for connection in list(self.connections):
             connection.take_leave()
 
+    @property
+    def busy(self) -> bool:
+        """See `Listener`."""
+        return any(connection.busy for connection in list(self.connections))
+
     async def close(self) -> None:
         """See `Listener`."""
         if self._watch is not None:
@@ -93,6 +98,7 @@ class PgListener:
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections):
+            connection.take_leave()
             connection.abort()
         await asyncio.sleep(0)  # their transports call `connection_lost`
         if self.poller is not None:
