@@ -2,7 +2,8 @@
 
 Law: `decode(encode(record, tables), tables)` gives back the record bit for bit. Fixed-width
 columns are their numpy bytes, strings and binaries are rebased offsets and data, anything nested
-is an Arrow IPC batch; types are in the segment's header and not repeated. A small record costs a
+is an Arrow IPC batch; types are in the segment's header and not repeated. A column that an update
+keeps, which is one object in its removed and its added rows, is there once. A small record costs a
 few microseconds a column; the buffers of a big one are passed on without a copy.
 """
 
@@ -25,7 +26,8 @@ from ivm.storage.values.zset import ZSet, all_ones, empty
 Parts: TypeAlias = list[Any]
 """Buffers (bytes or contiguous arrays) that follow one another in the file."""
 
-_HEAD = struct.Struct("<QII")  # epoch, 0 (was never used), number of changes
+_HEAD = struct.Struct("<QII")  # epoch, layout, number of changes
+_LAYOUT = 1  # 0, of segments with format 1, has no lists of kept columns
 _CHANGE = struct.Struct("<IHQQ")  # table, removed columns, removed rows, added rows
 _SIZE = struct.Struct("<Q")
 
@@ -52,7 +54,7 @@ def encode(record: Record, tables: TableCodes) -> Parts:
     Raises:
         InternalError: a table, or columns, that the current segment's header does not list.
     """
-    parts: Parts = [_HEAD.pack(record.epoch, 0, len(record.changes))]
+    parts: Parts = [_HEAD.pack(record.epoch, _LAYOUT, len(record.changes))]
     for change in record.changes:
         _put_change(parts, change, tables)
     return parts
@@ -68,25 +70,48 @@ def _put_change(parts: Parts, change: TableChange, tables: TableCodes) -> None:
     columns = change.removed_columns
     removed, added = len(change.removed.weights), len(change.added.weights)
     parts.append(_CHANGE.pack(number, len(columns), removed, added))
-    parts.append(struct.pack(f"<{len(columns)}H", *columns))
+    kept = _kept(change)
+    counted = len(columns), len(kept)
+    parts.append(struct.pack("<{}HH{}H".format(*counted), *columns, len(kept), *kept))
     types = tables.types[number]
     if removed:
         _put_batch(
             parts, change.table, change.removed, [types[i] for i in columns if i < len(types)]
         )
     if added:
-        _put_batch(parts, change.table, change.added, types)
+        _put_batch(parts, change.table, change.added, types, kept)
 
 
-def _put_batch(parts: Parts, table: str, batch: ZSet, types: Sequence[ColumnType]) -> None:
-    """The rows, if their columns have the form of the types that the segment's header lists."""
+def _kept(change: TableChange) -> list[int]:
+    """The positions of the columns that an update keeps."""
+    if len(change.removed.weights) != len(change.added.weights):
+        return []
+    old = zip(change.removed_columns, change.removed.columns, strict=True)
+    new, count = change.added.columns, len(change.added.columns)
+    return [i for i, column in old if i < count and new[i] is column]
+
+
+def _put_batch(
+    parts: Parts,
+    table: str,
+    batch: ZSet,
+    types: Sequence[ColumnType],
+    kept: Sequence[int] = (),
+) -> None:
+    """The rows, if their columns have the form of the types that the segment's header lists.
+
+    Args:
+        kept: positions of columns that are there already.
+    """
     if len(batch.columns) != len(types):
         raise _misfit(table)
     if all_ones(batch.weights):
         parts.append(_PLAIN)
     else:
         parts += (_WITH_NULLS, np.ascontiguousarray(batch.weights))
-    for column, type in zip(batch.columns, types, strict=True):
+    for i, (column, type) in enumerate(zip(batch.columns, types, strict=True)):
+        if i in kept:
+            continue
         if isinstance(column, FixedColumn):
             if column.values.dtype != type.dtype:
                 raise _misfit(table)
@@ -167,8 +192,8 @@ def decode(payload: memoryview, tables: TableCodes) -> Record:
         tables: of the header of the segment the payload was read from.
     """
     reader = _Reader(payload)
-    epoch, _, count = reader.unpack(_HEAD)
-    return Record(epoch, tuple([_get_change(reader, tables) for _ in range(count)]))
+    epoch, layout, count = reader.unpack(_HEAD)
+    return Record(epoch, tuple([_get_change(reader, tables, layout) for _ in range(count)]))
 
 
 class _Reader:
@@ -189,6 +214,9 @@ class _Reader:
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
         return layout.unpack(self.take(layout.size))
 
+    def positions(self, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"<{count}H", self.take(2 * count))
+
     def size(self) -> int:
         return int(self.unpack(_SIZE)[0])
 
@@ -196,22 +224,29 @@ class _Reader:
         return self.take(1) == _WITH_NULLS
 
 
-def _get_change(reader: _Reader, tables: TableCodes) -> TableChange:
+def _get_change(reader: _Reader, tables: TableCodes, layout: int) -> TableChange:
     number, width, removed, added = reader.unpack(_CHANGE)
-    columns = struct.unpack(f"<{width}H", reader.take(2 * width))
+    columns = reader.positions(width)
+    kept = reader.positions(reader.positions(1)[0]) if layout else ()
     types = tables.types[number]
-    old = _get_batch(reader, removed, [types[i] for i in columns])
-    return TableChange(tables.names[number], old, columns, _get_batch(reader, added, types))
+    old = _get_batch(reader, removed, [types[i] for i in columns], {})
+    there = {i: old.columns[columns.index(i)] for i in kept}
+    return TableChange(tables.names[number], old, columns, _get_batch(reader, added, types, there))
 
 
-def _get_batch(reader: _Reader, count: int, types: Sequence[ColumnType]) -> ZSet:
+def _get_batch(
+    reader: _Reader, count: int, types: Sequence[ColumnType], there: Mapping[int, Column]
+) -> ZSet:
+    """The rows of a batch, whose columns `there` are known."""
     if count == 0:
         return empty(types)
-    weighted = reader.flag()
-    weights = (
-        np.frombuffer(reader.take(8 * count), np.int64) if weighted else np.ones(count, np.int64)
-    )
-    return ZSet(tuple([_get_column(reader, count, t) for t in types]), weights)
+    weights = np.ones(count, np.int64)
+    if reader.flag():
+        weights = np.frombuffer(reader.take(8 * count), np.int64)
+    columns = [
+        there[i] if i in there else _get_column(reader, count, type) for i, type in enumerate(types)
+    ]
+    return ZSet(tuple(columns), weights)
 
 
 def _get_column(reader: _Reader, count: int, type: ColumnType) -> Column:

@@ -25,7 +25,8 @@ from ivm.storage.log.change import Record
 from ivm.storage.log.record import TableCodes, decode
 from ivm.storage.values.types import Schema, type_of
 
-FORMAT = 1
+FORMAT = 2
+_READ = (1, FORMAT)  # the records say what is in them
 HEADER_AT = 4096
 MARK_AT = 64
 _MAGIC = b"IVM-LOG\n"
@@ -204,10 +205,11 @@ class SegmentFile:
 
     def _parse(self, body: bytes) -> SegmentHeader:
         fields = json.loads(body)
-        if fields["format"] != FORMAT:
+        if fields["format"] not in _READ:
             raise CorruptionError(
                 f"The log segment {self.path} has format {fields['format']}, this program reads"
-                f" format {FORMAT}: open the database with the version that wrote it and close it."
+                f" up to format {FORMAT}: open the database with the version that wrote it, and"
+                " close it."
             )
         tables = {
             name: tuple([(column, type_of(sql)) for column, sql in columns])
