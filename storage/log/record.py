@@ -3,8 +3,9 @@
 Law: `decode(encode(record, tables), tables)` gives back the record bit for bit. Fixed-width
 columns are their numpy bytes, strings and binaries are rebased offsets and data, anything nested
 is an Arrow IPC batch; types are in the segment's header and not repeated. A column that an update
-keeps, which is one object in its removed and its added rows, is there once. A small record costs a
-few microseconds a column; the buffers of a big one are passed on without a copy.
+keeps, which is one object in its removed and its added rows, is there once, and so is each of the
+strings of a column where they repeat. A small record costs a few microseconds a column; the buffers
+of a big one are passed on without a copy.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import pyarrow as pa
 
 from ivm.storage.errors import InternalError
 from ivm.storage.log.change import Record, TableChange
+from ivm.storage.values import dictionary
 from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, FixedColumn
-from ivm.storage.values.dictionary import words
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet, all_ones, empty
 
@@ -27,13 +28,14 @@ Parts: TypeAlias = list[Any]
 """Buffers (bytes or contiguous arrays) that follow one another in the file."""
 
 _HEAD = struct.Struct("<QII")  # epoch, layout, number of changes
-_LAYOUT = 1  # 0, of segments with format 1, has no lists of kept columns
+_LAYOUT = 1  # 0, of segments with format 1: no columns are kept, and no strings repeat
 _CHANGE = struct.Struct("<IHQQ")  # table, removed columns, removed rows, added rows
 _SIZE = struct.Struct("<Q")
 
 _ONE_TEXT = struct.Struct("<QQQ")  # bytes of text, and the two offsets
 
-_PLAIN, _WITH_NULLS = b"\0", b"\1"
+_PLAIN, _WITH_NULLS, _LABELS = b"\0", b"\1", b"\2"
+_REPEATED = 64  # rows from which texts that repeat are written once
 _ONE_NULL = _WITH_NULLS + b"\0"  # and its validity
 
 
@@ -151,17 +153,30 @@ def _put_fixed(parts: Parts, column: FixedColumn) -> None:
 
 
 def _put_dictionary(parts: Parts, column: DictionaryColumn) -> None:
-    """Writes strings as `_put_strings` does; a single one needs no Arrow."""
+    """Writes strings as `_put_strings` does, if they do not repeat; a single one needs no Arrow."""
+    if len(column.codes) >= _REPEATED and _put_labels(parts, column.codes):
+        return
     if len(column.codes) != 1:
         _put_strings(parts, column.array)
         return
-    (text,) = words(column.codes)
+    (text,) = dictionary.words(column.codes)
     data = b"" if text is None else text.encode()
     if text is None:
         parts.append(_ONE_NULL)
     else:
         parts.append(_PLAIN)
     parts += (_ONE_TEXT.pack(len(data), 0, len(data)), data)
+
+
+def _put_labels(parts: Parts, codes: dictionary.DictionaryCodes) -> bool:
+    """Writes each different string once, and their numbers, if they are few enough."""
+    different, numbers = dictionary.distinct(codes)
+    if len(different) > len(codes) // 4:
+        return False
+    parts += (_LABELS, _SIZE.pack(len(different)))
+    _put_strings(parts, dictionary.decode(different))
+    parts.append(numbers.astype(np.min_scalar_type(len(different))))
+    return True
 
 
 def _put_strings(parts: Parts, array: pa.Array) -> None:
@@ -252,9 +267,9 @@ def _get_batch(
 def _get_column(reader: _Reader, count: int, type: ColumnType) -> Column:
     if type.dtype is None and not type.is_bytes:
         return _get_nested(reader, type)
-    bits = reader.take((count + 7) // 8) if reader.flag() else None
     if type.dtype is None:
-        return _get_strings(reader, count, type, bits)
+        return _get_strings(reader, count, type)
+    bits = reader.take((count + 7) // 8) if reader.flag() else None
     values = np.frombuffer(reader.take(count * type.dtype.itemsize), type.dtype)
     if bits is None:
         return FixedColumn(values)
@@ -262,12 +277,23 @@ def _get_column(reader: _Reader, count: int, type: ColumnType) -> Column:
     return FixedColumn(values, valid.view(np.bool_))
 
 
-def _get_strings(reader: _Reader, count: int, type: ColumnType, bits: bytes | None) -> ArrowColumn:
+def _get_strings(reader: _Reader, count: int, type: ColumnType) -> ArrowColumn:
+    tag = reader.take(1)
+    if tag == _LABELS:
+        return _get_labels(reader, count, type)
+    validity = pa.py_buffer(reader.take((count + 7) // 8)) if tag == _WITH_NULLS else None
     size = reader.size()
     offsets = pa.py_buffer(reader.take(8 * (count + 1)))
-    validity = None if bits is None else pa.py_buffer(bits)
     buffers = [validity, offsets, pa.py_buffer(reader.take(size))]
     return ArrowColumn(pa.Array.from_buffers(type.memory, count, buffers))
+
+
+def _get_labels(reader: _Reader, count: int, type: ColumnType) -> ArrowColumn:
+    size = reader.size()
+    different = _get_strings(reader, size, type)
+    numbers = np.min_scalar_type(size)
+    rows = np.frombuffer(reader.take(count * numbers.itemsize), numbers)
+    return ArrowColumn(different.array.take(pa.array(rows)))
 
 
 def _get_nested(reader: _Reader, type: ColumnType) -> ArrowColumn:

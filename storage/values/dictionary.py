@@ -61,6 +61,13 @@ def decode(codes: DictionaryCodes) -> pa.Array:
     return texts().take(pa.array(codes))
 
 
+def distinct(codes: DictionaryCodes) -> tuple[DictionaryCodes, npt.NDArray[np.intp]]:
+    """The different numbers among some, ascending, and where in these each of them stands."""
+    seen = np.zeros(len(_texts), np.bool_)
+    seen[codes] = True
+    return np.flatnonzero(seen).astype(np.int32), (np.cumsum(seen) - 1)[codes]
+
+
 def encode(array: pa.Array, *, force: bool = False) -> DictionaryCodes | None:
     """The numbers of strings, or None if encoding does not pay.
 

@@ -1,4 +1,4 @@
-"""Records of updates hold once what an update keeps, and those of older programs are read."""
+"""Records hold once what an update keeps, and texts that repeat; those of format 1 are read."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ import pytest
 from ivm.storage.log.change import Record, TableChange
 from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.log.record import TableCodes, decode, encode
+from ivm.storage.values import dictionary
+from ivm.storage.values.column import DictionaryColumn
 from ivm.storage.values.key_codes import same_row
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
@@ -64,6 +66,22 @@ def test_columns_that_an_update_keeps_are_there_once(name: str, held: tuple[int,
         copied = TableChange("t", change.removed, held, change.added.take(np.arange(len(rows))))
         is_shorter = len(payload) < len(_encoded(copied, tables))
         assert is_shorter == (1 - new in held)
+
+
+@pytest.mark.parametrize("different", [1, 2, 255, 256, 257, 300, 10_000])
+@pytest.mark.parametrize("nulls", [False, True])
+def test_texts_that_repeat_are_there_once(different: int, nulls: bool) -> None:
+    count = 20_000
+    texts = [f"text number {i % different}" for i in range(count)]
+    values = [None if nulls and i % 3 == 0 else text for i, text in enumerate(texts)]
+    codes = dictionary.encode(pa.array(values, pa.large_string()), force=True)
+    assert codes is not None
+    schema, ones = (("s", type_of("VARCHAR")),), np.ones(count, np.int64)
+    rows, tables = ZSet((DictionaryColumn(codes),), ones), TableCodes({"t": schema})
+    payload = _encoded(TableChange("t", rows.slice(0, 0), (0,), rows), tables)
+    found = decode(memoryview(payload), tables).changes[0].added
+    assert found.to_arrow(schema).column(0).to_pylist() == values
+    assert (len(payload) < 4 * count) == (different <= 300)
 
 
 def test_a_segment_of_format_1_is_read_and_followed(tmp_path: Path) -> None:
