@@ -48,6 +48,7 @@ bench: $(READY)  ## the benchmark tables (BENCH_ARGS=--quick for a short first o
 	$(PY) -m benchmarks.run $(BENCH_ARGS)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.shapes)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.everyday --keep)
+	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.load --keep)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.cdc)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.tpch_refresh --scale 1 --keep)
 
