@@ -48,6 +48,7 @@ WHOLE = frozenset(
         "test_backfill::test_a_change_that_the_log_lacks_beside_the_export_begins_it_anew",
         "test_backfill::test_a_snapshot_that_is_taken_beside_a_load_is_not_used",
         "test_backfill::test_changes_that_come_meanwhile_are_there_once",
+        "test_backfill::test_what_overflows_is_told_in_duckdbs_words",
         "test_cli::test_odd_streams",
         "test_collations::test_a_view_beside_a_collation_follows_its_tables",
         "test_decoding::test_micro_batches_are_what_ingest_makes_of_them",
@@ -172,7 +173,7 @@ SAMPLED = {
     "test_carried::test_no_table_is_made_with_such_a_value": 4,
     "test_collations::test_groups_by_a_collation_show_their_first_text": 4,
     "test_connect_types::test_numbers_keep_their_digits": 3,
-    "test_compared_keys::test_values_of_every_type_find_the_same_rows": 9,
+    "test_compared_keys::test_values_of_every_type_find_the_same_rows": 20,
     "test_conversions::test_python_values_mean_what_duckdb_makes_of_them": 2,
     "test_conversions::test_what_is_converted_is_what_duckdb_makes_of_it": 6,
     "test_database::test_structs_inside_of_structs_and_tuples_can_be_columns": 3,
@@ -207,7 +208,7 @@ SAMPLED = {
     "test_joined_changes::test_anything_else_is_left_to_duckdb": 3,
     "test_joined_changes::test_keys_of_every_type": 3,
     "test_joined_changes::test_the_source_alone_is_read_by_duckdb": 6,
-    "test_joined_changes::test_what_duckdb_refuses_is_refused": 6,
+    "test_joined_changes::test_what_duckdb_refuses_is_refused": 12,
     "test_imports::test_what_was_exported_is_imported": 2,
     "test_json_rows::test_strategy": 4,
     "test_json_rows::test_views_follow_their_documents": 2,
@@ -279,9 +280,10 @@ SAMPLED = {
     "test_converted_ahead::test_errors_are_those_of_the_table_as_it_is": 3,
     "test_from_items::test_view_follows_its_tables": 2,
     "test_parameters_from_state::test_rows_under_a_key": 4,
+    "test_computed_values::test_values_are_duckdbs": 20,
 }
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
-_ALIKE = 8
+_ALIKE = 12
 """Of the cases of other tests it takes the first two, and then one in so many."""
 
 SMOKE = {
@@ -289,6 +291,7 @@ SMOKE = {
     "test_backfill::test_a_change_that_the_log_lacks_beside_the_export_begins_it_anew": 2,
     "test_backfill::test_a_snapshot_that_is_taken_beside_a_load_is_not_used": 1,
     "test_backfill::test_changes_that_come_meanwhile_are_there_once": 2,
+    "test_backfill::test_what_overflows_is_told_in_duckdbs_words": 1,
     "test_cli::test_odd_streams": 5,
     "test_collations::test_a_view_beside_a_collation_follows_its_tables": 3,
     "test_decoding::test_micro_batches_are_what_ingest_makes_of_them": 2,

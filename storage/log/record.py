@@ -35,7 +35,8 @@ _SIZE = struct.Struct("<Q")
 _ONE_TEXT = struct.Struct("<QQQ")  # bytes of text, and the two offsets
 
 _PLAIN, _WITH_NULLS, _LABELS = b"\0", b"\1", b"\2"
-_REPEATED = 64  # rows from which texts that repeat are written once
+_REPEATED = 64  # rows from which texts that repeat are written once,
+_LOOKED_AT = 16  # and one to so many strings of the process, all of which are looked at
 _ONE_NULL = _WITH_NULLS + b"\0"  # and its validity
 
 
@@ -154,9 +155,11 @@ def _put_fixed(parts: Parts, column: FixedColumn) -> None:
 
 def _put_dictionary(parts: Parts, column: DictionaryColumn) -> None:
     """Writes strings as `_put_strings` does, if they do not repeat; a single one needs no Arrow."""
-    if len(column.codes) >= _REPEATED and _put_labels(parts, column.codes):
+    count = len(column.codes)
+    enough = max(_REPEATED, dictionary.count() // _LOOKED_AT)
+    if count >= enough and _put_labels(parts, column.codes):
         return
-    if len(column.codes) != 1:
+    if count != 1:
         _put_strings(parts, column.array)
         return
     (text,) = dictionary.words(column.codes)
