@@ -42,7 +42,7 @@ class ServerSettings:
         statement_seconds: after which a statement is cancelled; 0: never.
         result_megabytes: of one result, at most; 0: no limit.
         idle_seconds: after which a connection without a statement is closed; 0: never.
-        grace_seconds: for statements that run when the server is asked to stop.
+        grace_seconds: for statements that run when the server is asked to stop, and their answers.
         log: what is logged: every statement, logins, or errors alone.
         request_megabytes: of the body of one HTTP request, at most.
         subscribers: of changefeeds over HTTP, at most.
