@@ -49,6 +49,7 @@ bench: $(READY)  ## the benchmark tables (BENCH_ARGS=--quick for a short first o
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.shapes)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.everyday --keep)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.load --keep)
+	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.steady --keep)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.cdc)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.tpch_refresh --scale 1 --keep)
 

@@ -23,8 +23,7 @@ import duckdb
 
 import ivm
 from benchmarks import workload
-from benchmarks.report import machine
-from benchmarks.run import RESULTS
+from benchmarks.page import Page, with_keep
 
 BY_ORDER = """SELECT customer_id, id, count(*) AS n, max(amount) AS amount
     FROM orders GROUP BY customer_id, id"""
@@ -273,8 +272,7 @@ def main() -> None:
     parser.add_argument("--orders", type=float, default=1e6, help="rows of orders (default 1e6)")
     parser.add_argument("--times", type=int, default=200, help="runs of a short statement")
     parser.add_argument("--only", default="", help="lines whose names have this text")
-    parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results")
-    given = parser.parse_args()
+    given = with_keep(parser)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         workload.create(folder / "plain.duckdb", int(given.orders), "double")
@@ -285,22 +283,20 @@ def main() -> None:
         ):
             for side in (db, plain):
                 side.execute("CREATE INDEX by_customer ON orders (customer_id)").fetchall()
-            lines = [machine(), "", f"{given.orders:g} orders"]
-            print("\n".join(lines), flush=True)
+            page = Page("everyday.md")
+            page.add(f"{given.orders:g} orders")
             sides, first = (Side(db, live=True), Side(plain, live=False)), 0
             for views in (["v1"], list(VIEWS)):
                 for name in views:
                     db.execute(f"CREATE OR REPLACE MATERIALIZED VIEW {name} AS {VIEWS[name]}")
-                lines += ["", f"views: {', '.join(views)}", "", *HEAD.splitlines()]
-                print("\n".join(lines[-5:]), flush=True)
+                page.add("", f"views: {', '.join(views)}", "", HEAD)
                 for case in cases(folder):
                     if given.only.lower() in case.name.lower() and case.view in views:
                         times = min(case.times or given.times, given.times)
-                        lines.append(measure(case, *sides, first, times))
-                        print(lines[-1], flush=True)
+                        page.add(measure(case, *sides, first, times))
                         first += times
     if given.keep:
-        (RESULTS / "everyday.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        page.keep()
 
 
 if __name__ == "__main__":

@@ -23,8 +23,7 @@ import duckdb
 
 import ivm
 from benchmarks import workload
-from benchmarks.report import machine
-from benchmarks.run import RESULTS
+from benchmarks.page import Page, with_keep
 
 WAYS = {
     "COPY": "COPY orders FROM '{}'",
@@ -37,19 +36,14 @@ HEAD = """| s | DuckDB | no view | ratio | goal | | V1 | ratio | goal | |
 
 def prepare(folder: Path, orders: int) -> tuple[Path, Path]:
     """The database that each load begins with, and the file of the orders."""
-    base, file = folder / "base.duckdb", folder / "orders.parquet"
-    workload.create(base, orders, "double")
+    whole, base, file = [folder / name for name in ("whole.duckdb", "base.duckdb", "new.parquet")]
+    workload.create(whole, orders, "double")
     with duckdb.connect(str(base)) as duck:
-        duck.execute(f"COPY orders TO '{file}' (FORMAT parquet)").fetchall()
-    base.unlink()
-    workload.create(base, 10, "double")
-    count = orders // workload.CUSTOMERS_PER_ORDER
-    with duckdb.connect(str(base)) as duck:
-        duck.execute("DELETE FROM orders").fetchall()
-        duck.execute(
-            "INSERT OR IGNORE INTO customers SELECT i, 'region-' || i % 25, 's' || i % 5"
-            f" FROM range({count}) r(i)"
-        ).fetchall()
+        duck.execute(workload.SCHEMA.format(amount=workload.AMOUNT_TYPES["double"])).fetchall()
+        duck.execute(f"ATTACH '{whole}' AS whole (READ_ONLY)").fetchall()
+        duck.execute("INSERT INTO customers FROM whole.customers").fetchall()
+        duck.execute(f"COPY whole.orders TO '{file}' (FORMAT parquet)").fetchall()
+    whole.unlink()
     return base, file
 
 
@@ -93,10 +87,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
     parser.add_argument("--orders", type=float, default=1e7, help="rows (default 1e7)")
     parser.add_argument("--times", type=int, default=3, help="loads of each kind (default 3)")
-    parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results")
-    given = parser.parse_args()
-    lines = [machine(), "", f"{given.orders:g} orders", "", *HEAD.splitlines()]
-    print("\n".join(lines), flush=True)
+    given = with_keep(parser)
+    page = Page("load.md")
+    page.add(f"{given.orders:g} orders", "", HEAD)
     with tempfile.TemporaryDirectory() as place:
         base, file = prepare(Path(place), int(given.orders))
         for way, text in WAYS.items():
@@ -104,10 +97,9 @@ def main() -> None:
             for _ in range(given.times):
                 for side in ("DuckDB", *GOALS):
                     found[side].append(load(base, side, text.format(file)))
-            lines.append(line(way, found))
-            print(lines[-1], flush=True)
+            page.add(line(way, found))
     if given.keep:
-        (RESULTS / "load.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        page.keep()
 
 
 if __name__ == "__main__":

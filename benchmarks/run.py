@@ -21,9 +21,9 @@ from typing import Any
 
 from benchmarks import plan, report, stream, workload
 from benchmarks.cells import Cell
+from benchmarks.page import RESULTS
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
 SEED = 20
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,10 @@ import pyarrow as pa
 
 import ivm
 from benchmarks.maintain import verify
-from benchmarks.report import machine
+from benchmarks.page import Page
 from benchmarks.shape_cases import SHAPES, STATUSES, Shape
 from ivm.storage.values.zset import ZSet
 
-RESULTS = Path(__file__).parent / "results"
 LIMIT_MS, LIMIT_GROWTH = 1.0, 1.5
 STEPS = {1: 300, 100: 30, 10_000: 5}
 HEAD = ("view", "rows", "1 row p50", "p99", "growth", "100 rows", "10 000 rows", "recompute", "")
@@ -160,16 +158,15 @@ def main() -> None:
     parser.add_argument("--rows", type=float, nargs="+", default=[1e5, 1e6])
     parser.add_argument("--only", default="", help="shapes whose name holds this text")
     options = parser.parse_args()
-    table = [HEAD, ("---",) * len(HEAD)]
-    print("|", " | ".join(HEAD), "|", flush=True)
+    page = Page("shapes.md")
+    for head in (HEAD, ("---",) * len(HEAD)):
+        page.add(f"| {' | '.join(head)} |")
     for shape in SHAPES:
         if options.only in shape.name:
             for line in lines(shape, [int(n) for n in options.rows]):
-                print("|", " | ".join(line), "|", flush=True)
-                table.append(line)
+                page.add(f"| {' | '.join(line)} |")
     if not options.only:
-        text = "\n".join(f"| {' | '.join(line)} |" for line in table)
-        (RESULTS / "shapes.md").write_text(f"{machine()}\n\n{text}\n", encoding="utf-8")
+        page.keep()
 
 
 if __name__ == "__main__":

@@ -24,8 +24,7 @@ import numpy as np
 
 import ivm
 from benchmarks import workload
-from benchmarks.report import machine
-from benchmarks.run import RESULTS
+from benchmarks.page import Page, with_keep
 
 INSERT = "INSERT INTO orders VALUES (?, ?, ?, ?, ?)"
 PARTS = (50, 90, 99, 99.9, 100)
@@ -88,17 +87,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.steady", description=__doc__)
     parser.add_argument("--orders", type=float, nargs="+", default=[1e5, 1e6, 1e7])
     parser.add_argument("--seconds", type=float, default=60, help="of commits (default 60)")
-    parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results")
-    given = parser.parse_args()
-    lines = [machine(), "", *HEAD.splitlines()]
-    print("\n".join(lines), flush=True)
+    given = with_keep(parser)
+    page = Page("steady.md")
+    page.add(HEAD)
     with tempfile.TemporaryDirectory() as folder:
         for orders in given.orders:
             for each in measure(Path(folder), int(orders), given.seconds):
-                lines.append(each)
-                print(each, flush=True)
+                page.add(each)
     if given.keep:
-        (RESULTS / "steady.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        page.keep()
 
 
 if __name__ == "__main__":

@@ -22,14 +22,15 @@ import duckdb
 
 import ivm
 from benchmarks import maintain, tpch
-from benchmarks.report import machine
-from benchmarks.shapes import RESULTS
+from benchmarks.page import Page, with_keep
 from benchmarks.stream import Change, Transaction, changes_in
 from benchmarks.tpch_queries import QUERIES
 
 ROWS = 1000
 Clock = Callable[[], float]
 Times = list[float]
+HEAD = """| 22 views, until | kept | recomputed by DuckDB | ratio |
+| --- | --- | --- | --- |"""
 MOMENTS = ("committed", "in DuckDB's tables", "read out")
 _LINES = 4  # of an order, on average
 _REFRESH = {
@@ -188,18 +189,16 @@ def main() -> None:
     parser.add_argument(
         "--cpu", action="store_true", help="processor time instead of time, on a busy machine"
     )
-    parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results")
-    options = parser.parse_args()
+    options = with_keep(parser)
     clock = time.process_time if options.cpu else time.perf_counter
     with tempfile.TemporaryDirectory(prefix="ivm-tpch-") as folder:
         ours, theirs = measure(Path(folder), options.scale, options.rounds, options.rows, clock)
-    table = "| 22 views, until | kept | recomputed by DuckDB | ratio |\n| --- | --- | --- | --- |\n"
+    page = Page("tpch.md")
+    page.add(f"scale {options.scale:g}, {3 * options.rounds} transactions", "", HEAD)
     for moment, a, b in zip(MOMENTS, ours, theirs, strict=True):
-        table += f"| {moment} | {a:.2f} s | {b:.2f} s | {b / a:.1f} × |\n"
-    print(table, end="")
+        page.add(f"| {moment} | {a:.2f} s | {b:.2f} s | {b / a:.1f} × |")
     if options.keep:
-        head = f"{machine()}; scale {options.scale:g}, {3 * options.rounds} transactions"
-        (RESULTS / "tpch.md").write_text(f"{head}\n\n{table}", encoding="utf-8")
+        page.keep()
 
 
 if __name__ == "__main__":
