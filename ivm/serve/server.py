@@ -139,11 +139,7 @@ class Server:
     async def _wait_until_idle(self, seconds: float) -> bool:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        while self._busy and loop.time() < end:
+        while (busy := any(each.busy for each in self._listeners)) and loop.time() < end:
             self._pool.look()
             await asyncio.sleep(_LOOKS / 5)
-        return not self._busy
-
-    @property
-    def _busy(self) -> bool:
-        return self._pool.busy > 0 or any(listener.busy for listener in self._listeners)
+        return not busy

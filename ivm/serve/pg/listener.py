@@ -98,7 +98,6 @@ class PgListener:
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections):
-            connection.take_leave()
             connection.abort()
         await asyncio.sleep(0)  # their transports call `connection_lost`
         if self.poller is not None:
