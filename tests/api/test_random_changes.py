@@ -33,7 +33,7 @@ class World:
         self._open = False
         names = {f"c{n}": random.choice(KINDS) for n in range(random.randint(2, 5))}
         columns = {"k": random.choice(KEYS), "l": random.choice(["INTEGER", "VARCHAR"]), **names}
-        key = random.choice([("k",), ("k",), ("k",), ("k", "l"), ()])
+        key = random.choice([*[("k",)] * 6, ("k", "l"), ("k", "l"), ()])
         self._zone = f"SET TimeZone = '{random.choice(ZONES)}'"
         setup = [SETTINGS, MACROS, self._zone, create("t", columns, key)]
         indexed = [name for name, kind in names.items() if kind in INDEXED]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 
 from tests.random_sql.typed_calls import TypedCalls
-from tests.random_sql.typed_values import EXACT, Columns
+from tests.random_sql.typed_values import EXACT, Columns, under
 
 Describe = Callable[[str], Columns]  # a query's columns; raises what DuckDB raises
 
@@ -72,12 +72,9 @@ class TypedSelect(TypedCalls):
         alias = self._fresh("r")
         if depth < 2 and self._chance(0.25):
             query = self._query(depth + 1)
-            return f"({query}) AS {alias}", self._under(alias, self._describe(query))
+            return f"({query}) AS {alias}", under(alias, self._describe(query))
         name = self._pick(*self._relations)
-        return f"{name} AS {alias}", self._under(alias, self._relations[name])
-
-    def _under(self, alias: str, columns: Columns) -> Columns:
-        return {f"{alias}.{name}": kind for name, kind in columns.items()}
+        return f"{name} AS {alias}", under(alias, self._relations[name])
 
     def _joined(self, text: str, columns: Columns, depth: int) -> tuple[str, Columns]:
         choice = self._random.random()
@@ -129,7 +126,7 @@ class TypedSelect(TypedCalls):
         join = self._pick(f", {call}", f" LEFT JOIN {call} ON true",
                           f" LEFT JOIN LATERAL {call} ON {alias}.key = 'a'")  # fmt: skip
         own = {"key": "VARCHAR", "value": "JSON", "type": "VARCHAR", "id": "UBIGINT"}
-        return text + join, columns | self._under(alias, own)
+        return text + join, columns | under(alias, own)
 
     def _lateral(self, text: str, columns: Columns, depth: int) -> tuple[str, Columns]:
         source, own = self._inner(columns, depth)

@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 
 from tests.random_sql.random_tables import VALUES, literal
-from tests.random_sql.typed_values import SAME, Columns, TypedValues
+from tests.random_sql.typed_values import SAME, Columns, TypedValues, under
 from tests.support.stream_rows import SETTINGS
 
 KEYS = [
@@ -35,6 +35,7 @@ GIVEN: list[Any] = [
     datetime(2024, 2, 29), datetime(2024, 2, 29, 7, tzinfo=UTC), time(12, 34, 56, 789012),
     timedelta(days=30), uuid.UUID(int=1), b"a", b"\x00", [1], [], [None, 1], {"a": 1, "b": "a"},
 ]  # fmt: skip
+_MARK = re.compile(r"\{\?(\d+)\}")  # a parameter, by its place among those drawn
 
 
 @functools.cache
@@ -51,9 +52,6 @@ def _is_true(duck: duckdb.DuckDBPyConnection, sql: str, value: Any) -> bool:
         return duck.execute(sql, [value]).fetchall() == [(True,)]
     except duckdb.Error:
         return False
-
-
-_MARK = re.compile(r"\{\?(\d+)\}")
 
 
 class TypedChange(TypedValues):
@@ -116,13 +114,11 @@ class TypedChange(TypedValues):
     def _row(self) -> str:
         return f"({', '.join(map(self._free_value, self._columns.values()))})"
 
-    def _where(self, columns: Columns, table: str = "") -> str:
-        """A condition, by the key or an index as a rule."""
-        dot = f"{table}." if table else ""
-        name = self._random.choice([*self._key, *self._key, *self._columns])
-        x, kind = f"{dot}{name}", self._columns[name]
-        a, b = (self._free_value(kind, fits=True) for _ in "ab")
-        p = self._predicate(columns, 1)
+    def _where(self) -> str:
+        """A condition, by the key as a rule."""
+        x = self._random.choice([*self._key, *self._key, *self._columns])
+        a, b = (self._free_value(self._columns[x], fits=True) for _ in "ab")
+        p = self._predicate(self._columns, 1)
         return self._pick(
             f"{x} = {a}", f"{x} = {a}", f"{x} IN ({a}, {b})", f"{x} IN ({a}, {b}) AND {p}",
             f"{x} BETWEEN {a} AND {b}", f"{x} >= {a}", f"{x} < {a} AND {p}", f"{x} = {a} AND {p}",
@@ -162,7 +158,7 @@ class TypedChange(TypedValues):
         )
 
     def _insert_select(self) -> str:
-        where = self._where(self._columns)
+        where = self._where()
         listed = ", ".join(
             f"TRY_CAST(n AS {kind})" if name in self._key else self._computed(kind, self._columns)
             for name, kind in self._columns.items()
@@ -174,32 +170,29 @@ class TypedChange(TypedValues):
     def _upsert(self) -> str:
         if not self._key:
             return self._insert()
-        stored = {f"{self._table}.{name}": kind for name, kind in self._columns.items()}
-        new = {f"excluded.{name}": kind for name, kind in self._columns.items()}
+        both = under(self._table, self._columns) | under("excluded", self._columns)
         rows = ", ".join(self._row() for _ in range(self._random.choice([1, 1, 2])))
         target = self._pick("", f" ({', '.join(self._key)})")
-        where = self._pick("", "", f" WHERE {self._predicate(stored | new, 2)}")
+        where = self._pick("", "", f" WHERE {self._predicate(both, 2)}")
         return (
             f"INSERT INTO {self._table} VALUES {rows} ON CONFLICT{target} DO UPDATE SET"
-            f" {self._sets(stored | new)}{where}{self._returning()}"
+            f" {self._sets(both)}{where}{self._returning()}"
         )
 
     def _update(self) -> str:
-        sets, where = self._sets(self._columns), self._where(self._columns)
+        sets, where = self._sets(self._columns), self._where()
         return f"UPDATE {self._table} SET {sets} WHERE {where}{self._returning()}"
 
     def _delete(self) -> str:
-        return f"DELETE FROM {self._table} WHERE {self._where(self._columns)}{self._returning()}"
+        return f"DELETE FROM {self._table} WHERE {self._where()}{self._returning()}"
 
     def _source(self) -> tuple[str, str, Columns]:
         """Rows with one of the table's columns each once, and some others; its name and columns."""
         names = list(self._key or self._columns)[:1]
         names += self._random.sample([name for name in self._columns if name not in names], 1)
-        columns = {f"s.{name}": self._columns[name] for name in names}
+        columns = under("s", {name: self._columns[name] for name in names})
         if self._chance(0.5):
-            rows = (
-                f"SELECT {', '.join(names)} FROM {self._table} WHERE {self._where(self._columns)}"
-            )
+            rows = f"SELECT {', '.join(names)} FROM {self._table} WHERE {self._where()}"
         else:
             listed = [self._free_value(self._columns[name]) for name in names]
             rows = "SELECT " + ", ".join(
@@ -211,9 +204,8 @@ class TypedChange(TypedValues):
 
     def _update_from(self) -> str:
         source, name, columns = self._source()
-        own = {f"{self._table}.{name}": kind for name, kind in self._columns.items()}
-        more = self._pick("", f" AND {self._predicate(own | columns, 2)}")
-        sets = self._sets(own | columns)
+        both = under(self._table, self._columns) | columns
+        more, sets = self._pick("", f" AND {self._predicate(both, 2)}"), self._sets(both)
         return (
             f"UPDATE {self._table} SET {sets} FROM {source}"
             f" WHERE {self._table}.{name} = s.{name}{more}{self._returning()}"
@@ -225,7 +217,7 @@ class TypedChange(TypedValues):
 
     def _merge(self) -> str:
         source, name, columns = self._source()
-        own = {f"{self._table}.{name}": kind for name, kind in self._columns.items()}
+        own = under(self._table, self._columns)
         both = own | columns
         ways = [f"UPDATE SET {self._sets(both)}", "DELETE", "DO NOTHING"]
         matched = [
@@ -251,7 +243,7 @@ class TypedChange(TypedValues):
         listed = self._pick(
             "*", f"{self._value(self._columns, 2)} AS x, {self._any(self._columns)}"
         )
-        return f"SELECT {listed} FROM {self._table} WHERE {self._where(self._columns)}"
+        return f"SELECT {listed} FROM {self._table} WHERE {self._where()}"
 
 
 def create(name: str, columns: Columns, key: tuple[str, ...]) -> str:

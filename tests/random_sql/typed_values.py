@@ -59,6 +59,11 @@ SAME = [
 ]  # fmt: skip
 
 
+def under(alias: str, columns: Columns) -> Columns:
+    """The columns of a relation by its alias."""
+    return {f"{alias}.{name}": kind for name, kind in columns.items()}
+
+
 class TypedValues(Choices):
     """Makes values and predicates; who knows queries adds those that hold one."""
 
