@@ -71,6 +71,10 @@ def _kind(expr: exp.Expr, types: Sequence[ColumnType]) -> _Kind | None:
             return _met([*kinds, _BOOLEAN])
         case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.Is():
             return None if _met(kinds) is None else _BOOLEAN
+        case exp.NullSafeEQ() | exp.NullSafeNEQ():
+            return None if _met(kinds) is None else _BOOLEAN
+        case exp.Coalesce():
+            return _met(kinds)
         case exp.Between() | exp.In() if not expr.args.get("query") and not expr.args.get("unnest"):
             return None if _met(kinds) is None else _BOOLEAN
     return None

@@ -44,11 +44,12 @@ _leaves = st.sampled_from(
 
 
 def _larger(part: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    signs = ["+", "-", "*", "=", "<", "AND", "OR"]
+    signs = ["+", "-", "*", "=", "<", "AND", "OR", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]
     return st.one_of(
         st.builds("({} {} {})".format, part, st.sampled_from(signs), part),
         st.builds("(- {})".format, part),
         st.builds("({} IS NULL)".format, part),
+        st.builds("coalesce({}, {}, {})".format, part, part, part),
         st.builds("CASE WHEN {} THEN {} ELSE {} END".format, part, part, part),
         st.builds("CASE WHEN {} THEN {} END".format, part, part),
     )
@@ -90,7 +91,8 @@ def test_no_extreme_value_makes_it_fail(rows: duckdb.DuckDBPyConnection, text: s
 @pytest.mark.parametrize(
     "text",
     ["c8 * (1 - c8)", "c6 + c7", "-c6", "c4 * c5 - 1", "c6 * 2", "CASE WHEN c0 < 5 THEN 1 END",
-     "CASE WHEN c9 = 'x' OR c11 THEN c6 ELSE 0 END", "c1 > c2", "c10 IS NULL"],
+     "CASE WHEN c9 = 'x' OR c11 THEN c6 ELSE 0 END", "c1 > c2", "c10 IS NULL",
+     "c6 IS DISTINCT FROM c7", "coalesce(c6, 0) IS NOT DISTINCT FROM 1"],
 )  # fmt: skip
 def test_what_is_taken(text: str) -> None:
     types = [*TYPES[:8], "DECIMAL(15,2)", *TYPES[9:]]
@@ -102,7 +104,7 @@ def test_what_is_taken(text: str) -> None:
     "text",
     ["c0 + 1", "-c0", "c0 * c1", "c9 = 5", "c8 + c8", "c7 * c8", "c3 > c6", "c0 IS TRUE",
      "c10 < '5'", "CASE WHEN c0 THEN 1 END", "CASE c9 WHEN 5 THEN 1 END", "abs(c0)",
-     "CASE WHEN c11 THEN 'x' ELSE c0 END"],
+     "CASE WHEN c11 THEN 'x' ELSE c0 END", "c9 IS DISTINCT FROM 5", "coalesce(c9, 5)"],
 )  # fmt: skip
 def test_what_is_not_taken(text: str) -> None:
     expr = sqlglot.parse_one(text, dialect="duckdb")
