@@ -156,6 +156,12 @@ class _Writer(Writer):
         """Writes %, since DuckDB accepts the word PERCENT only after a number."""
         return " %" if expression.args.get("percent") else ""
 
+    def if_sql(self, expression: exp.If) -> str:
+        """Keeps a call: CASE is another tree to DuckDB."""
+        return self.func(
+            "IF", expression.this, *[expression.args.get(p) for p in ("true", "false")]
+        )
+
     def hexstring_sql(
         self, expression: exp.HexString, binary_function_repr: str | None = None
     ) -> str:

@@ -57,6 +57,15 @@ def without_schemas(sql: str) -> str:
     return _QUOTED_OR_SCHEMA.sub(lambda found: found[1] or "", sql)
 
 
+_UNLISTED = {
+    "datediff": "date_diff",
+    "datepart": "date_part",
+    "datesub": "date_sub",
+    "datetrunc": "date_trunc",
+}
+"""Aliases of which DuckDB's catalog does not say so."""
+
+
 @functools.cache
 def synonyms() -> dict[str, str]:
     """Each built-in alias → the name it is an alias of; those of types begin with `type `."""
@@ -70,7 +79,7 @@ def synonyms() -> dict[str, str]:
     )
     with FACTS.borrow() as scratch:
         named = [(f"type {name}", chief) for name, chief in rows(scratch, types)]
-        return dict([*rows(scratch, functions), *named])
+        return _UNLISTED | dict([*rows(scratch, functions), *named])
 
 
 def chief_name(name: str) -> str:

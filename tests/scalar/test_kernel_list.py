@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import duckdb
 import pytest
 import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from ivm.sql.parse.query import parse_query
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar, explain_missing
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.types import ColumnType, type_of
@@ -64,6 +66,21 @@ def test_tpch_is_on_the_list(text: str, types: list[str]) -> None:
     }
     values: list[list[Any]] = [plain.get(t, [100, 4, 52345, 7]) for t in types]
     decided(text, types, *values)
+
+
+@pytest.mark.parametrize(
+    ("text", "types"),
+    [
+        *TPCH,
+        ("if(c0 > 1, c1, year(c2)::VARCHAR)", ["INTEGER", "VARCHAR", "DATE"]),
+        ("datediff('day', c0, c1) + datepart('year', c0)", ["DATE", "DATE"]),
+        ("datetrunc('month', c0)", ["TIMESTAMP"]),
+    ],
+)
+def test_what_users_write_is_read_as_what_is_on_the_list(text: str, types: list[str]) -> None:
+    with duckdb.connect() as cursor:
+        (expr,) = parse_query(f"SELECT {text}", cursor).expressions
+    assert explain_missing(expr, [type_of(t) for t in types]) is None
 
 
 @pytest.mark.parametrize(

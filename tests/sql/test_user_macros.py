@@ -13,7 +13,7 @@ import ivm
 from ivm.errors import UnsupportedError
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.parse.hiding_macros import refuse_caught
-from ivm.sql.plan.built_in import synonyms
+from ivm.sql.plan.built_in import _UNLISTED, synonyms
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.resolve.functions import _builtin
 from ivm.storage.identifiers import quote
@@ -158,6 +158,18 @@ def test_facts_about_functions_are_not_read_through_a_macro() -> None:
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT sum(a) FROM t")
         assert db.execute("SHOW MATERIALIZED VIEWS").fetchall()[0][1] == "indexed"
     assert all(name == name.lower() for name in synonyms())
+
+
+def test_aliases_that_duckdb_does_not_list_are_the_same_functions() -> None:
+    overloads = (
+        "SELECT parameter_types, return_type, description FROM duckdb_functions()"
+        " WHERE function_name = ? ORDER BY ALL"
+    )
+    assert _UNLISTED.items() <= synonyms().items()
+    with duckdb.connect() as duck:
+        for alias, chief in _UNLISTED.items():
+            found = [duck.execute(overloads, [name]).fetchall() for name in (alias, chief)]
+            assert found[0] == found[1] != []
 
 
 CALLS = [  # a macro that hides a built-in function, and a query whose plan has the function
