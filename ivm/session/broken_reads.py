@@ -18,7 +18,7 @@ from ivm.engine.engine import Engine
 from ivm.engine.view_reads import views_and_macros, words_of, words_with_definitions
 from ivm.sql.resolve.bound_relations import bound_relations
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.tokens import Token, tokens
+from ivm.sql.statements.tokens import without_parameters
 from ivm.storage.identifiers import canonical_name, fold, path_of, split_name
 from ivm.storage.warehouse.duck import Cursor, rows
 
@@ -67,7 +67,7 @@ def refuse_broken(
 
 def _reads(engine: Engine, cursor: Cursor, statement: st.Statement, text: str, name: str) -> bool:
     """Returns whether a statement reads a view."""
-    plain = _without_parameters(text)
+    plain = without_parameters(text)
     paths = bound_relations(cursor, plain)
     if paths is not None:
         own = [canonical_name(path) for db, *path in paths if db == engine.catalog.database]
@@ -90,22 +90,3 @@ def _reads(engine: Engine, cursor: Cursor, statement: st.Statement, text: str, n
 def _words(cursor: Cursor, text: str) -> set[str]:
     """The words of a text, and of the plain views and macros that it names."""
     return words_with_definitions(text, views_and_macros(cursor))
-
-
-def _without_parameters(text: str) -> str:
-    """The text with NULL for each parameter: DuckDB lists the names of no prepared statement."""
-    parts, done, found = [], 0, tokens(text)
-    for at, token in enumerate(found):
-        if token.word == "?" or (token.word == "$" and at + 1 < len(found)):
-            parts.append(text[done : token.start] + "NULL")
-            done = _end_of_parameter(found, at)
-    return "".join([*parts, text[done:]])
-
-
-def _end_of_parameter(found: list[Token], at: int) -> int:
-    """The offset behind `?`, `?1`, `$1` or `$name`."""
-    token = found[at]
-    following = found[at + 1] if at + 1 < len(found) else None
-    if following is None or following.start != token.end:
-        return token.end
-    return following.end if token.word == "$" or following.word.isdigit() else token.end

@@ -104,7 +104,7 @@ def _after_tokens(done: Sequence[Token]) -> tuple[Expected, ...]:
     for words, kind in ((_BEFORE_VIEW, "view"), (_BEFORE_TABLE, "table")):
         if word in words and not (word == "UPDATE" and previous == "DO"):
             return (Expected(kind),)
-    if word in _BEFORE_RELATION and previous != "DISTINCT":
+    if word in _BEFORE_RELATION:
         return (Expected("relation"),)
     if word in ("EXISTS", "EXPLAIN", "ANALYZE", "AS") and done[0].word in _BEFORE_STATEMENT:
         return (Expected(_after_opener(done)),)

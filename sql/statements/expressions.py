@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ivm.sql.statements.tokens import Token
+from ivm.sql.statements.tokens import Token, depths
 from ivm.storage.identifiers import quote
 
-_UNREAD = frozenset(("SELECT", "FROM", "WITH", "RETURNING", "OVER", "DEFAULT", "PIVOT", "UNPIVOT"))
+_UNREAD = frozenset(("SELECT", "WITH", "RETURNING", "OVER", "DEFAULT", "PIVOT", "UNPIVOT"))
+_QUERIES = frozenset(("FROM", "VALUES", "TABLE"))  # begin a query behind a parenthesis
 
 _FIRST = quote("?0")
 
@@ -54,7 +55,7 @@ class Marks:
 
     def expression(self, script: str, tokens: Sequence[Token]) -> Expression | None:
         """Reads an expression; None if it is to be left to DuckDB."""
-        if not tokens or any(token.word in _UNREAD for token in tokens):
+        if not tokens or any(token.word in _UNREAD for token in tokens) or _has_query(tokens):
             return None
         text, at = "", tokens[0].start
         found: list[int | str] = []
@@ -88,3 +89,14 @@ class Marks:
                 key = int(name.text) - 1 if name.text.isdigit() else name.text
                 found.append((token.start, name.end, key))
         return found
+
+
+def _has_query(tokens: Sequence[Token]) -> bool:
+    """Returns whether there is a subquery, or a clause; `extract(year FROM day)` has none."""
+    words = [token.word for token in tokens]
+    if _QUERIES.isdisjoint(words):
+        return False
+    return any(
+        word in _QUERIES and (before == "(" or (word == "FROM" and not depth))
+        for before, word, depth in zip(["(", *words], words, depths(tokens), strict=False)
+    )

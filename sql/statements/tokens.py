@@ -1,7 +1,8 @@
 """DuckDB's own tokens of a script, and a cursor over them.
 
 Invariant: offsets count characters, not bytes. Comments are not tokens. A string, a quoted name or
-a dollar-quoted text is one token, so a semicolon inside it never ends a statement.
+a dollar-quoted text is one token, so a semicolon inside it never ends a statement. A word in upper
+case that begins a clause (FROM, WITH, DISTINCT) never is a part of an operator or a type's name.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ _NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 _COMMENT_SIGN = re.compile(r"/\*|\*/")
 _LITERAL = re.compile(r"(?<![$?\w.])\d+(\.\d+)?(?![\w.])|'(?:[^']|'')*'")
 _COMMENT, _STRING = duckdb.token_type.comment, duckdb.token_type.string_const
+_PHRASES = (("DISTINCT", "FROM"), ("WITH", "TIME", "ZONE"))
+_IN_PHRASES = re.compile("distinct|zone", re.IGNORECASE)
 _BLANKS = " \t\r\n\f\v\u00a0\ufeff"
 
 
@@ -27,8 +30,9 @@ class Token(NamedTuple):
     """One token of a script.
 
     Attributes:
-        word: the text in upper case of an unquoted word, a sign or a number; "" of a string or a
-            quoted name, which are never keywords.
+        word: the text in upper case of an unquoted word, a sign or a number, but in lower case in
+            IS DISTINCT FROM and WITH TIME ZONE; "" of a string or a quoted name, which are never
+            keywords.
         start: its offset in the script.
     """
 
@@ -64,7 +68,20 @@ def tokens(script: str) -> list[Token]:
             text = text.rstrip(_BLANKS)
             opaque = kind is _STRING or text[:1] == '"'
             result.append(Token("" if opaque else text.upper(), text, offset))
+    if _IN_PHRASES.search(script):
+        _mark_phrases(result)
     return result
+
+
+def _mark_phrases(found: list[Token]) -> None:
+    """Makes words of operators and types lower case that begin clauses elsewhere."""
+    words = [token.word for token in found]
+    for phrase in _PHRASES:
+        size = len(phrase)
+        for at, word in enumerate(words):
+            if word == phrase[0] and tuple(words[at : at + size]) == phrase:
+                for i in range(at, at + size):
+                    found[i] = found[i]._replace(word=words[i].lower())
 
 
 @functools.lru_cache(maxsize=64)
@@ -88,6 +105,27 @@ def without_literals(script: str, found: Sequence[Token]) -> str:
             at = end
     parts.append(script[at : found[-1].end])
     return "".join(parts)
+
+
+def without_parameters(script: str) -> str:
+    """The text with NULL for each parameter: DuckDB lists the names of no prepared statement."""
+    if "?" not in script and "$" not in script:
+        return script
+    parts, done, found = [], 0, tokens(script)
+    for at, token in enumerate(found):
+        if token.word == "?" or (token.word == "$" and at + 1 < len(found)):
+            parts.append(script[done : token.start] + "NULL")
+            done = _end_of_parameter(found, at)
+    return "".join([*parts, script[done:]])
+
+
+def _end_of_parameter(found: list[Token], at: int) -> int:
+    """The offset behind `?`, `?1`, `$1` or `$name`."""
+    token = found[at]
+    following = found[at + 1] if at + 1 < len(found) else None
+    if following is None or following.start != token.end:
+        return token.end
+    return following.end if token.word == "$" or following.word.isdigit() else token.end
 
 
 def _encoded(script: str) -> bytes:

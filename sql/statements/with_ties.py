@@ -107,14 +107,9 @@ def _item(key: Sequence[Token], items: list[_Item]) -> _Item | None:
 def _takes_qualify(head: list[Token]) -> bool:
     """Returns whether a QUALIFY of this query itself ranks the rows of its result."""
     words = [head[i].word for i in top_level(head)]
-    following = zip(words, [*words[1:], ""], strict=True)
-    distinct = any(a == "DISTINCT" and b != "FROM" for a, b in following)
     grouped_by_all = any(words[i : i + 3] == ["GROUP", "BY", "ALL"] for i in range(len(words)))
     return (
-        bool(_items(head))
-        and not distinct
-        and not grouped_by_all
-        and not {*_LATER, "SAMPLE"} & {*words}
+        bool(_items(head)) and not grouped_by_all and not {*_LATER, "SAMPLE", "DISTINCT"} & {*words}
     )
 
 
@@ -128,8 +123,7 @@ def _items(head: list[Token]) -> list[_Item]:
     if _words(head[start : start + 1]) == ["ON"]:
         start = next(i for i in top if i > start and head[i].word == ")") + 1
     ends = (i for i in top if i >= start and head[i].word in _CLAUSES | _LATER)
-    # FROM after DISTINCT belongs to IS DISTINCT FROM.
-    end = next((i for i in ends if head[i - 1].word != "DISTINCT"), len(head))
+    end = next(ends, len(head))
     items: list[_Item] = []
     number: int | None = 1
     for part in filter(None, split(head[start:end])):

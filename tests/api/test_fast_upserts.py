@@ -51,6 +51,11 @@ FAST: list[tuple[str, Any]] = [
         [1, 5, 2, 1, 3, 2.5, "none"],
     ),
     (
+        "INSERT INTO t (id, n) VALUES (1, 1), (2, 5), (9, 9) ON CONFLICT (id) DO UPDATE"
+        " SET n = excluded.n WHERE t.n IS DISTINCT FROM excluded.n RETURNING *",
+        None,
+    ),
+    (
         "INSERT INTO t (id, m) VALUES ($id, $m) ON CONFLICT (id) DO UPDATE SET m = t.m + $m",
         {"id": 4, "m": 3},
     ),

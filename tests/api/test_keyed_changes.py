@@ -69,6 +69,18 @@ FAST: list[tuple[str, Any]] = [
     ("DELETE FROM t AS u WHERE u.id IN (5, 4)", None),
     ("UPDATE pair SET v = v + b WHERE a IN ('x', 'y') AND b IN (2, 1)", None),
     ("DELETE FROM pair WHERE b = 1 AND a IN ('x', 'it''s') AND v > 10 RETURNING *", None),
+    ("UPDATE t SET n = 1 WHERE id = 1 AND n IS DISTINCT FROM 1", None),
+    (
+        "UPDATE t SET n = 1 WHERE id IN (2, 3) AND w is /* no */ not distinct -- row\n from NULL",
+        None,
+    ),
+    (
+        "UPDATE t SET n = (n IS DISTINCT FROM ?)::TINYINT, s = n IS DISTINCT FROM 3 WHERE id = 3",
+        [3],
+    ),
+    ("UPDATE t SET n = extract(day FROM d), s = substring(s FROM 2 FOR 1) WHERE id = 4", None),
+    ("UPDATE t SET s = trim(BOTH 's' FROM s) WHERE id = 4 AND extract(year FROM d) = 2024", None),
+    ("UPDATE t SET w = CAST('2024-02-29' AS TIMESTAMP WITH TIME ZONE) WHERE id = 2", None),
 ]
 BY_FOUND_KEYS: list[tuple[str, Any]] = [
     ("UPDATE t SET n = 1 WHERE id = 1.4", None),
@@ -88,6 +100,9 @@ BY_FOUND_KEYS: list[tuple[str, Any]] = [
 NATIVE: list[tuple[str, Any]] = [
     ("UPDATE t SET s = DEFAULT WHERE id = 1", None),
     ("UPDATE t SET n = (SELECT max(v) FROM pair) WHERE id = 1", None),
+    ("UPDATE t SET n = (VALUES (3)) WHERE id = 1", None),
+    ("UPDATE t SET s = id IN (FROM range(3)) WHERE id = 1", None),
+    ("UPDATE t SET s = 4 IN (WITH c AS (VALUES (4)) TABLE c) WHERE id = 1", None),
     ("WITH gone AS (DELETE FROM pair RETURNING *) DELETE FROM t WHERE id = 1", None),
 ]
 WRONG: list[tuple[str, Any]] = [

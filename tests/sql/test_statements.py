@@ -28,6 +28,7 @@ from ivm.sql.statements.parse import (
     VerifyView,
     parse,
 )
+from ivm.sql.statements.tokens import tokens
 from ivm.storage.errors import SqlError, UnsupportedError
 from tests.tiers import examples
 
@@ -65,6 +66,14 @@ def test_offsets_count_characters() -> None:
     assert isinstance(view, CreateView)
     assert view.name == ("ñ",)
     assert view.text[view.query_offset :] == view.query == "SELECT 'ö;' AS x"
+
+
+def test_words_of_operators_and_types_begin_no_clause() -> None:
+    sql = "SELECT DISTINCT a is not distinct /* ! */ FROM b, c::TIMESTAMP WITH time zone FROM t"
+    words = [token.word for token in tokens(sql)]
+    assert [words.count(word) for word in ("DISTINCT", "FROM", "WITH")] == [1, 1, 0]
+    assert words[-2:] == ["FROM", "T"]
+    assert tokens("WITH time AS (FROM t) FROM time")[0].word == "WITH"
 
 
 def test_empty_scripts_have_no_statements() -> None:
