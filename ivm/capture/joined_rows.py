@@ -25,7 +25,7 @@ from ivm.storage.identifiers import fold, quote
 from ivm.storage.values.column import Column, Indexes, Mask, null_column
 from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.types import ColumnType, Schema
-from ivm.storage.values.zset import ZSet, add, ones
+from ivm.storage.values.zset import ZSet, add, empty, ones
 
 
 @dataclass(frozen=True)
@@ -366,7 +366,8 @@ class JoinedRows:
 
     def _added(self, alone: Mask) -> ZSet | None:
         """The rows that are inserted, with all columns."""
-        added, columns = [], self._rows.columns
+        columns = self._rows.columns
+        added = [empty([type for _, type in self.join.path.schema])]
         for branch, mask in self._parts(self._alone, self.join.change.unmatched, columns):
             if mask is None:
                 return None
@@ -375,7 +376,7 @@ class JoinedRows:
                 if new is None:
                     return None
                 added.append(_chosen(new, mask & alone))
-        return add(added) if added else None
+        return _joined(added)
 
     def _inserted(self, branch: Branch, rows: ZSet) -> ZSet | None:
         """All rows of the source as the branch inserts them, also those that it is not for."""

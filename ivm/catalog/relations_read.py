@@ -15,6 +15,7 @@ import duckdb
 
 from ivm.catalog.catalog import Catalog
 from ivm.sql.parse.function_list import list_functions
+from ivm.sql.statements.tokens import without_parameters
 from ivm.storage.identifiers import fold, path_of, split_name
 from ivm.storage.warehouse.duck import Cursor, lenient, rows
 from ivm.storage.warehouse.warehouse import Warehouse
@@ -164,10 +165,12 @@ class Relations:
         self, sql: str, cursor: Cursor, indirect: Callable[[], set[str]]
     ) -> tuple[frozenset[str], bool, bool]:
         """The relations, whether every name is of one of them, and whether DuckDB has said so."""
+        words, plain = _words(sql), without_parameters(sql)
+        if plain != sql and _Spelled(indirect()).may_be_in(words):
+            return self.everything(), True, False  # a parameter may name what is read
         try:
-            named = cursor.get_table_names(sql, qualified=True)
-        except duckdb.Error:  # no SELECT, with parameters, or it does not bind: DuckDB will say so
-            words = _words(sql)
+            named = cursor.get_table_names(plain, qualified=True)
+        except duckdb.Error:  # no SELECT, or it does not bind: DuckDB will say so
             if _Spelled(indirect()).may_be_in(words):
                 return self.everything(), True, False
             meant = [name for name in self.everything() if _words(_last(name)) <= words]
@@ -178,7 +181,7 @@ class Relations:
         in_main = all(
             path_of(name)[:-1] == ("main",) for name in found
         )  # else it may lack the name
-        return found, certain, certain and in_main and _words(sql).isdisjoint(_DYNAMIC)
+        return found, certain, certain and in_main and words.isdisjoint(_DYNAMIC)
 
     def _named(self, wanted: set[str]) -> frozenset[str]:
         return frozenset(name for name in self.everything() if _last(name) in wanted)
