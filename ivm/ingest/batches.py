@@ -21,6 +21,7 @@ Many: TypeAlias = Any
 Row: TypeAlias = Sequence[Any] | dict[str, Any]
 Rows: TypeAlias = list[Row] | pa.Table | dict[str, Any]
 """Rows one by one, or as named columns."""
+_PLAIN = frozenset((list, tuple))
 
 
 class Batch:
@@ -63,7 +64,7 @@ def rows_of(given: Many) -> Rows:
     if isinstance(given, Sequence | np.ndarray) or _yields_rows(given):
         if isinstance(given, str | bytes):
             raise InputError(f"executemany takes rows, not the text {given!r}")
-        return [_row(row) for row in given]
+        return [row if type(row) in _PLAIN else _row(row) for row in given]
     data = to_arrow(given)
     if isinstance(data, dict):
         if len({len(column) for column in data.values()}) > 1:
@@ -100,7 +101,7 @@ def batch_of(rows: Rows, wanted: Collection[int | str]) -> Batch | None:
         return Batch({name: [row[str(name)] for row in named] for name in wanted}, len(rows))
     if set(wanted) != {*range(len(wanted))}:
         return None
-    if any(isinstance(row, dict) or len(row) != len(wanted) for row in rows):
+    if dict in set(map(type, rows)) or set(map(len, rows)) - {len(wanted)}:
         return None
     return Batch(dict(enumerate(zip(*rows, strict=True))), len(rows))
 

@@ -138,12 +138,13 @@ def _decimals(values: Sequence[Decimal], type: ColumnType) -> Column | None:
 
 _DAY = "(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
+# A possessive repetition keeps no place to return to for each string: pages of memory, else.
 _TIMES_IN_STRINGS = {  # a pattern of strings that numpy reads as DuckDB does, and numpy's unit
-    "DATE": (re.compile(f"(?:{_DAY},)*"), "datetime64[D]"),
-    "TIMESTAMP": (re.compile(f"(?:{_DAY}(?:{_TIME})?,)*"), "datetime64[us]"),
+    "DATE": (re.compile(f"(?:{_DAY},)*+"), "datetime64[D]"),
+    "TIMESTAMP": (re.compile(f"(?:{_DAY}(?:{_TIME})?,)*+"), "datetime64[us]"),
 }
 
-_UUIDS = re.compile("(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12},)*")
+_UUIDS = re.compile("(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12},)*+")
 
 
 def strings(values: Sequence[str], type: ColumnType) -> Column | None:

@@ -31,6 +31,18 @@ class TableChange:
     def __len__(self) -> int:
         return len(self.removed) + len(self.added)
 
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The positions of the columns that an update keeps.
+
+        Each is one object in the removed and in the added rows, which are as many.
+        """
+        if len(self.removed.weights) != len(self.added.weights):
+            return ()
+        old = zip(self.removed_columns, self.removed.columns, strict=True)
+        new, count = self.added.columns, len(self.added.columns)
+        return tuple([i for i, column in old if i < count and new[i] is column])
+
 
 @dataclass(frozen=True, slots=True)
 class Record:

@@ -73,7 +73,7 @@ def _put_change(parts: Parts, change: TableChange, tables: TableCodes) -> None:
     columns = change.removed_columns
     removed, added = len(change.removed.weights), len(change.added.weights)
     parts.append(_CHANGE.pack(number, len(columns), removed, added))
-    kept = _kept(change)
+    kept = change.kept
     counted = len(columns), len(kept)
     parts.append(struct.pack("<{}HH{}H".format(*counted), *columns, len(kept), *kept))
     types = tables.types[number]
@@ -83,15 +83,6 @@ def _put_change(parts: Parts, change: TableChange, tables: TableCodes) -> None:
         )
     if added:
         _put_batch(parts, change.table, change.added, types, kept)
-
-
-def _kept(change: TableChange) -> list[int]:
-    """The positions of the columns that an update keeps."""
-    if len(change.removed.weights) != len(change.added.weights):
-        return []
-    old = zip(change.removed_columns, change.removed.columns, strict=True)
-    new, count = change.added.columns, len(change.added.columns)
-    return [i for i, column in old if i < count and new[i] is column]
 
 
 def _put_batch(

@@ -45,6 +45,7 @@ class NetChange:
         insert: full rows; weights are positive counts.
         replaced: the first so many rows of `insert` have the keys of the first so many rows of
             `delete`, in the same order and representation; weights are 1.
+        kept: positions of columns that have in all replaced rows the values that are stored.
     """
 
     delete: ZSet
@@ -52,6 +53,7 @@ class NetChange:
     by_key: bool
     insert: ZSet
     replaced: int = 0
+    kept: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self.delete) + len(self.insert)
@@ -65,8 +67,8 @@ class Target:
         table: quoted, qualified name.
         schema: all its columns.
         generated: positions of columns that DuckDB computes.
-        unique_beside_key: it has constraints or indexes besides its primary key, which an update
-            in place could violate for a moment.
+        exchanged: columns of constraints or indexes besides its primary key, which an update in
+            place could violate for a moment.
         parents: canonical names of tables its foreign keys point at.
         referenced: foreign keys point at it.
         own_reference: the foreign key of the table to itself: the columns that refer, and those
@@ -80,7 +82,7 @@ class Target:
     table: str
     schema: Schema
     generated: frozenset[int] = frozenset()
-    unique_beside_key: bool = False
+    exchanged: frozenset[int] = frozenset()
     parents: tuple[str, ...] = ()
     referenced: bool = False
     own_reference: tuple[tuple[int, ...], tuple[int, ...]] | None = None
@@ -105,7 +107,7 @@ def apply_change(cursor: Cursor, table: str, schema: Schema, change: NetChange) 
     Raises:
         duckdb.Error: a constraint the caller should have enforced, or the disk.
     """
-    target = Target(table, schema, unique_beside_key=True)
+    target = Target(table, schema, exchanged=frozenset(range(len(schema))))
     apply_changes(cursor, [("", target, change)], Appenders(cursor))
 
 
@@ -170,8 +172,9 @@ def _split(target: Target, change: NetChange) -> tuple[NetChange, NetChange, ZSe
         olds, news = _cut(delete, len(mask)), _cut(insert, len(mask))
     else:
         olds, news = _part(delete, mask), _part(insert, mask)
-    nothing = insert.slice(0, 0)
-    return NetChange(olds[1], *key, nothing), NetChange(olds[0], *key, news[0]), news[1]
+    nothing, count = insert.slice(0, 0), len(news[0])
+    update = NetChange(olds[0], *key, news[0], count, change.kept)
+    return NetChange(olds[1], *key, nothing), update, news[1]
 
 
 def _cut(batch: ZSet, count: int) -> tuple[ZSet, ZSet]:
@@ -195,16 +198,25 @@ def _in_place(target: Target, change: NetChange) -> Mask:
     count = change.replaced
     if target.referenced:
         return np.ones(count, np.bool_)
-    worthwhile = count <= thresholds.APPENDED_ROWS or count >= thresholds.UPDATED_ROWS
-    if not worthwhile or target.unique_beside_key:
+    written = _written(target, change)
+    many = thresholds.UPDATED_ROWS * len(written)
+    worthwhile = count <= thresholds.APPENDED_ROWS or count >= many
+    if not worthwhile or not target.exchanged.isdisjoint(written):
         return np.zeros(count, np.bool_)
     mask = np.ones(count, np.bool_)
-    for column, (_, type) in zip(change.insert.columns, target.schema, strict=True):
+    for position in written:
+        column, type = change.insert.columns[position], target.schema[position][1]
         if type.is_float and isinstance(column, FixedColumn):
             mask &= column.values[:count] != 0
         elif not is_exact(type):
             mask[:] = False
     return mask
+
+
+def _written(target: Target, change: NetChange) -> list[int]:
+    """The columns that may have other values in replaced rows."""
+    others = {*change.delete_columns, *target.generated, *change.kept}
+    return [i for i in range(len(target.schema)) if i not in others]
 
 
 def _parents_first(targets: Mapping[str, Target]) -> list[str]:
@@ -252,64 +264,61 @@ def _insert(cursor: Cursor, target: Target, batch: ZSet, appenders: Appenders) -
 
 def _update(cursor: Cursor, target: Target, change: NetChange, appenders: Appenders) -> None:
     """Gives the rows with the deleted keys the inserted values."""
-    key = tuple([target.schema[i][0] for i in change.delete_columns])
-    unwritten = {*change.delete_columns, *target.generated}
-    written = [i for i in range(len(target.schema)) if i not in unwritten]
+    written = _written(target, change)
     moving = [i for i in written if i in target.moved_by]
     if moving:
-        _update_moved(cursor, target, change, key, moving)
+        _update_moved(cursor, target, change, moving)
         written = [i for i in written if i not in target.moved_by]
     if not written:
         return
     rows = python_rows(change.insert, target.schema)
-    names = [quote(target.schema[i][0]) for i in written]
     if rows is not None and not target.generated and _no_nulls(change.delete):
         if len(rows) == 1:
-            _update_one(target, change, names, [rows[0][i] for i in written], appenders)
-        elif moving:
-            _update_joined(cursor, target, change, names, key)
-        else:
+            _update_one(target, change, written, rows[0], appenders)
+            return
+        if not moving and not target.exchanged:  # the appender writes all columns
+            key = tuple([target.schema[i][0] for i in change.delete_columns])
             appenders.write(target.table, rows, "update", key)
-        return
-    _update_joined(cursor, target, change, names, key)
+            return
+    _update_joined(cursor, target, change, written)
 
 
 def _update_joined(
     cursor: Cursor,
     target: Target,
     change: NetChange,
-    names: Sequence[str],
-    key: Sequence[str],
+    written: Sequence[int],
     where: str = "",
 ) -> None:
+    names = [quote(target.schema[i][0]) for i in written]
     settings = ", ".join([f"{name} = d.{name}" for name in names])
-    same = _same(key, change.delete) + where
-    with registered(cursor, {_DELTA: (change.insert, target.schema)}):
+    same = _same([target.schema[i][0] for i in change.delete_columns], change.delete) + where
+    lent = [*change.delete_columns, *written]
+    rows, schema = change.insert.project(lent), tuple([target.schema[i] for i in lent])
+    with registered(cursor, {_DELTA: (rows, schema)}):
         run(cursor, f"UPDATE {target.table} AS t SET {settings} FROM {_DELTA} AS d WHERE {same}")
 
 
-def _update_moved(
-    cursor: Cursor, target: Target, change: NetChange, key: Sequence[str], moving: Sequence[int]
-) -> None:
+def _update_moved(cursor: Cursor, target: Target, change: NetChange, moving: Sequence[int]) -> None:
     """Updates columns with an index where they change, in rows that nothing refers to then."""
     names = [quote(target.schema[i][0]) for i in moving]
     differ = " OR ".join([f"t.{name} IS DISTINCT FROM d.{name}" for name in names])
-    _update_joined(cursor, target, change, names, key, f" AND ({differ})")
+    _update_joined(cursor, target, change, moving, f" AND ({differ})")
 
 
 def _update_one(
     target: Target,
     change: NetChange,
-    names: list[str],
-    values: list[object],
+    written: Sequence[int],
+    row: Sequence[object],
     appenders: Appenders,
 ) -> None:
     """One row by a statement: planning one costs less than an appender's writing."""
     columns = tuple([target.schema[i] for i in change.delete_columns])
     (key,) = python_rows(change.delete, columns) or [()]
-    settings = ", ".join([f"{name} = ?" for name in names])
+    settings = ", ".join([f"{quote(target.schema[i][0])} = ?" for i in written])
     sql = f"UPDATE {target.table} SET {settings} WHERE {_is(columns)}"
-    appenders.run(sql, [*values, *key])
+    appenders.run(sql, [*[row[i] for i in written], *key])
 
 
 def _is(columns: Schema) -> str:

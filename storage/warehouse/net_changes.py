@@ -8,7 +8,8 @@ Keyless tables and views are Z-sets: their net change is the consolidated sum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,20 @@ LOOSE = 64
 and then, would stop a commit for tens of milliseconds if each commit left some."""
 
 
+class _Event(NamedTuple):
+    """Rows that one change has removed or added.
+
+    Attributes:
+        rows: of those removed the key alone, if there is one.
+        added: whether they are added.
+        kept: positions of the columns in which each row added is as the one that it replaces.
+    """
+
+    rows: ZSet
+    added: bool
+    kept: Collection[int] = ()
+
+
 class PendingTable:
     """The pending changes of one base table.
 
@@ -42,34 +57,42 @@ class PendingTable:
         self.key = key
         self.rows = 0
         self._exact = all(is_exact(self.types[i]) for i in key)
-        self._events: list[tuple[ZSet, bool]] = []  # in order; True for additions
+        self._events: list[_Event] = []  # in order
         self.loose = 0  # the last events, all of them additions, that were not joined
 
-    def add(self, removed: ZSet, removed_columns: Sequence[int], added: ZSet) -> None:
+    def add(
+        self,
+        removed: ZSet,
+        removed_columns: Sequence[int],
+        added: ZSet,
+        kept: Collection[int] = (),
+    ) -> None:
         """Collects one change (see `TableChange`); the removal comes before the addition."""
         if len(removed):
-            kept = self.key or tuple(range(len(self.types)))
-            self._events.append((removed.project([removed_columns.index(i) for i in kept]), False))
+            wanted = self.key or tuple(range(len(self.types)))
+            rows = removed.project([removed_columns.index(i) for i in wanted])
+            self._events.append(_Event(rows, added=False))
             self.loose = 0
         if len(added):
-            self._events.append((added, True))
-            self.loose += 1
+            replaces = bool(self.key) and all(i in kept for i in self.key)
+            self._events.append(_Event(added, True, kept if replaces else ()))
+            self.loose = 0 if replaces else self.loose + 1
         self.rows += len(removed) + len(added)
 
     def join(self) -> None:
         """Joins the loose batches to one."""
         if self.loose:
-            joined = zset.add([batch for batch, _ in self._events[-self.loose :]])
-            self._events[-self.loose :], self.loose = [(joined, True)], 0
+            joined = zset.add([event.rows for event in self._events[-self.loose :]])
+            self._events[-self.loose :], self.loose = [_Event(joined, added=True)], 0
 
     def collect(self, change: TableChange, epoch: int) -> None:
         """Collects a change of the table in an epoch."""
-        self.add(change.removed, change.removed_columns, change.added)
+        self.add(change.removed, change.removed_columns, change.added, change.kept)
 
     @property
     def removes(self) -> bool:
         """Returns whether a row was removed or replaced."""
-        return not all(plus for _, plus in self._events)
+        return not all(event.added for event in self._events)
 
     def extend(self, later: PendingTable) -> None:
         """Appends the changes that another one has collected."""
@@ -80,10 +103,10 @@ class PendingTable:
     def net(self) -> NetChange:
         """The net effect of everything collected so far."""
         if not self.key:
-            signed = [batch if plus else batch.negate() for batch, plus in self._events]
+            signed = [e.rows if e.added else e.rows.negate() for e in self._events]
             return multiset_change(signed, self.types)
-        removed = [batch for batch, plus in self._events if not plus]
-        added = [batch for batch, plus in self._events if plus]
+        removed = [event.rows for event in self._events if not event.added]
+        added = [event.rows for event in self._events if event.added]
         if not removed:  # new keys only, all of them different
             return self._keyed(self._none(), self._sum(added))
         if not added:  # every key is removed once
@@ -91,8 +114,8 @@ class PendingTable:
         return self._net_of_both(self._sum(added))
 
     def _net_of_both(self, added: ZSet) -> NetChange:
-        keys = zset.add([b.project(self.key) if plus else b for b, plus in self._events])
-        plus = np.concatenate([np.full(len(b), plus) for b, plus in self._events])
+        keys = zset.add([e.rows.project(self.key) if e.added else e.rows for e in self._events])
+        plus = np.concatenate([np.full(len(event.rows), event.added) for event in self._events])
         groups = group(keys.columns, self._key_types)
         last = np.zeros(len(groups.first), np.int64)
         last[groups.inverse] = np.arange(len(plus))  # numpy keeps the last of repeated indexes
@@ -101,7 +124,21 @@ class PendingTable:
         delete = keys.take(groups.first[_leading(stood & stays, stood)])
         insert = added.take(position[last[_leading(stood & stays, stays)]])
         replaced = int(np.count_nonzero(stood & stays)) if self._exact else 0
-        return NetChange(delete, self.key, True, insert, replaced)
+        kept = self._kept((stood & stays)[groups.inverse])
+        return NetChange(delete, self.key, True, insert, replaced, kept)
+
+    def _kept(self, replaced: Mask) -> frozenset[int]:
+        """The columns that all replaced rows keep.
+
+        Args:
+            replaced: which rows of the events, in order, have the key of one that is replaced.
+        """
+        kept, end = set(range(len(self.types))), 0
+        for event in self._events:
+            begin, end = end, end + len(event.rows)
+            if event.added and not kept.issubset(event.kept) and replaced[begin:end].any():
+                kept.intersection_update(event.kept)
+        return frozenset(kept)
 
     @property
     def _key_types(self) -> list[ColumnType]:

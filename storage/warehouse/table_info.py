@@ -136,12 +136,19 @@ class TableInfo:
             self.qualified,
             self.schema,
             generated=frozenset(self.generated),
-            unique_beside_key=bool(self.uniques or self.indexes),
+            exchanged=self._exchanged,
             parents=tuple([key.table for key in self.foreign_keys]),
             referenced=bool(self.referenced_by),
             own_reference=self._own_reference,
             moved_by=self.moved_by if self.referenced_by else frozenset(),
         )
+
+    @property
+    def _exchanged(self) -> frozenset[int]:
+        if not self.uniques and not self.indexes:
+            return frozenset()
+        every = frozenset(range(len(self.schema)))
+        return every if self.expression_indexes else self.moved_by
 
     @property
     def _own_reference(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -161,7 +168,7 @@ class TableInfo:
         return Target(
             added,
             self.schema,
-            unique_beside_key=True,  # a row that is replaced may be one of the history
+            exchanged=frozenset(range(len(self.schema))),  # a replaced row may be of the history
             touched=f"_ivm.{history.touched}",
         )
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ivm.storage.log.change import TableChange
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import column_from_arrow
 from ivm.storage.values.types import Schema, type_of
@@ -110,6 +111,79 @@ def test_keyed_table(shared: Duck, small: int, start: dict[int, Row], history: A
         target = Target("t", SCHEMA)
         apply_changes(duck, [("t", target, pending.net())], Appenders(duck))
         assert content(duck) == expected((k, *v) for k, v in model.items())
+
+
+# one step: keys to delete, rows to upsert, and keys to update with the values they get and where
+updates = st.tuples(st.sets(keys), others, st.sets(st.sampled_from([1, 2])))
+
+
+@pytest.mark.parametrize("small", [0, 256])
+@settings(max_examples=examples(80), deadline=None)
+@given(
+    start=st.dictionaries(keys, others, max_size=8),
+    history=st.lists(st.one_of(steps, updates), max_size=6),
+    indexed=st.sets(st.sampled_from([1, 2])),
+)
+def test_columns_that_updates_keep_are_not_written(
+    shared: Duck, small: int, start: dict[int, Row], history: Any, indexed: set[int]
+) -> None:
+    model = dict(start)
+    pending = PendingTable(SCHEMA, (0,))
+    for step in history:
+        if isinstance(step, tuple):
+            wanted, values, sets = step
+            old = [key for key in model if key in wanted]
+            new = {key: _set(model[key], values, sets) for key in old}
+            pending.collect(_update(model, new, {i for i in range(4) if i not in sets}), 1)
+            model |= new
+        for deleted, upserted in step if isinstance(step, list) else []:
+            old = [key for key in model if key in deleted or key in upserted]
+            gone = batch([(key, *model[key]) for key in old])
+            pending.add(gone, (0, 1, 2, 3), batch([(k, *v) for k, v in upserted.items()]))
+            model = {k: v for k, v in model.items() if k not in deleted} | upserted
+    with written_by(shared, small) as duck:
+        run(duck, "CREATE OR REPLACE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR, x DOUBLE, d DATE)")
+        for position in indexed:
+            run(duck, f"CREATE INDEX i{position} ON t ({SCHEMA[position][0]})")
+        fill(duck, [(k, *v) for k, v in start.items()])
+        target = Target("t", SCHEMA, exchanged=frozenset(indexed))
+        apply_changes(duck, [("t", target, pending.net())], Appenders(duck))
+        assert content(duck) == expected((k, *v) for k, v in model.items())
+
+
+def _set(row: Row, values: Row, sets: set[int]) -> Row:
+    return tuple(values[i - 1] if i in sets else value for i, value in enumerate(row, 1))
+
+
+def _update(model: dict[int, Row], new: dict[int, Row], kept: set[int]) -> TableChange:
+    """An update whose kept columns are one object in the old and the new rows."""
+    old = batch([(key, *model[key]) for key in new])
+    after = batch([(key, *row) for key, row in new.items()])
+    columns = [old.columns[i] if i in kept else after.columns[i] for i in range(4)]
+    return TableChange("t", old, (0, 1, 2, 3), ZSet(tuple(columns), after.weights))
+
+
+@pytest.mark.parametrize("count", [1, 3, 300])
+def test_a_table_with_an_index_is_updated_in_place(duck: Duck, count: int) -> None:
+    """A row that stays in its place keeps its row id."""
+    run(duck, "CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR, x DOUBLE, d DATE)")
+    run(duck, "CREATE INDEX i ON t (b)")
+    start: dict[int, Row] = dict.fromkeys(range(500), ("x", 1.5, None))
+    fill(duck, [(k, *v) for k, v in start.items()])
+    places = rows(duck, "SELECT a, rowid FROM t ORDER BY a")
+    target = Target("t", SCHEMA, exchanged=frozenset({1}))
+    for kept, row, stays in [
+        ({0, 1, 3}, ("x", 2.5, None), True),
+        ({0, 3}, ("y", 3.0, None), False),
+    ]:
+        pending = PendingTable(SCHEMA, (0,))
+        new: dict[int, Row] = dict.fromkeys(range(count), row)
+        pending.collect(_update(start, new, kept), 1)
+        with written_by(duck, 256):
+            apply_changes(duck, [("t", target, pending.net())], Appenders(duck))
+        start |= new
+        assert content(duck) == expected((k, *v) for k, v in start.items())
+        assert (rows(duck, "SELECT a, rowid FROM t ORDER BY a") == places) is stays
 
 
 @pytest.mark.parametrize("columns", ["a INTEGER PRIMARY KEY, b", "a INTEGER, b"])
@@ -338,7 +412,7 @@ def test_unique_values_may_change_places(duck: Duck) -> None:
     pending = PendingTable(schema, (0,))
     old, new = batch([(1, 10), (2, 20)], schema), batch([(1, 20), (2, 10)], schema)
     pending.add(old, (0, 1), new)
-    target = Target("t", schema, unique_beside_key=True)
+    target = Target("t", schema, exchanged=frozenset({1}))
     apply_changes(duck, [("t", target, pending.net())], Appenders(duck))
     assert rows(duck, "FROM t ORDER BY id") == [(1, 20), (2, 10)]
 
