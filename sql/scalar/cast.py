@@ -1,7 +1,7 @@
-"""Casts between fixed-width types, and to VARCHAR where the string form is simple.
+"""Casts between fixed-width types, and to and from VARCHAR where the string form is simple.
 
-Contract: a cast that DuckDB would refuse is undecided. Decimals are rounded half away from zero,
-floats half to even. DuckDB casts VARCHAR to other types (constants once, when they are folded).
+Contract: a cast that DuckDB would refuse is undecided, so TRY_CAST is the same. Decimals are
+rounded half away from zero, floats half to even.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from sqlglot import exp
 from ivm.sql.scalar import int128
 from ivm.sql.scalar.arithmetic import check_digits
 from ivm.sql.scalar.decimal import decimal_to_double
+from ivm.sql.scalar.instants import time_of_day
 from ivm.sql.scalar.kernel import (
     NotListedError,
     Operand,
@@ -27,6 +28,7 @@ from ivm.sql.scalar.kernel import (
     unary,
 )
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
+from ivm.sql.scalar.string_casts import from_string
 from ivm.sql.scalar.string_forms import to_string
 from ivm.storage.values.types import WIDE, ColumnType
 
@@ -49,6 +51,8 @@ def cast(compiler: ExpressionCompiler, operand: Operand, type: ColumnType) -> Op
         return null_operand(type)
     if type.sql == "VARCHAR":
         return to_string(operand)
+    if operand.type.sql == "VARCHAR":
+        return from_string(operand, type)
     if type.is_float or operand.type.is_float:
         compiler.inexact = True
     return unary(operand, type, _converter(operand.type, type))
@@ -121,6 +125,8 @@ def _from_time(source: ColumnType, target: ColumnType) -> Convert | None:
         return date_to_timestamp
     if (source.sql, target.sql) == ("TIMESTAMP", "DATE"):
         return timestamp_to_date
+    if (source.sql, target.sql) == ("TIMESTAMP", "TIME"):
+        return time_of_day
     return None
 
 
@@ -274,5 +280,6 @@ def _explicit(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 
 RULES: Rules = {
     exp.Cast: rule(_explicit, "this", "to"),
+    exp.TryCast: rule(_explicit, "this", "to", safe=True),
     exp.Date: rule(_explicit, "this"),
 }

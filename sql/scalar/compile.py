@@ -16,14 +16,17 @@ from sqlglot import exp
 from ivm.delta_ops.operator import Kernel, Predicate
 from ivm.sql.scalar import (
     arithmetic,
+    bits,
     comparison,
     conditional,
     division,
+    instants,
     like,
     logic,
     rounding,
     string,
     string_forms,
+    string_parts,
     temporal,
 )
 from ivm.sql.scalar import cast as scalar_cast
@@ -44,19 +47,27 @@ from ivm.storage.values.types import ColumnType
 
 _RULES = {
     **arithmetic.RULES,
+    **bits.RULES,
     **scalar_cast.RULES,
     **comparison.RULES,
     **conditional.RULES,
     **division.RULES,
+    **instants.RULES,
     **string_forms.RULES,
     **like.RULES,
     **logic.RULES,
     **rounding.RULES,
     **string.RULES,
+    **string_parts.RULES,
     **temporal.RULES,
 }
 _DEEPEST = 100  # levels of nesting; each is a few of Python's calls, of which 1,000 may nest
-_FUNCTIONS = {**string.FUNCTIONS, **temporal.FUNCTIONS}
+_FUNCTIONS = {
+    **bits.FUNCTIONS,
+    **instants.FUNCTIONS,
+    **string.FUNCTIONS,
+    **temporal.FUNCTIONS,
+}
 
 
 def compile_scalar(

@@ -118,9 +118,9 @@ def _ilike(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 _VERSIONED = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i|\[:\^?(?!ascii)|\\[QC]")
 
 
-def _regexp_matches(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    """Compiles regexp_matches(): both Arrow and DuckDB search by RE2 with its default options."""
-    pattern = constant_string(compiler, node.expression)
+def regular_expression(compiler: ExpressionCompiler, expr: exp.Expr) -> str:
+    """A constant pattern: both Arrow and DuckDB search by RE2 with its default options."""
+    pattern = constant_string(compiler, expr)
     if _VERSIONED.search(pattern) or "\0" in pattern:
         raise NotListedError(f"the regular expression {pattern!r}")
     options = pc.MatchSubstringOptions(pattern)
@@ -128,6 +128,11 @@ def _regexp_matches(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         pc.call_function("match_substring_regex", [pa.array([], pa.large_string())], options)
     except pa.ArrowInvalid as error:
         raise NotListedError(f"the regular expression {pattern!r}") from error
+    return pattern
+
+
+def _regexp_matches(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
+    pattern = regular_expression(compiler, node.expression)
     return search(string_operand(compiler, node.this), "match_substring_regex", pattern)
 
 

@@ -149,6 +149,8 @@ def _need_date(operand: Operand) -> None:
 
 def _strftime(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     operand, format = compiler.operand(node.this), compiler.operand(node.args["format"])
+    if operand.type.sql == "VARCHAR":  # DuckDB takes them in either order
+        operand, format = format, operand
     _need_date(operand)
     if format.constant is None or format.is_null or format.type.sql != "VARCHAR":
         raise NotListedError("strftime() with a computed format")

@@ -14,15 +14,12 @@ from sqlglot import exp
 
 from ivm.sql.scalar import calendar
 from ivm.sql.scalar.calendar import DAY_LIMIT, MICROS_PER_DAY, DayFunction, by_day, within_limit
+from ivm.sql.scalar.instants import STEPS, TIME_LIMIT, TIMESTAMP, ZONED, refuse_beyond_limit, steps
 from ivm.sql.scalar.kernel import NotListedError, Operand, Values, beyond, binary, refuse_if, unary
 from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, rule
 from ivm.storage.values.calendar import month_index
 from ivm.storage.values.column import FixedColumn
-from ivm.storage.values.types import WIDE, ColumnType, type_of
-
-_TIMESTAMP = type_of("TIMESTAMP")
-_ZONED = "TIMESTAMP WITH TIME ZONE"
-_TIME_LIMIT = DAY_LIMIT * MICROS_PER_DAY
+from ivm.storage.values.types import WIDE, ColumnType
 
 _PARTS: dict[str, DayFunction] = {
     "year": calendar.year,
@@ -51,14 +48,6 @@ _STARTS: dict[str, DayFunction] = {
     "month": calendar.start_of_month,
     "quarter": calendar.start_of_quarter,
     "year": calendar.start_of_year,
-}
-_STEPS = {
-    "day": MICROS_PER_DAY,
-    "hour": 3_600_000_000,
-    "minute": 60_000_000,
-    "second": 1_000_000,
-    "millisecond": 1_000,
-    "microsecond": 1,
 }
 
 
@@ -93,19 +82,15 @@ def _midnight(days: Values) -> Values:
 
 
 def _clock(times: Values, step: int, period: int) -> Values:
-    _refuse_beyond_limit(times)
+    refuse_beyond_limit(times)
     return times % period // step
 
 
 def _epoch(values: Values, type: ColumnType) -> Values:
     if type.sql == "DATE":
         return within_limit(values) * 86400.0
-    _refuse_beyond_limit(values)
+    refuse_beyond_limit(values)
     return values / 1e6
-
-
-def _refuse_beyond_limit(times: Values) -> None:
-    refuse_if(beyond(times, _TIME_LIMIT))
 
 
 def _extract(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
@@ -136,14 +121,14 @@ def _truncate(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     if unit in _STARTS:
         start = by_day(_STARTS[unit])
         return unary(operand, output, lambda values: start(_days(values, type)) * MICROS_PER_DAY)
-    if unit not in _STEPS:
+    if unit not in STEPS:
         raise NotListedError(f"date_trunc() to {unit}")
-    step = _STEPS[unit]
-    return unary(compiler.cast(operand, _TIMESTAMP), output, lambda times: _floor(times, step))
+    step = STEPS[unit]
+    return unary(compiler.cast(operand, TIMESTAMP), output, lambda times: _floor(times, step))
 
 
 def _floor(times: Values, step: int) -> Values:
-    _refuse_beyond_limit(times)
+    refuse_beyond_limit(times)
     return times // step * step
 
 
@@ -163,7 +148,7 @@ def _difference(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     _need_date(start)
     _need_date(end)
     if start.type.sql != end.type.sql:
-        start, end = compiler.cast(start, _TIMESTAMP), compiler.cast(end, _TIMESTAMP)
+        start, end = compiler.cast(start, TIMESTAMP), compiler.cast(end, TIMESTAMP)
     count = _boundaries(unit, start.type)
     return binary(start, end, compiler.type(node), lambda a, b: count(b) - count(a))
 
@@ -174,12 +159,13 @@ def _boundaries(unit: str, type: ColumnType) -> Callable[[Values], Values]:
         return lambda values: months(_days(values, type)) // size
     if unit == "day":
         return lambda values: within_limit(_days(values, type))
-    raise NotListedError(f"date_diff() in {unit}")
+    count = steps(unit)
+    return count if type.sql != "DATE" else lambda days: count(within_limit(days) * MICROS_PER_DAY)
 
 
 def is_shift(left: ColumnType, right: ColumnType) -> bool:
     """Returns whether the operands are for `shift`: one is a date or a timestamp."""
-    times = ("DATE", "TIMESTAMP", _ZONED)
+    times = ("DATE", "TIMESTAMP", ZONED)
     return left.sql in times or right.sql in times
 
 
@@ -192,15 +178,15 @@ def shift(
         return binary(left, right, output, lambda a, b: within_limit(a) - within_limit(b))
     if kinds == ("TIMESTAMP", "-", "TIMESTAMP"):
         return binary(left, right, output, _elapsed)
-    if sign == "+" and left.type.sql not in ("DATE", "TIMESTAMP", _ZONED):
+    if sign == "+" and left.type.sql not in ("DATE", "TIMESTAMP", ZONED):
         left, right = right, left
-    if left.type.sql == _ZONED and _is_below_days(right):
+    if left.type.sql == ZONED and _is_below_days(right):
         factor = 1 if sign == "+" else -1
         return binary(left, right, output, lambda a, b: _add_interval(a, b, factor))
     if left.type.sql == "DATE" and right.type.is_integer and right.type.dtype != WIDE:
         return binary(left, right, output, _add_days if sign == "+" else _subtract_days)
     if left.type.sql in ("DATE", "TIMESTAMP") and right.type.sql == "INTERVAL":
-        times = compiler.cast(left, _TIMESTAMP)
+        times = compiler.cast(left, TIMESTAMP)
         factor = 1 if sign == "+" else -1
         return binary(times, right, output, lambda a, b: _add_interval(a, b, factor))
     raise NotListedError(f"{left.type} {sign} {right.type}")
@@ -226,7 +212,7 @@ def _subtract_days(days: Values, count: Values) -> Values:
 
 def _elapsed(end: Values, start: Values) -> Values:
     """The interval between timestamps: full days and a rest, both truncated towards zero."""
-    refuse_if(beyond(end, _TIME_LIMIT // 4) | beyond(start, _TIME_LIMIT // 4))
+    refuse_if(beyond(end, TIME_LIMIT // 4) | beyond(start, TIME_LIMIT // 4))
     delta = end - start
     size = np.abs(delta)
     signs = np.sign(delta)
@@ -242,7 +228,7 @@ def _interval(days: Values, micros: Values) -> Values:
 
 
 def _add_interval(times: Values, intervals: Values, factor: int) -> Values:
-    _refuse_beyond_limit(times)
+    refuse_beyond_limit(times)
     words = intervals["lo"]  # in the form that `_interval` makes
     months = words.astype(np.uint32).view(np.int32).astype(np.int64) * factor
     days = words.view(np.int64) >> 32
@@ -252,9 +238,9 @@ def _add_interval(times: Values, intervals: Values, factor: int) -> Values:
     if months.any():
         full_days = times // MICROS_PER_DAY
         moved = times + (calendar.add_months(full_days, months) - full_days) * MICROS_PER_DAY
-    _refuse_beyond_limit(moved)
+    refuse_beyond_limit(moved)
     moved = moved + days * factor * MICROS_PER_DAY
-    refuse_if(np.abs(moved) > _TIME_LIMIT // 2)
+    refuse_if(np.abs(moved) > TIME_LIMIT // 2)
     result: Values = moved + rest * factor
     return result
 
@@ -265,6 +251,12 @@ def _add_interval_node(sign: str) -> Callable[[ExpressionCompiler, exp.Expr], Op
         return shift(compiler, left, right, sign, compiler.type(node))
 
     return compile
+
+
+def _add_to(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
+    """Compiles date_add(), which is + of an interval."""
+    left, right = [compiler.operand(argument) for argument in node.expressions]
+    return shift(compiler, left, right, "+", compiler.type(node))
 
 
 _NAMED: tuple[tuple[type[exp.Expr], str], ...] = (
@@ -294,4 +286,8 @@ RULES: Rules = {
     exp.DateAdd: rule(_add_interval_node("+"), "this", "expression"),
     exp.DateSub: rule(_add_interval_node("-"), "this", "expression"),
 }
-FUNCTIONS: FunctionRules = {"date_part": _date_part, "datepart": _date_part}
+FUNCTIONS: FunctionRules = {
+    "date_part": _date_part,
+    "datepart": _date_part,
+    "date_add": _add_to,
+}

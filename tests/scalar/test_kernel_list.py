@@ -75,6 +75,13 @@ def test_tpch_is_on_the_list(text: str, types: list[str]) -> None:
         ("if(c0 > 1, c1, year(c2)::VARCHAR)", ["INTEGER", "VARCHAR", "DATE"]),
         ("datediff('day', c0, c1) + datepart('year', c0)", ["DATE", "DATE"]),
         ("datetrunc('month', c0)", ["TIMESTAMP"]),
+        ("time_bucket(INTERVAL '15 minutes', c0)", ["TIMESTAMP"]),
+        ("epoch_ms(c0) + epoch_us(c0) + epoch_ns(epoch_ms(c1))", ["TIMESTAMP", "BIGINT"]),
+        ("c0::INTEGER + TRY_CAST(split_part(c0, ',', 2) AS INTEGER)", ["VARCHAR"]),
+        ("date_diff('hour', c0, c0 + INTERVAL 1 DAY)", ["TIMESTAMP"]),
+        ("date_add(c0, INTERVAL 1 DAY)", ["TIMESTAMP"]),
+        ("isnan(c0) AND (c1 & 3) << 2 > 0", ["DOUBLE", "INTEGER"]),
+        ("lpad(regexp_replace(c0, 'a+', '', 'g'), 5, '0')", ["VARCHAR"]),
     ],
 )
 def test_what_users_write_is_read_as_what_is_on_the_list(text: str, types: list[str]) -> None:
@@ -88,7 +95,9 @@ def test_what_users_write_is_read_as_what_is_on_the_list(text: str, types: list[
     [
         ("md5(c0)", ["VARCHAR"], "MD5"),
         ("strptime(c0, '%Y')", ["VARCHAR"], "StrToTime"),
-        ("c0::INTEGER", ["VARCHAR"], "cast of VARCHAR to INTEGER"),
+        ("c0::TIME", ["VARCHAR"], "cast of VARCHAR to TIME"),
+        ("date_diff('week', c0, c0)", ["TIMESTAMP"], "a difference in week"),
+        ("time_bucket(c0, c1)", ["INTERVAL", "TIMESTAMP"], "computed width"),
         ("c0[1]", ["INTEGER[]"], "Bracket"),
         ("c0 < c0", ["INTERVAL"], "INTERVAL <"),
         ("c0 + INTERVAL 1 DAY", ["TIMESTAMP WITH TIME ZONE"], "TIMESTAMP WITH TIME ZONE +"),

@@ -69,6 +69,26 @@ def test_escaped_patterns() -> None:
     check_all(texts, ["VARCHAR"], extremes("VARCHAR"))
 
 
+PARTS = [f"split_part(c0, '{by}', {n})" for by in ("a", ",", "é", "ab") for n in (1, 2, 9)]
+PADS = [
+    f"{side}pad(c0, {n}, '{by}')" for side in "lr" for n in (0, 1, 3, 9) for by in ("0", " ", "é")
+]
+REPLACED = ["a", "^a", "[a-c]+", "x*", "é", ".", "$", "\\s", "(a)(b)", ""]
+
+
+def test_parts_and_pads() -> None:
+    strings = [*extremes("VARCHAR"), "a,b,c", ",", ",,", "abab", "éaé", "0a"]
+    check_all([*PARTS, *PADS], ["VARCHAR"], strings)
+    for text in [*PARTS, *PADS]:
+        decided(text, ["VARCHAR"], strings)
+
+
+@pytest.mark.parametrize("rest", ["'x'", "''", "'_', 'g'", "'', 'g'"])
+def test_replaced_matches(rest: str) -> None:
+    texts = [f"regexp_replace(c0, '{pattern}', {rest})" for pattern in REPLACED]
+    check_all(texts, ["VARCHAR"], [*extremes("VARCHAR"), "aaa", "a b\na", "xx"])
+
+
 REGEXES = [
     "a",
     "^a",

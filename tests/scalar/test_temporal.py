@@ -73,7 +73,7 @@ FORMATS = ["%Y-%m-%d", "%Y%m", "%d.%m.%Y", "%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "da
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_text(kind: str) -> None:
-    texts = [f"strftime(c0, '{format}')" for format in FORMATS]
+    texts = [f"strftime(c0, '{format}')" for format in FORMATS] + ["strftime('%Y.%m', c0)"]
     check_all([*texts, "monthname(c0)", "dayname(c0)"], [kind], extremes(kind))
 
 
