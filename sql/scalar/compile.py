@@ -23,6 +23,7 @@ from ivm.sql.scalar import (
     instants,
     like,
     logic,
+    nested,
     rounding,
     string,
     string_forms,
@@ -56,6 +57,7 @@ _RULES = {
     **string_forms.RULES,
     **like.RULES,
     **logic.RULES,
+    **nested.RULES,
     **rounding.RULES,
     **string.RULES,
     **string_parts.RULES,
@@ -65,6 +67,7 @@ _DEEPEST = 100  # levels of nesting; each is a few of Python's calls, of which 1
 _FUNCTIONS = {
     **bits.FUNCTIONS,
     **instants.FUNCTIONS,
+    **nested.FUNCTIONS,
     **string.FUNCTIONS,
     **temporal.FUNCTIONS,
 }

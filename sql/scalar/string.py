@@ -122,7 +122,8 @@ def _mapped(
     return compile
 
 
-def _length(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
+def length(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
+    """Compiles the length of a VARCHAR expression."""
     return string_to_fixed(string_operand(compiler, node.this), compiler.type(node), pc.utf8_length)
 
 
@@ -276,7 +277,6 @@ def _position(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 RULES: Rules = {
     exp.Upper: rule(_mapped(_case_mapping(pc.utf8_upper)), "this"),
     exp.Lower: rule(_mapped(_case_mapping(pc.utf8_lower)), "this"),
-    exp.Length: rule(_length, "this"),
     exp.DPipe: rule(_append, "this", "expression", safe=True),
     exp.Concat: rule(_concat, "expressions", safe=True, coalesce=True),
     exp.ConcatWs: rule(_concat_with, "expressions", safe=True, coalesce=True),

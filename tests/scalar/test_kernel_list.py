@@ -98,7 +98,7 @@ def test_what_users_write_is_read_as_what_is_on_the_list(text: str, types: list[
         ("c0::TIME", ["VARCHAR"], "cast of VARCHAR to TIME"),
         ("date_diff('week', c0, c0)", ["TIMESTAMP"], "a difference in week"),
         ("time_bucket(c0, c1)", ["INTERVAL", "TIMESTAMP"], "computed width"),
-        ("c0[1]", ["INTEGER[]"], "Bracket"),
+        ("c0[1:2]", ["INTEGER[]"], "Bracket"),
         ("c0 < c0", ["INTERVAL"], "INTERVAL <"),
         ("c0 + INTERVAL 1 DAY", ["TIMESTAMP WITH TIME ZONE"], "TIMESTAMP WITH TIME ZONE +"),
         ("c0 > '2020-01-01'", ["TIMESTAMP WITH TIME ZONE"], "TimeZone"),

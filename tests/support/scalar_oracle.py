@@ -20,6 +20,7 @@ import sqlglot
 from hypothesis import strategies as st
 
 from ivm.delta_ops.operator import Kernel
+from ivm.sql.parse.query import parse_query
 from ivm.sql.scalar import constants
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar, explain_missing
 from ivm.sql.scalar.kernel import BIGINT
@@ -55,7 +56,7 @@ def compiled(text: str, types: tuple[str, ...]) -> tuple[Kernel, ColumnType]:
     """The kernel of `text` (it must be on the list) and its output type."""
     inputs = tuple(type_of(t) for t in types)
     output = output_type(text, types)
-    tree = sqlglot.parse_one(text, dialect="duckdb")
+    (tree,) = parse_query(f"SELECT {text}", connection()).expressions
     kernel = compile_scalar(tree, inputs, output)
     assert kernel is not None, explain_missing(tree, inputs)
     return kernel, output
