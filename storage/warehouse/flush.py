@@ -276,7 +276,8 @@ def _update(cursor: Cursor, target: Target, change: NetChange, appenders: Append
         if len(rows) == 1:
             _update_one(target, change, written, rows[0], appenders)
             return
-        if not moving and not target.exchanged:  # the appender writes all columns
+        every = {*range(len(target.schema))}.difference(change.delete_columns)
+        if every.isdisjoint(target.moved_by | target.exchanged):  # the appender writes them all
             key = tuple([target.schema[i][0] for i in change.delete_columns])
             appenders.write(target.table, rows, "update", key)
             return
