@@ -201,7 +201,8 @@ def _in_place(target: Target, change: NetChange) -> Mask:
     written = _written(target, change)
     many = thresholds.UPDATED_ROWS * len(written)
     worthwhile = count <= thresholds.APPENDED_ROWS or count >= many
-    if not worthwhile or not target.exchanged.isdisjoint(written):
+    of_history = target.touched is not None  # where a replaced row may lie
+    if not worthwhile or of_history or not target.exchanged.isdisjoint(written):
         return np.zeros(count, np.bool_)
     mask = np.ones(count, np.bool_)
     for position in written:

@@ -168,7 +168,6 @@ class TableInfo:
         return Target(
             added,
             self.schema,
-            exchanged=frozenset(range(len(self.schema))),  # a replaced row may be of the history
             touched=f"_ivm.{history.touched}",
         )
 

@@ -72,6 +72,23 @@ def test_nothing_is_copied_and_other_programs_read_it(
         assert other.execute("SELECT count(*) FROM _ivm.history_1_added").fetchall() == [(1,)]
 
 
+def test_updates_that_change_nothing_keep_the_rows(db: ivm.Database, lake: Path) -> None:
+    db.execute(f"CREATE TABLE t {KEYED} {left_in(lake)}")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT name, count(*) AS n FROM t GROUP BY name")
+    wanted = db.execute("FROM t ORDER BY id").fetchall()
+    for sql in (
+        "UPDATE t SET x = x WHERE id = 1",
+        "UPDATE t SET name = name WHERE id IN (2, 3)",
+        "UPDATE t SET x = x FROM (SELECT 4 AS k) q WHERE id = k",
+        "UPDATE t SET x = 7 WHERE id = 5",
+    ):
+        db.execute(sql)
+    db.flush()
+    wanted[5] = (5, "n2", 7.0)
+    assert db.execute("SELECT *, FROM t ORDER BY id").fetchall() == wanted
+    assert verified(db)
+
+
 @pytest.mark.parametrize("format", ["csv", "json"])
 def test_other_formats(db: ivm.Database, tmp_path: Path, format: str) -> None:
     rows = "SELECT range AS id, 'it''s; ' || range AS name, DATE '2026-01-01' + range::INT AS day"
