@@ -116,10 +116,10 @@ def _width(operand: Operand) -> tuple[int, int]:
         raise NotListedError("time_bucket() of a computed width")
     word = int(column.values["lo"][0])  # Arrow's form: months and days, then nanoseconds
     months, days = np.array([word], np.uint64).view(np.int32).tolist()
-    micros = days * MICROS_PER_DAY + int(column.values["hi"][0]) // 1000
-    if months < 0 or micros < 0 or bool(months) == bool(micros):
+    micros = int(column.values["hi"][0]) // 1000
+    if min(months, days, micros) < 0 or [months, days, micros].count(0) != 2:
         raise NotListedError("time_bucket() of such a width")
-    return months, micros
+    return months, days * MICROS_PER_DAY + micros
 
 
 def _bucket(times: Values, width: int) -> Values:
