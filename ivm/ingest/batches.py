@@ -21,7 +21,8 @@ Many: TypeAlias = Any
 Row: TypeAlias = Sequence[Any] | dict[str, Any]
 Rows: TypeAlias = list[Row] | pa.Table | dict[str, Any]
 """Rows one by one, or as named columns."""
-_PLAIN = frozenset((list, tuple))
+_AS_GIVEN = frozenset((list, tuple))
+"""Types of rows that are taken as they are."""
 
 
 class Batch:
@@ -64,7 +65,7 @@ def rows_of(given: Many) -> Rows:
     if isinstance(given, Sequence | np.ndarray) or _yields_rows(given):
         if isinstance(given, str | bytes):
             raise InputError(f"executemany takes rows, not the text {given!r}")
-        return [row if type(row) in _PLAIN else _row(row) for row in given]
+        return [row if type(row) in _AS_GIVEN else _row(row) for row in given]
     data = to_arrow(given)
     if isinstance(data, dict):
         if len({len(column) for column in data.values()}) > 1:

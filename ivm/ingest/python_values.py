@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.sql.scalar.compile import cast_column
+from ivm.sql.scalar.string_casts import plain_form
 from ivm.storage.values.column import (
     ArrowColumn,
     Column,
@@ -136,14 +137,7 @@ def _decimals(values: Sequence[Decimal], type: ColumnType) -> Column | None:
         return None  # digits beyond the scale are to be rounded, or it does not fit
 
 
-_DAY = "(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIME = r"[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
-# A possessive repetition keeps no place to return to for each string: pages of memory, else.
-_TIMES_IN_STRINGS = {  # a pattern of strings that numpy reads as DuckDB does, and numpy's unit
-    "DATE": (re.compile(f"(?:{_DAY},)*+"), "datetime64[D]"),
-    "TIMESTAMP": (re.compile(f"(?:{_DAY}(?:{_TIME})?,)*+"), "datetime64[us]"),
-}
-
+_UNITS = {"DATE": "datetime64[D]", "TIMESTAMP": "datetime64[us]"}
 _UUIDS = re.compile("(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12},)*+")
 
 
@@ -158,8 +152,8 @@ def strings(values: Sequence[str], type: ColumnType) -> Column | None:
         written = _UUIDS.fullmatch(text + ",") is not None
         digits = text.replace("-", "").replace(",", "")
         return FixedColumn(np.frombuffer(bytes.fromhex(digits), WIDE)) if written else None
-    pattern, unit = _TIMES_IN_STRINGS.get(type.base, (None, ""))
-    if pattern is None or pattern.fullmatch(joined(values) + ",") is None:
+    unit, form = _UNITS.get(type.sql), plain_form(type)
+    if unit is None or form is None or form.fullmatch(joined(values) + ",") is None:
         return None
     try:
         return FixedColumn(np.array(values, unit).astype(type.dtype))

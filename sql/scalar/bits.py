@@ -21,7 +21,7 @@ from ivm.sql.scalar.kernel import (
     refuse_if,
     unary,
 )
-from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, arguments, rule
 from ivm.sql.scalar.string import constant_integer
 from ivm.storage.values.types import ColumnType
 
@@ -72,7 +72,7 @@ def _class(
     name: str, test: Callable[[Any], Any]
 ) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-        argument = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
+        (argument,) = arguments(node)
         operand = compiler.operand(argument)
         if not operand.type.is_float:
             raise NotListedError(f"{name}({operand.type})")

@@ -13,8 +13,9 @@ from sqlglot import exp
 
 from ivm.sql.scalar.calendar import DAY_LIMIT, MICROS_PER_DAY, by_day
 from ivm.sql.scalar.kernel import BIGINT, NotListedError, Operand, Values, beyond, refuse_if, unary
-from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, arguments, rule
 from ivm.storage.values.calendar import first_day, month_index
+from ivm.storage.values.canonical import interval_parts
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import type_of
 
@@ -38,12 +39,19 @@ def refuse_beyond_limit(times: Values) -> None:
     refuse_if(beyond(times, TIME_LIMIT))
 
 
+def need_date(operand: Operand) -> None:
+    """Raises NotListedError for what is no date and no timestamp without a zone."""
+    if operand.type.sql not in ("DATE", "TIMESTAMP"):
+        raise NotListedError(f"the calendar of {operand.type}")
+
+
 def instant(compiler: ExpressionCompiler, expr: exp.Expr) -> Operand:
     """Compiles a timestamp, or a date as its midnight."""
     operand = compiler.operand(expr)
-    if operand.type.sql not in ("DATE", "TIMESTAMP", ZONED):
-        raise NotListedError(f"an instant of {operand.type}")
-    return operand if operand.type.sql == ZONED else compiler.cast(operand, TIMESTAMP)
+    if operand.type.sql == ZONED:
+        return operand
+    need_date(operand)
+    return compiler.cast(operand, TIMESTAMP)
 
 
 def steps(unit: str) -> Callable[[Values], Values]:
@@ -60,12 +68,12 @@ def steps(unit: str) -> Callable[[Values], Values]:
 
 
 def _epoch_us(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    (argument,) = node.expressions
+    (argument,) = arguments(node)
     return unary(instant(compiler, argument), compiler.type(node), steps("microsecond"))
 
 
 def _epoch_ns(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    (argument,) = node.expressions
+    (argument,) = arguments(node)
 
     def compute(times: Values) -> Values:
         refuse_if(beyond(times, 2**63 // 1000 - 1))
@@ -114,12 +122,10 @@ def _width(operand: Operand) -> tuple[int, int]:
     column = operand.constant
     if not isinstance(column, FixedColumn) or column.valid is not None:
         raise NotListedError("time_bucket() of a computed width")
-    word = int(column.values["lo"][0])  # Arrow's form: months and days, then nanoseconds
-    months, days = np.array([word], np.uint64).view(np.int32).tolist()
-    micros = int(column.values["hi"][0]) // 1000
-    if min(months, days, micros) < 0 or [months, days, micros].count(0) != 2:
+    parts = months, days, nanos = [int(part[0]) for part in interval_parts(column.values)]
+    if min(parts) < 0 or parts.count(0) != 2:  # DuckDB takes one of the three
         raise NotListedError("time_bucket() of such a width")
-    return months, days * MICROS_PER_DAY + micros
+    return months, days * MICROS_PER_DAY + nanos // 1000
 
 
 def _bucket(times: Values, width: int) -> Values:

@@ -16,9 +16,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from ivm.delta_ops.operator import Kernel
-from ivm.storage.values.column import Column, FixedColumn, Mask, null_column
+from ivm.storage.values.column import Column, FixedColumn, Mask, column_from_arrow, null_column
 from ivm.storage.values.types import WIDE, ColumnType, type_of
 
 Values: TypeAlias = npt.NDArray[Any]
@@ -146,6 +147,24 @@ def binary_checked(
         return masked(compute(a.values, b.values, valid), valid)
 
     return computed(output, kernel, left, right)
+
+
+def by_arrow(
+    operand: Operand, output: ColumnType, compute: Callable[[pa.Array], pa.Array]
+) -> Operand:
+    """Applies a function to one operand of strings or nested values; of NULL the result is NULL.
+
+    Args:
+        compute: an array of `operand.type.memory` to one in a form that DuckDB exports `output` in.
+    """
+    if operand.is_null:
+        return null_operand(output)
+    argument = operand.kernel
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        return column_from_arrow(compute(argument(columns, count).array), output)  # type: ignore[union-attr]
+
+    return computed(output, kernel, operand)
 
 
 def refuse_if(wrong: npt.NDArray[np.bool_]) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Operand
+from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Operand, by_arrow
 from ivm.sql.scalar.logic import negation
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.sql.scalar.string import (
@@ -21,7 +21,6 @@ from ivm.sql.scalar.string import (
     need_ascii,
     search,
     string_operand,
-    string_to_fixed,
 )
 
 Match = Callable[[pa.Array], pa.Array]
@@ -93,7 +92,7 @@ def _escape(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 
 def _match(compiler: ExpressionCompiler, node: exp.Expr, escape: str) -> Operand:
     pattern = constant_string(compiler, node.expression)
-    found = string_to_fixed(
+    found = by_arrow(
         string_operand(compiler, node.this), BOOLEAN, _matcher(_tokens(pattern, escape))
     )
     return negation(found) if node.args.get("negate") else found
@@ -109,7 +108,7 @@ def _ilike(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         need_ascii(array)
         return match(pc.ascii_lower(array))
 
-    found = string_to_fixed(string_operand(compiler, node.this), BOOLEAN, compute)
+    found = by_arrow(string_operand(compiler, node.this), BOOLEAN, compute)
     return negation(found) if node.args.get("negate") else found
 
 

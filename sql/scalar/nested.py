@@ -5,46 +5,29 @@ Law: places count from 1, negative ones from the end; what is at no place is NUL
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
 from ivm.sql.scalar import string
-from ivm.sql.scalar.kernel import NotListedError, Operand, computed, null_operand
-from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, rule
+from ivm.sql.scalar.kernel import NotListedError, Operand, by_arrow
+from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, arguments, rule
 from ivm.sql.scalar.string import constant_integer
 from ivm.storage.identifiers import fold
-from ivm.storage.values.column import Column, column_from_arrow
 from ivm.storage.values.types import ColumnType
-
-
-def _from_array(
-    operand: Operand, output: ColumnType, compute: Callable[[pa.Array], pa.Array]
-) -> Operand:
-    """Applies a function to the Arrow array of an operand."""
-    if output.is_enum:
-        raise NotListedError("an ENUM in a nested value")
-    if operand.is_null:
-        return null_operand(output)
-    argument = operand.kernel
-
-    def kernel(columns: Sequence[Column], count: int) -> Column:
-        return column_from_arrow(compute(argument(columns, count).array), output)  # type: ignore[union-attr]
-
-    return computed(output, kernel, operand)
 
 
 def _field(operand: Operand, name: str, output: ColumnType) -> Operand:
     if operand.type.base != "STRUCT":  # a VARIANT is a struct of its own in Arrow
         raise NotListedError(f"a field of {operand.type}")
+    if output.base == "UNION":
+        raise NotListedError("a field that is a UNION")  # Arrow's struct_field ends the process
     names = [fold(field.name) for field in operand.type.memory]
     if names.count(fold(name)) != 1:
         raise NotListedError(f"the field {name} of {operand.type}")
     place = [names.index(fold(name))]
-    return _from_array(operand, output, lambda array: pc.struct_field(array, place))
+    return by_arrow(operand, output, lambda array: pc.struct_field(array, place))
 
 
 def _dot(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
@@ -54,7 +37,8 @@ def _dot(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 
 
 def _extract(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    return _at(compiler, node.this, node.expression, compiler.type(node))
+    nested, place = arguments(node)
+    return _at(compiler, nested, place, compiler.type(node))
 
 
 def _bracket(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
@@ -74,7 +58,7 @@ def _at(
     if not compiler.type(place).is_integer:
         raise NotListedError(f"Bracket: a place that is a {compiler.type(place)}")
     at = constant_integer(place)
-    return _from_array(operand, output, lambda array: _element(array, at))
+    return by_arrow(operand, output, lambda array: _element(array, at))
 
 
 def _element(array: pa.Array, place: int) -> pa.Array:
@@ -91,14 +75,7 @@ def _length(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     operand, output = compiler.operand(node.this), compiler.type(node)
     if not pa.types.is_list(operand.type.memory):
         return string.length(compiler, node)
-    return _from_array(
-        operand, output, lambda array: pc.list_value_length(array).cast(output.arrow)
-    )
-
-
-def _called(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    nested, place = node.expressions
-    return _at(compiler, nested, place, compiler.type(node))
+    return by_arrow(operand, output, lambda array: pc.list_value_length(array).cast(output.arrow))
 
 
 RULES: Rules = {
@@ -108,4 +85,6 @@ RULES: Rules = {
     exp.Length: rule(_length, "this"),
     exp.ArraySize: rule(_length, "this"),
 }
-FUNCTIONS: FunctionRules = dict.fromkeys(["list_extract", "list_element", "array_extract"], _called)
+FUNCTIONS: FunctionRules = dict.fromkeys(
+    ["list_extract", "list_element", "array_extract"], _extract
+)

@@ -49,6 +49,13 @@ def rule(
     return Rule(compile, frozenset(arguments), flags)
 
 
+def arguments(call: exp.Expr) -> list[exp.Expr]:
+    """The arguments of a call: of a function that sqlglot knows, up to two, or of another one."""
+    if isinstance(call, exp.Anonymous):
+        return list(call.expressions)
+    return [call.args[name] for name in ("this", "expression") if call.args.get(name) is not None]
+
+
 Rules = Mapping[type[exp.Expr], Rule]
 FunctionRules = Mapping[str, Callable[["ExpressionCompiler", exp.Expr], Operand]]
 

@@ -24,14 +24,14 @@ from ivm.sql.scalar.kernel import (
     NotListedError,
     Operand,
     UndecidedError,
+    by_arrow,
     computed,
     null_operand,
 )
-from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, rule
-from ivm.storage.values.column import ArrowColumn, Column, column_from_arrow
-from ivm.storage.values.types import ColumnType
+from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, arguments, rule
+from ivm.storage.values.column import ArrowColumn, Column
 
-_EMPTY = pa.scalar("", pa.large_string())
+EMPTY = pa.scalar("", pa.large_string())
 # The first UTF-8 byte of U+0140 to U+017F, up to which the case mappings agree.
 _LATIN = 0xC5
 
@@ -78,32 +78,6 @@ def need_ascii(array: pa.Array) -> None:
         raise UndecidedError
 
 
-def string_to_string(operand: Operand, compute: Callable[[pa.Array], pa.Array]) -> Operand:
-    """Applies a function from VARCHAR to VARCHAR, which returns NULL for NULL."""
-    if operand.is_null:
-        return null_operand(VARCHAR)
-    argument = operand.kernel
-
-    def kernel(columns: Sequence[Column], count: int) -> Column:
-        return ArrowColumn(compute(argument(columns, count).array))  # type: ignore[union-attr]
-
-    return computed(VARCHAR, kernel, operand)
-
-
-def string_to_fixed(
-    operand: Operand, type: ColumnType, compute: Callable[[pa.Array], pa.Array]
-) -> Operand:
-    """Applies a function from VARCHAR to the Arrow form of a fixed-width type."""
-    if operand.is_null:
-        return null_operand(type)
-    argument = operand.kernel
-
-    def kernel(columns: Sequence[Column], count: int) -> Column:
-        return column_from_arrow(compute(argument(columns, count).array), type)  # type: ignore[union-attr]
-
-    return computed(type, kernel, operand)
-
-
 def _case_mapping(map: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
     def compute(array: pa.Array) -> pa.Array:
         if highest_byte(array) > _LATIN:
@@ -117,21 +91,19 @@ def _mapped(
     compute: Callable[[pa.Array], pa.Array],
 ) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-        return string_to_string(string_operand(compiler, node.this), compute)
+        return by_arrow(string_operand(compiler, node.this), VARCHAR, compute)
 
     return compile
 
 
 def length(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     """Compiles the length of a VARCHAR expression."""
-    return string_to_fixed(string_operand(compiler, node.this), compiler.type(node), pc.utf8_length)
+    return by_arrow(string_operand(compiler, node.this), compiler.type(node), pc.utf8_length)
 
 
 def _byte_length(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    (argument,) = node.expressions
-    return string_to_fixed(
-        string_operand(compiler, argument), compiler.type(node), pc.binary_length
-    )
+    (argument,) = arguments(node)
+    return by_arrow(string_operand(compiler, argument), compiler.type(node), pc.binary_length)
 
 
 def _join(operands: Sequence[Operand]) -> Operand:
@@ -141,7 +113,7 @@ def _join(operands: Sequence[Operand]) -> Operand:
     def kernel(columns: Sequence[Column], count: int) -> Column:
         parts: list[Any] = [get(columns, count) for get in inputs]
         # The last argument is the separator.
-        return ArrowColumn(pc.binary_join_element_wise(*parts, _EMPTY))
+        return ArrowColumn(pc.binary_join_element_wise(*parts, EMPTY))
 
     return computed(VARCHAR, kernel, *operands)
 
@@ -153,8 +125,8 @@ def _without_null(operand: Operand, separator: str) -> Operand:
     def kernel(columns: Sequence[Column], count: int) -> Column:
         array = argument(columns, count).array  # type: ignore[union-attr]
         if separator:
-            array = pc.binary_join_element_wise(between, array, _EMPTY)
-        return ArrowColumn(pc.coalesce(array, _EMPTY) if array.null_count else array)
+            array = pc.binary_join_element_wise(between, array, EMPTY)
+        return ArrowColumn(pc.coalesce(array, EMPTY) if array.null_count else array)
 
     return computed(VARCHAR, kernel, operand)
 
@@ -180,7 +152,7 @@ def _concat_with(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     separator = constant_string(compiler, first)
     operands = [compiler.cast_to(part, VARCHAR) for part in rest]
     joined = _join([_without_null(operand, separator) for operand in operands])
-    return string_to_string(joined, _slice(len(separator), None)) if separator else joined
+    return by_arrow(joined, VARCHAR, _slice(len(separator), None)) if separator else joined
 
 
 def _slice(start: int, stop: int | None) -> Callable[[pa.Array], pa.Array]:
@@ -193,7 +165,7 @@ def _substring(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     count = None if length is None else constant_integer(length)
     if count is not None and count < 0:
         raise NotListedError("substring() of negative length")
-    return string_to_string(operand, _substring_slice(start, count))
+    return by_arrow(operand, VARCHAR, _substring_slice(start, count))
 
 
 def _substring_slice(start: int, count: int | None) -> Callable[[pa.Array], pa.Array]:
@@ -208,14 +180,14 @@ def _substring_slice(start: int, count: int | None) -> Callable[[pa.Array], pa.A
 
 
 def _left(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    return string_to_string(
-        string_operand(compiler, node.this), _slice(0, constant_integer(node.expression))
+    return by_arrow(
+        string_operand(compiler, node.this), VARCHAR, _slice(0, constant_integer(node.expression))
     )
 
 
 def _right(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     operand, count = string_operand(compiler, node.this), constant_integer(node.expression)
-    return string_to_string(operand, _slice(0, 0) if count == 0 else _slice(-count, None))
+    return by_arrow(operand, VARCHAR, _slice(0, 0) if count == 0 else _slice(-count, None))
 
 
 def _trim(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
@@ -226,7 +198,7 @@ def _trim(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     characters = _SPACES if given is None else constant_string(compiler, given)
     if not characters:
         return operand
-    return string_to_string(operand, lambda array: trim(array, characters=characters))
+    return by_arrow(operand, VARCHAR, lambda array: trim(array, characters=characters))
 
 
 # DuckDB trims Unicode's category "space separator" only; Arrow's own white space has tabs and
@@ -241,22 +213,20 @@ def _replace(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     new = constant_string(compiler, node.args["replacement"])
     if not old:
         return operand
-    return string_to_string(
-        operand, lambda array: pc.replace_substring(array, pattern=old, replacement=new)
+    return by_arrow(
+        operand, VARCHAR, lambda array: pc.replace_substring(array, pattern=old, replacement=new)
     )
 
 
 def search(operand: Operand, name: str, pattern: str) -> Operand:
     """Searches for a constant string by one of Arrow's functions."""
     options = pc.MatchSubstringOptions(pattern)
-    return string_to_fixed(operand, BOOLEAN, lambda array: pc.call_function(name, [array], options))
+    return by_arrow(operand, BOOLEAN, lambda array: pc.call_function(name, [array], options))
 
 
 def _searching(name: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-        subject, pattern = (
-            node.expressions if isinstance(node, exp.Anonymous) else (node.this, node.expression)
-        )
+        subject, pattern = arguments(node)
         return search(string_operand(compiler, subject), name, constant_string(compiler, pattern))
 
     return compile
@@ -271,7 +241,7 @@ def _position(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         found = pc.find_substring(array, pattern=pattern)
         return pc.add(found, 1).cast(pa.int64())
 
-    return string_to_fixed(operand, compiler.type(node), compute)
+    return by_arrow(operand, compiler.type(node), compute)
 
 
 RULES: Rules = {

@@ -7,21 +7,23 @@ words for those that it does not take: a batch with such a string is undecided.
 from __future__ import annotations
 
 import functools
+import re
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.sql.scalar.kernel import NotListedError, Operand, UndecidedError
-from ivm.sql.scalar.string import string_to_fixed
+from ivm.sql.scalar.kernel import NotListedError, Operand, UndecidedError, by_arrow
 from ivm.storage.values.types import ColumnType
 
-_DAY = "[12][0-9]{3}-[0-9]{2}-[0-9]{2}"
-_TIME = r"[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
+_DAY = "(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = r"[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
 _FORMS = {
-    "DOUBLE": r"-?[0-9]{1,15}(\.[0-9]{1,15})?",
+    "DOUBLE": r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?",
     "DATE": _DAY,
-    "TIMESTAMP": f"{_DAY}({_TIME})?",
+    "TIMESTAMP": f"{_DAY}(?:{_TIME})?",
 }
+_COMMA = pa.scalar(",", pa.large_string())
 
 
 def from_string(operand: Operand, type: ColumnType) -> Operand:
@@ -30,28 +32,43 @@ def from_string(operand: Operand, type: ColumnType) -> Operand:
     Raises:
         NotListedError: DuckDB alone casts strings to the type.
     """
-    form, target = _form(type), type.arrow
-    options = pc.MatchSubstringOptions(f"^{form}$")
+    form, target = plain_form(type), type.arrow
+    if form is None:
+        raise NotListedError(f"cast of VARCHAR to {type}")
 
     def compute(array: pa.Array) -> pa.Array:
-        plain = pc.all(pc.call_function("match_substring_regex", [array], options)).as_py()
-        if plain is False:  # None of NULLs alone
+        if not form.fullmatch(_joined(array.drop_null())):
             raise UndecidedError
         try:
             return array.cast(target)
-        except pa.ArrowInvalid as error:  # out of range, or a 13th month
+        except pa.ArrowInvalid as error:  # out of range, a 13th month, or a comma in a string
             raise UndecidedError from error
 
-    return string_to_fixed(operand, type, compute)
+    return by_arrow(operand, type, compute)
 
 
 @functools.cache
-def _form(type: ColumnType) -> str:
+def plain_form(type: ColumnType) -> re.Pattern[str] | None:
+    """The pattern of strings of the plain form, with a comma behind each; None if there is none.
+
+    A string that contains a comma may pass for two.
+    """
+    form = _form(type)
+    # Possessive: no place to return to is kept for each string, which would take pages of memory.
+    return None if form is None else re.compile(f"(?:{form},)*+")
+
+
+def _form(type: ColumnType) -> str | None:
     if type.is_integer and type.sql not in ("HUGEINT", "UHUGEINT"):
         return "-?[0-9]{1,18}"
     if type.is_decimal:
-        places = rf"(\.[0-9]{{1,{type.scale}}})?" if type.scale else ""
+        places = rf"(?:\.[0-9]{{1,{type.scale}}})?" if type.scale else ""
         return f"-?[0-9]{{1,{max(type.precision - type.scale, 1)}}}{places}"
-    if type.sql not in _FORMS:
-        raise NotListedError(f"cast of VARCHAR to {type}")
-    return _FORMS[type.sql]
+    return _FORMS.get(type.sql)
+
+
+def _joined(array: pa.Array) -> str:
+    """The strings with a comma behind each."""
+    offsets = pa.array(np.array([0, len(array)]))
+    text = pc.binary_join(pa.LargeListArray.from_arrays(offsets, array), _COMMA)[0].as_py()
+    return f"{text}," if len(array) else ""

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from ivm.sql.scalar import calendar, int128
 from ivm.sql.scalar.calendar import MICROS_PER_DAY, by_day
+from ivm.sql.scalar.instants import need_date
 from ivm.sql.scalar.kernel import (
     VARCHAR,
     NotListedError,
@@ -142,16 +143,11 @@ def timestamp_strings(column: FixedColumn, type: ColumnType) -> pa.Array:
     return pc.binary_join_element_wise(seconds, point, fraction, pa.scalar("", _STRING))
 
 
-def _need_date(operand: Operand) -> None:
-    if operand.type.sql not in ("DATE", "TIMESTAMP"):
-        raise NotListedError(f"the text of {operand.type}")
-
-
 def _strftime(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     operand, format = compiler.operand(node.this), compiler.operand(node.args["format"])
     if operand.type.sql == "VARCHAR":  # DuckDB takes them in either order
         operand, format = format, operand
-    _need_date(operand)
+    need_date(operand)
     if format.constant is None or format.is_null or format.type.sql != "VARCHAR":
         raise NotListedError("strftime() with a computed format")
     pattern = format.constant.array[0].as_py()  # type: ignore[union-attr]
@@ -173,7 +169,7 @@ def _name(
 
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         operand = compiler.operand(node.this)
-        _need_date(operand)
+        need_date(operand)
         argument, type, look_up = fixed(operand), operand.type, by_day(number)
 
         def kernel(columns: Sequence[Column], count: int) -> Column:

@@ -10,17 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ivm.sql.scalar.kernel import NotListedError, Operand
+from ivm.sql.scalar.kernel import VARCHAR, NotListedError, Operand, by_arrow
 from ivm.sql.scalar.like import regular_expression
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
-from ivm.sql.scalar.string import (
-    constant_integer,
-    constant_string,
-    string_operand,
-    string_to_string,
-)
-
-_EMPTY = pa.scalar("", pa.large_string())
+from ivm.sql.scalar.string import EMPTY, constant_integer, constant_string, string_operand
 
 
 def _split_part(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
@@ -29,7 +22,7 @@ def _split_part(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     number = constant_integer(node.args["part_index"])
     if not separator or number < 1:
         raise NotListedError("split_part() from the end, or without a separator")
-    return string_to_string(operand, lambda array: _part(array, separator, number))
+    return by_arrow(operand, VARCHAR, lambda array: _part(array, separator, number))
 
 
 def _part(array: pa.Array, separator: str, number: int) -> pa.Array:
@@ -37,14 +30,13 @@ def _part(array: pa.Array, separator: str, number: int) -> pa.Array:
     offsets = np.asarray(parts.offsets, np.int64)
     places = offsets[:-1] + number - 1
     found = parts.values.take(pa.array(places, mask=places >= offsets[1:]))
-    there = pc.coalesce(found, _EMPTY)
+    there = pc.coalesce(found, EMPTY)
     return pc.if_else(array.is_valid(), there, None) if array.null_count else there
 
 
 def _pad(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     operand, width = string_operand(compiler, node.this), constant_integer(node.expression)
-    given = node.args["fill_pattern"]
-    padding = constant_string(compiler, given)
+    padding = constant_string(compiler, node.args["fill_pattern"])
     if len(padding) != 1 or width < 0:
         raise NotListedError("lpad() with several characters")
     pad = pc.utf8_lpad if node.args.get("is_left") else pc.utf8_rpad
@@ -53,7 +45,7 @@ def _pad(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         padded = pad(array, width=width, padding=padding)
         return pc.utf8_slice_codeunits(padded, start=0, stop=width)
 
-    return string_to_string(operand, compute)
+    return by_arrow(operand, VARCHAR, compute)
 
 
 def _regexp_replace(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
@@ -67,8 +59,10 @@ def _regexp_replace(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     options = pc.ReplaceSubstringOptions(
         pattern, new, max_replacements=None if modifiers == "g" else 1
     )
-    return string_to_string(
-        operand, lambda array: pc.call_function("replace_substring_regex", [array], options)
+    return by_arrow(
+        operand,
+        VARCHAR,
+        lambda array: pc.call_function("replace_substring_regex", [array], options),
     )
 
 

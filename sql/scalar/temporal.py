@@ -14,10 +14,19 @@ from sqlglot import exp
 
 from ivm.sql.scalar import calendar
 from ivm.sql.scalar.calendar import DAY_LIMIT, MICROS_PER_DAY, DayFunction, by_day, within_limit
-from ivm.sql.scalar.instants import STEPS, TIME_LIMIT, TIMESTAMP, ZONED, refuse_beyond_limit, steps
+from ivm.sql.scalar.instants import (
+    STEPS,
+    TIME_LIMIT,
+    TIMESTAMP,
+    ZONED,
+    need_date,
+    refuse_beyond_limit,
+    steps,
+)
 from ivm.sql.scalar.kernel import NotListedError, Operand, Values, beyond, binary, refuse_if, unary
-from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, arguments, rule
 from ivm.storage.values.calendar import month_index
+from ivm.storage.values.canonical import interval_parts
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import WIDE, ColumnType
 
@@ -55,14 +64,9 @@ def _days(values: Values, type: ColumnType) -> Values:
     return values if type.sql == "DATE" else values // MICROS_PER_DAY
 
 
-def _need_date(operand: Operand) -> None:
-    if operand.type.sql not in ("DATE", "TIMESTAMP"):
-        raise NotListedError(f"a date part of {operand.type}")
-
-
 def part(unit: str, operand: Operand, output: ColumnType) -> Operand:
     """Compiles a part of a date or timestamp, by its lower-case name."""
-    _need_date(operand)
+    need_date(operand)
     type = operand.type
     if unit in _PARTS:
         look_up = by_day(_PARTS[unit])
@@ -114,7 +118,7 @@ def _date_part(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 
 def _truncate(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     operand, unit = compiler.operand(node.this), node.args["unit"].name.lower()
-    _need_date(operand)
+    need_date(operand)
     output, type = compiler.type(node), operand.type
     if output.sql != "TIMESTAMP":
         raise NotListedError(f"date_trunc() to {output}")
@@ -134,7 +138,7 @@ def _floor(times: Values, step: int) -> Values:
 
 def _last_day(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     operand = compiler.operand(node.this)
-    _need_date(operand)
+    need_date(operand)
     last, type = by_day(calendar.last_day_of_month), operand.type
     return unary(
         operand, compiler.type(node), lambda values: last(_days(values, type)).astype(np.int32)
@@ -145,8 +149,8 @@ def _difference(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     """Compiles date_diff(), which counts the boundaries of the unit between its arguments."""
     unit = node.args["unit"].name.lower()
     start, end = compiler.operand(node.expression), compiler.operand(node.this)
-    _need_date(start)
-    _need_date(end)
+    need_date(start)
+    need_date(end)
     if start.type.sql != end.type.sql:
         start, end = compiler.cast(start, TIMESTAMP), compiler.cast(end, TIMESTAMP)
     count = _boundaries(unit, start.type)
@@ -229,10 +233,8 @@ def _interval(days: Values, micros: Values) -> Values:
 
 def _add_interval(times: Values, intervals: Values, factor: int) -> Values:
     refuse_beyond_limit(times)
-    words = intervals["lo"]  # in the form that `_interval` makes
-    months = words.astype(np.uint32).view(np.int32).astype(np.int64) * factor
-    days = words.view(np.int64) >> 32
-    rest = intervals["hi"] // 1000
+    months, days, nanos = interval_parts(intervals)
+    months, rest = months * factor, nanos // 1000
     refuse_if((np.abs(months) > 1_000_000) | (np.abs(days) > DAY_LIMIT // 4))
     moved = times
     if months.any():
@@ -247,16 +249,10 @@ def _add_interval(times: Values, intervals: Values, factor: int) -> Values:
 
 def _add_interval_node(sign: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-        left, right = compiler.operand(node.this), compiler.operand(node.expression)
+        left, right = [compiler.operand(argument) for argument in arguments(node)]
         return shift(compiler, left, right, sign, compiler.type(node))
 
     return compile
-
-
-def _add_to(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    """Compiles date_add(), which is + of an interval."""
-    left, right = [compiler.operand(argument) for argument in node.expressions]
-    return shift(compiler, left, right, "+", compiler.type(node))
 
 
 _NAMED: tuple[tuple[type[exp.Expr], str], ...] = (
@@ -289,5 +285,5 @@ RULES: Rules = {
 FUNCTIONS: FunctionRules = {
     "date_part": _date_part,
     "datepart": _date_part,
-    "date_add": _add_to,
+    "date_add": _add_interval_node("+"),
 }

@@ -103,8 +103,8 @@ NATIVE = [
     "UPDATE p SET l = [9] WHERE id = 3",
     "UPDATE p SET id = 8 WHERE id = 3",
     "DELETE FROM c WHERE pid > 5",
-    "MERGE INTO c USING p ON c.id = p.id WHEN MATCHED THEN UPDATE SET pid = p.id"
-    " WHEN NOT MATCHED THEN INSERT (id, pid) VALUES (p.id, 77 // p.v)",
+    "MERGE INTO c USING p ON c.id = p.id WHEN MATCHED THEN UPDATE SET w = p.id"
+    " WHEN NOT MATCHED THEN INSERT (id, w) VALUES (p.id, 77 // p.v)",
     "UPDATE c SET pid = 1 WHERE w = 0 AND id > 9",
 ]
 

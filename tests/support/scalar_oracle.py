@@ -173,7 +173,14 @@ def _same_strings(a: Column, b: Column) -> bool:
     assert isinstance(a, ArrowColumn)
     assert isinstance(b, ArrowColumn)
     a.array.validate(full=True)
-    return bool(a.array.type == b.array.type and a.array.equals(b.array))
+    if a.array.type != b.array.type:
+        return False
+    if a.array.equals(b.array):
+        return True
+    # To Arrow a NaN is not equal to itself.
+    return pa.types.is_nested(a.array.type) and repr(a.array.to_pylist()) == repr(
+        b.array.to_pylist()
+    )
 
 
 def _difference(text: str, columns: Sequence[Column], actual: Column, expected: Column) -> str:
