@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from ivm.engine.latest_rows import latest
 from ivm.engine.replaced_rows import encoded, replaced
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.arrangement.layout import Layout
@@ -101,6 +102,9 @@ class WholeContent(Content):
         self.rows, self.count = rows, len(rows)
 
     def _sum(self, batches: Sequence[ZSet]) -> ZSet:
+        rows = latest(batches, self._key, self._types)
+        if rows is not None:
+            return encoded(rows)
         net = consolidate(add(batches), self._types)
         if len(net) and net.weights.min() < 0:
             raise InternalError("a delta removes rows that its view has not; please report this")

@@ -209,14 +209,24 @@ def join_arrays(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     `concatenate`, not in assignments.
     """
     total = sum([len(array) for array in arrays])
-    if total < _LONG and arrays[0].dtype.names is None:  # slow for values of several fields
-        return np.concatenate(arrays)
-    joined = np.empty(total, arrays[0].dtype)
-    stop = 0
+    dtype = arrays[0].dtype
+    if total < _LONG:
+        if dtype.names is None:
+            return np.concatenate(arrays)
+        parts: list[Any] = [np.ascontiguousarray(a) for a in arrays]
+        return np.frombuffer(bytearray().join(parts), dtype)  # sooner than value by value
+    joined, stop = np.empty(total, dtype), 0
     for array in arrays:
         start, stop = stop, stop + len(array)
-        joined[start:stop] = array
+        _copy(array, joined[start:stop])
     return joined
+
+
+def _copy(values: npt.NDArray[Any], to: npt.NDArray[Any]) -> None:
+    if values.dtype.names is None:
+        to[:] = values
+    else:  # by words: numpy copies structured values field by field, ten times as slowly
+        to.view(np.uint64)[:] = np.ascontiguousarray(values).view(np.uint64)
 
 
 def concat(columns: Sequence[Column]) -> Column:
@@ -247,7 +257,7 @@ def join_released(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     while arrays:
         array = arrays.pop()
         start, stop = stop, stop + len(array)
-        joined[start:stop] = array
+        _copy(array, joined[start:stop])
     return joined
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as s
 
 from ivm.engine import view_contents
 from ivm.engine.view_contents import KeyedContent, WholeContent, under
+from ivm.storage.errors import InternalError
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
@@ -92,6 +93,67 @@ def test_it_is_the_sum_of_its_deltas(few: int, steps: list[list[tuple[bool, int,
             assert found.weights.tolist() == [1] * len(found)
             pair = tuple(column.cell(0) for column in key)
             assert len(found) == sum(1 for row in held if row[:2] == pair)
+
+
+@pytest.mark.parametrize("few", [0, 16])
+@pytest.mark.parametrize("key", [(), (0,), (0, 1)])
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    steps=s.lists(s.lists(s.tuples(s.booleans(), s.tuples(*CELLS)), max_size=4), max_size=12),
+    together=s.integers(1, 12),
+)
+def test_rows_with_a_key_are_the_sum_of_their_deltas(
+    few: int, key: tuple[int, ...], steps: list[list[tuple[bool, Row]]], together: int
+) -> None:
+    """Rows come, change and go by their key, some twice in one delta; many deltas at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(view_contents, "_FEW", few)
+        content = WholeContent(SCHEMA, key)
+        content.load(0, 0, [])
+        held: dict[Row, Row] = {}
+        for epoch, step in enumerate(steps, 1):
+            rows: list[Row] = []
+            weights: list[int] = []
+            for stays, row in step:
+                place = tuple(row[i] for i in key)
+                gone = held.pop(place, None)
+                rows += [] if gone is None else [gone]
+                weights += [] if gone is None else [-1]
+                if stays:
+                    held[place] = row
+                    rows.append(row)
+                    weights.append(1)
+            if rows:
+                content.wait(epoch, consolidate(batch(rows, weights), TYPES))
+            if epoch % together == 0 or epoch == len(steps):
+                content.add(content.take())
+                left = batch(list(held.values()), [1] * len(held))
+                assert content.rows.weights.tolist() == [1] * len(held)
+                assert same(content.rows, left)
+
+
+def test_many_rows_with_a_key_are_searched_by_it_alone() -> None:
+    """So this takes another way than the sum; its result is that of the last delta of each key."""
+    content = WholeContent(SCHEMA, (0,))
+    content.load(0, 40, [batch([(n, "a", 0.0, 0, b"x") for n in range(40)], [1] * 40)])
+    for epoch in range(1, 41):
+        old, new = ("a", 0.0) if epoch <= 20 else ("é", 1.0), ("é", 1.0)
+        rows: list[Row] = [(epoch % 20, *old, 0, b"x"), (epoch % 20, *new, 0, b"x")]
+        content.wait(epoch, batch(rows, [-1, 1]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(view_contents, "consolidate", None)
+        content.add(content.take())
+    rows = [(n, "é", 1.0, 0, b"x") if n < 20 else (n, "a", 0.0, 0, b"x") for n in range(40)]
+    assert same(content.rows, batch(rows, [1] * 40))
+
+
+def test_a_row_that_is_removed_without_being_there_is_an_error() -> None:
+    content = WholeContent(SCHEMA, (0,))
+    content.load(0, 1, [batch([(1, "a", 0.0, 0, b"x")], [1])])
+    for epoch in range(1, 20):
+        content.wait(epoch, batch([(2, "a", 0.0, 0, b"x")], [-1]))
+    with pytest.raises(InternalError, match="removes rows that its view has not"):
+        content.add(content.take())
 
 
 def test_deltas_of_epochs_that_were_loaded_are_left_out() -> None:

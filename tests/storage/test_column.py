@@ -11,8 +11,15 @@ import pyarrow as pa
 import pytest
 
 from ivm.storage.errors import InternalError
-from ivm.storage.values.column import column_from_arrow, concat, empty_column, null_column
-from ivm.storage.values.types import Schema, type_of
+from ivm.storage.values.column import (
+    column_from_arrow,
+    concat,
+    empty_column,
+    join_arrays,
+    join_released,
+    null_column,
+)
+from ivm.storage.values.types import WIDE, Schema, type_of
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
 from ivm.storage.warehouse.duck import describe, registered, rows, table
 from tests.support.type_values import NAMES, select_values
@@ -124,6 +131,21 @@ def test_long_columns_are_joined() -> None:
     numbers = column_from_arrow(pa.array(range(70_000)), type)
     joined = concat([numbers, null_column(type, 2), numbers.slice(5, 8)])
     assert joined.to_arrow(type).to_pylist() == [*range(70_000), None, None, 5, 6, 7]
+
+
+@pytest.mark.parametrize("count", [3, 70_000])
+def test_values_of_16_bytes_are_joined(count: int) -> None:
+    """Also those that do not lie side by side in memory."""
+    values = np.empty(2 * count, WIDE)
+    values["lo"], values["hi"] = np.arange(2 * count), -np.arange(2 * count)
+    repeated = np.broadcast_to(values[1], (2,))
+    arrays = [values[::2], repeated, values[:0], values[1:3]]
+    expected = [*values[::2].tolist(), *[(1, -1)] * 2, (1, -1), (2, -2)]
+    joined = join_arrays(arrays)
+    assert joined.tolist() == expected
+    joined[0] = values[1]  # it is writable, and its own
+    assert values[0].tolist() == (0, 0)
+    assert join_released(list(arrays)).tolist() == expected
 
 
 def test_types_are_equal_by_name() -> None:
