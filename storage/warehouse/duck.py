@@ -35,9 +35,14 @@ def run(cursor: Cursor, sql: str, params: Sequence[Any] | Mapping[str, Any] | No
 
 
 def give_up(cursor: Cursor) -> None:
-    """Drops a result of which rows are unread: `abort` alone may wait until all are computed."""
+    """Drops a result of which rows are unread: `abort` alone may wait until all are computed.
+
+    In a transaction it is only with the next statement that DuckDB forgets the interrupt; until
+    then it raises it where a view is bound.
+    """
     cursor.interrupt()
     cursor.abort()
+    run(cursor, "SELECT 1")
 
 
 def rows(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:

@@ -202,6 +202,19 @@ def test_views_show_the_transactions_own_changes() -> None:
     both.check()
 
 
+def test_rows_of_a_view_are_read_another_way_when_they_are_many_or_have_times() -> None:
+    """What was begun for few rows is given up, and the view is asked again."""
+    both = twin()
+    for number in range(3):
+        moment = "TIMESTAMPTZ '2024-01-01 00:00:00Z'"
+        assert run(both, f"INSERT INTO odd (k, z) SELECT {number} || b, {moment} FROM late", None)
+        assert run(both, "INSERT INTO plain SELECT a, b FROM late", None)
+    assert both.run("INSERT INTO u SELECT i + 10, 'many', i FROM range(400) r(i)")
+    for _ in range(2):
+        assert run(both, "INSERT INTO plain SELECT a, b FROM late", None)
+    both.check()
+
+
 def test_the_time_stands_still_in_a_transaction() -> None:
     db = ivm.connect()
     db.execute("CREATE TABLE t (a TIMESTAMPTZ); CREATE MACRO moment() AS now()")
