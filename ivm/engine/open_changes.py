@@ -18,6 +18,7 @@ from ivm.engine.late_flush import LateFlush
 from ivm.engine.transaction_views import RefuseTemporary, TransactionViews
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.further_keys import NeedsDuckDBError
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.errors import UnavailableError
 from ivm.storage.log.change import TableChange
@@ -60,6 +61,7 @@ class OpenChanges(Expiring):
         self._late_flush = LateFlush(engine.tables, cursor)
         self._defaults = DefaultValues(engine.warehouse, cursor)
         self._begun = begun
+        self._told = False
         self._read_only = read_only
         self._breaks = False
         self.in_duckdb = False
@@ -87,7 +89,34 @@ class OpenChanges(Expiring):
         if self._engine.definitions.defaults_tell_time and not self._read_only:
             self._defaults.begin()
 
+    def tell_time(self, *, often: bool) -> bool:
+        """Notes that the time is about to be told, of which a transaction has one.
+
+        After BEGIN, which sees to that, nothing has to be done: see `begin_time`.
+
+        Args:
+            often: whether the statement may do so again: then DuckDB's transaction begins, in which
+                the time stands.
+
+        Returns:
+            False if the statement has told a time that has passed: DuckDB must run it.
+        """
+        if self._begun:
+            return True
+        told, self._told = self._told, True
+        if often and not told and not self._defaults.begun:
+            self._defaults.begin()
+        return self._defaults.begun or not told
+
+    @property
+    def time_stands(self) -> bool:
+        """Returns whether the session's cursor has a transaction that only tells the time."""
+        return self._defaults.begun
+
     def _evaluate(self, defaults: Mapping[int, EvaluatedDefault], count: int) -> dict[int, Column]:
+        tells = any(default.tells for default in defaults.values())
+        if tells and not self.tell_time(often=False):
+            raise NeedsDuckDBError
         return self._defaults.of(defaults, count, in_duckdb=self.in_duckdb)
 
     def _lookup(self, table: str, key: tuple[int, ...]) -> KeyIndex | None:
@@ -157,8 +186,12 @@ class OpenChanges(Expiring):
 
     @property
     def idle_cursor(self) -> Cursor | None:
-        """The session's cursor; None if it has a transaction that an error would abort."""
-        return None if self.in_duckdb or self._defaults.begun else self._cursor
+        """The session's cursor; None if it has a transaction that an error would abort.
+
+        One that tells the time of a single statement may be: the statement is then run anew.
+        """
+        kept = self.in_duckdb or (self._begun and self._defaults.begun)
+        return None if kept else self._cursor
 
     def begin_in_duckdb(self) -> None:
         """Begins the DuckDB transaction, and writes the changes so far in it."""
@@ -166,6 +199,8 @@ class OpenChanges(Expiring):
             if self._read_only or self._may_write_elsewhere():
                 self._engine.recomputed.refresh_all()  # the transaction itself cannot write views
             self._late_flush.flush()
+            if not self._begun:
+                self._defaults.end()  # DuckDB runs the statement, at a time of its own
             goes_on = self._defaults.go_on()
             self.in_duckdb = True  # before BEGIN: an interrupt after it must roll it back
             if not goes_on:

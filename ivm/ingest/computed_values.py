@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
-
-from sqlglot import exp
+from collections.abc import Callable, Iterator, Sequence
 
 from ivm.ingest.fetched_rows import fetched_rows, may_be_exact
 from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.plan.built_in import FACTS
 from ivm.sql.resolve.clock import AGE, TELLERS, may_tell_time
-from ivm.sql.scalar.constants import Fallback, sql_of, stable_functions
+from ivm.sql.scalar.constants import Fallback, stable_functions
 from ivm.storage.identifiers import fold
 from ivm.storage.interrupts import interruptible
 from ivm.storage.values.column import Column
@@ -41,43 +39,43 @@ class ComputedValues:
     Args:
         cursor: the session's.
         time_stands: a transaction has begun earlier, and its time holds.
+        tell_time: is called before the time is told; False if it is not that which was told before.
     """
 
-    def __init__(self, cursor: Cursor, *, time_stands: bool) -> None:
+    def __init__(self, cursor: Cursor, *, time_stands: bool, tell_time: Callable[[], bool]) -> None:
         self._cursor = cursor
         self._time_stands = time_stands
+        self._tell_time = tell_time
 
     def takes(self, text: str) -> bool:
         """Returns whether an expression, which calls no macro of the user's, can be computed."""
         return _is_scalar(text) and not (self._time_stands and may_tell_time(text))
 
     def column(
-        self,
-        tree: exp.Expr,
-        types: Sequence[ColumnType],
-        output: ColumnType,
-        columns: Sequence[Column],
-        count: int,
-    ) -> Column:
+        self, expression: Fallback, columns: Sequence[Column], count: int, *, kept: bool
+    ) -> Column | None:
         """An expression's value for each row, or one value if it reads no column.
 
         Args:
-            tree: over columns by position.
-            types: of these.
-            output: of the value.
+            expression: over the columns.
             columns: of the rows.
             count: of them, not 0.
+            kept: whether the values are, and not only computed to see whether that fails.
+
+        Returns:
+            None if it would tell another time than the statement has told before.
 
         Raises:
             EvaluationError, duckdb.Error: DuckDB fails on these rows.
         """
         with interruptible(self._cursor):
-            if tree.find(exp.Column) is None:
-                return self._value(sql_of(tree), output)
-            return Fallback(tree, types, output, database=self).column(columns, count)
+            if kept and may_tell_time(expression.text) and not self._tell_time():
+                return None
+            if expression.reads:
+                return expression.column(columns, count, self)
+            return self._value(f"SELECT {expression.text} AS v", expression.output)
 
-    def _value(self, text: str, output: ColumnType) -> Column:
-        sql = f"SELECT {text} AS v"
+    def _value(self, sql: str, output: ColumnType) -> Column:
         if may_be_exact(output):
             read = fetched_rows(rows(self._cursor, sql), [output])
             if read is not None:

@@ -24,7 +24,7 @@ from ivm.sql.plan.expressions import conjuncts
 from ivm.sql.resolve.clock import WORDS
 from ivm.sql.rewrite.cannot_fail import cannot_fail
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar
-from ivm.sql.scalar.constants import binds
+from ivm.sql.scalar.constants import Fallback, binds
 from ivm.sql.scalar.lookup import Range, range_of
 from ivm.sql.statements.expressions import Expression
 from ivm.storage.errors import EvaluationError
@@ -72,9 +72,15 @@ class RowExpressions:
         return replace(self, rows=rows if self.rows is None else self.rows[rows])
 
     def value(
-        self, expression: Expression, output: ColumnType, columns: Sequence[Column], count: int
+        self,
+        expression: Expression,
+        output: ColumnType,
+        columns: Sequence[Column],
+        count: int,
+        *,
+        kept: bool = True,
     ) -> Column | None:
-        """The expression's value for each row, cast to a type."""
+        """The expression's value for each row, cast to a type; see `ComputedValues.column`."""
         alone = self._alone(expression, output, count)
         if alone is not None:
             return alone
@@ -86,19 +92,27 @@ class RowExpressions:
         try:
             if kernel is not None:
                 return kernel(_with(columns, bound), count)
-            return self._computed(read, output, _with(columns, bound), count)
+            return self._computed(read, output, _with(columns, bound), count, kept=kept)
         except (EvaluationError, duckdb.Error):
             check()
             return None
 
     def _computed(
-        self, read: _Read, output: ColumnType, columns: Sequence[Column], count: int
+        self,
+        read: _Read,
+        output: ColumnType,
+        columns: Sequence[Column],
+        count: int,
+        *,
+        kept: bool,
     ) -> Column | None:
         if read.tree is None or self.computed is None or not self.computed.takes(read.text):
             return None
-        if not count and read.tree.find(exp.Column) is not None:
+        expression = _fallback(read, output)
+        if not count and expression.reads:
             return empty_column(output) if binds(read.tree, read.types) else None
-        return repeated(self.computed.column(read.tree, read.types, output, columns, count), count)
+        found = self.computed.column(expression, columns, count, kept=kept)
+        return None if found is None else repeated(found, count)
 
     def can_compute(self, expression: Expression, output: ColumnType) -> bool:
         """Returns whether an expression has values cast to a type, unless the rows make it fail."""
@@ -119,7 +133,7 @@ class RowExpressions:
         bound = self._bound(expression, 1)
         if bound is not None and _cannot_fail(self._as(expression, output, bound)):
             return True
-        return self.value(expression, output, columns, len(columns[0])) is not None
+        return self.value(expression, output, columns, len(columns[0]), kept=False) is not None
 
     def _as(self, expression: Expression, output: ColumnType, bound: _Bound) -> _Read:
         """The expression, cast to a type."""
@@ -272,6 +286,12 @@ def _kernel(read: _Read, output: ColumnType) -> Kernel | None:
         return compile_scalar(read.tree, read.types, output)
     except duckdb.Error:
         return None
+
+
+@functools.lru_cache(maxsize=512)
+def _fallback(read: _Read, output: ColumnType) -> Fallback:
+    assert read.tree is not None
+    return Fallback(read.tree, read.types, output)
 
 
 @functools.lru_cache(maxsize=512)

@@ -23,6 +23,7 @@ from ivm.session.result import Result
 from ivm.session.row_expressions import row_expressions
 from ivm.session.session import Params, Session
 from ivm.session.state_result import StateResult
+from ivm.sql.resolve.clock import may_tell_time
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.nodes import Conflict
 from ivm.storage.errors import InputError
@@ -126,10 +127,19 @@ def insert_rows(
         index = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
         if index is None:
             return None
+    twice = bool(rule.updates) and _tells_time_twice(path, given, statement)
+    if twice and not transaction.tell_time(often=True):
+        return None
     expressions = expressions_of(session, transaction, info, statement, lookup_in(params or ()))
     returns = statement.returning
     resolved = resolve(path, given, count, index, rule, expressions, returning=returns)
     return None if resolved is None else finished(transaction, *resolved, returning)
+
+
+def _tells_time_twice(path: FastPath, given: Mapping[int, Column], statement: st.Insert) -> bool:
+    """Returns whether the time may be told by a default and by what is set."""
+    defaults = [default for i, default in path.evaluated.items() if i not in given]
+    return any(default.tells for default in defaults) and may_tell_time(statement.text)
 
 
 class InsertPlan(NamedTuple):
@@ -236,4 +246,4 @@ def expressions_of(
     assert statement.table is not None
     stored = "", statement.alias or statement.table[-1]
     parts = (info.schema, stored), (info.schema, ("excluded",))
-    return row_expressions(session, transaction, parts, lookup)
+    return row_expressions(session, transaction, statement, parts, lookup)

@@ -186,4 +186,4 @@ def expressions_of(
     """Evaluates SET and the conditions over the columns of the stored rows."""
     assert statement.table is not None
     names = ("", statement.alias or statement.table[-1])
-    return row_expressions(session, transaction, ((info.schema, names),), lookup)
+    return row_expressions(session, transaction, statement, ((info.schema, names),), lookup)

@@ -83,7 +83,8 @@ class Meeting(NamedTuple):
 
     def _rows(self, join: Join, index: KeyIndex, rows: ZSet) -> JoinedRows:
         lookup = lookup_in(self.params or ())
-        over = functools.partial(row_expressions, self.session, self.transaction, lookup=lookup)
+        run = self.session, self.transaction, self.statement
+        over = functools.partial(row_expressions, *run, lookup=lookup)
         return JoinedRows(join, index, rows, over)
 
     def _by_key(self) -> Met | None:

@@ -11,6 +11,7 @@ import re
 
 from ivm.engine.transaction import Transaction
 from ivm.session.session import Session
+from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.resolve.clock import may_tell_time
 from ivm.sql.statements import parse as st
 
@@ -35,8 +36,10 @@ def may_read(session: Session, transaction: Transaction, statement: st.Dml, text
     if session.scans.read_once(text):
         return False
     engine, relations = session.engine, session.reads(statement, text)
-    if transaction.begun and _may_tell_time(session, text):
+    if not _may_tell(session, transaction, statement, text):
         return False
+    if transaction.time_stands and not writes_nothing(session, text):
+        return False  # it needs a transaction that forbids to write
     changed = {change.table for change in transaction.changes}
     if changed:
         read = engine.catalog.with_sources(relations)
@@ -65,9 +68,22 @@ def _may_call_python(session: Session, text: str) -> bool:
     return relations.may_call_python(text)
 
 
-def _may_tell_time(session: Session, text: str) -> bool:
+def _may_tell(session: Session, transaction: Transaction, statement: st.Dml, text: str) -> bool:
+    """Returns whether the time that a query tells, if it does, is that of the transaction."""
+    if not _tells_time(session, text):
+        return True
+    if transaction.begun:
+        return False
+    sets = statement.kind in ("update", "merge") or statement.on_conflict
+    return transaction.tell_time(often=sets and may_tell_time(statement.text))
+
+
+def _tells_time(session: Session, text: str) -> bool:
     """Returns whether a query may tell the time, by itself or by a macro or view of the user's."""
     words = {word.lower() for word in _WORD.findall(text)}
+    relations = session.engine.definitions.relations
     if may_tell_time(text) or not words.isdisjoint(session.macros):
         return True
-    return not session.engine.definitions.relations.names_relations_alone(text)
+    if relations.may_name_definition(text):
+        return True
+    return not relations.names_relations_alone(text)

@@ -66,7 +66,12 @@ _WORD = re.compile(r"\w+")
 
 def may_tell_time(text: str) -> bool:
     """Returns whether a word of a text may be one that tells the time."""
-    return not _TIME.isdisjoint(word.lower() for word in _WORD.findall(text))
+    return times_told(text) > 0
+
+
+def times_told(text: str) -> int:
+    """How often a text tells the time at most."""
+    return sum([word.lower() in _TIME for word in _WORD.findall(text)])
 
 
 DAILY = frozenset(["today", "current_date"])

@@ -255,7 +255,11 @@ class Fallback:
         output: the type of the result.
         optimized: DuckDB's optimizer rewrites the expression as in a query: of `a * 1000 > 0` it
             computes `a > 0`, which cannot overflow.
-        database: that evaluates it, if not a private one in memory.
+
+    Attributes:
+        text: the expression as SQL.
+        reads: positions of the columns that it reads.
+        output: the type of the result.
     """
 
     def __init__(
@@ -264,35 +268,45 @@ class Fallback:
         types: Sequence[ColumnType],
         output: ColumnType,
         optimized: bool = True,
-        *,
-        database: Lender | None = None,
     ) -> None:
-        self._database = database or (_scratch if optimized else _as_written)
+        self._database: Lender = _scratch if optimized else _as_written
         self._types = tuple(types)
-        self._output = output
-        self._text = sql_of(expr)
-        self._used = _inputs(expr, types)
+        self.output = output
+        self.text = sql_of(expr)
+        self.reads = _inputs(expr, types)
 
-    def column(self, columns: Sequence[Column], count: int) -> Column:
+    def column(
+        self, columns: Sequence[Column], count: int, database: Lender | None = None
+    ) -> Column:
         """Computes the expression's column.
+
+        Args:
+            database: that evaluates it, if not a private one in memory.
 
         Raises:
             EvaluationError: DuckDB fails on these rows.
         """
-        sql = f"SELECT {self._text} AS v FROM {_BATCH}"
-        return self._run(sql, columns, count, (("v", self._output),))
+        sql = f"SELECT {self.text} AS v FROM {_BATCH}"
+        return self._run(sql, columns, count, (("v", self.output),), database)
 
     def mask(self, columns: Sequence[Column], count: int) -> Mask:
         """Marks the rows that pass ``WHERE <expression>``; raises as `column` does."""
-        sql = f"SELECT {_ROW} FROM {_BATCH} WHERE {self._text}"
-        rows = self._run(sql, columns, count, ((_ROW, type_of("BIGINT")),))
+        sql = f"SELECT {_ROW} FROM {_BATCH} WHERE {self.text}"
+        rows = self._run(sql, columns, count, ((_ROW, type_of("BIGINT")),), None)
         mask = np.zeros(count, np.bool_)
         mask[rows.values] = True  # type: ignore[union-attr]
         return mask
 
-    def _run(self, sql: str, columns: Sequence[Column], count: int, output: Schema) -> Column:
-        batch = _register(self._used, self._types, columns, count)
+    def _run(
+        self,
+        sql: str,
+        columns: Sequence[Column],
+        count: int,
+        output: Schema,
+        database: Lender | None,
+    ) -> Column:
+        batch = _register(self.reads, self._types, columns, count)
         try:
-            return _evaluate(sql, {_BATCH: batch}, output, self._database)
+            return _evaluate(sql, {_BATCH: batch}, output, database or self._database)
         except duckdb.Error as error:
-            raise EvaluationError(f"{self._text}: {error}") from error
+            raise EvaluationError(f"{self.text}: {error}") from error
