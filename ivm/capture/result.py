@@ -89,7 +89,7 @@ def run_returning(
     rows = from_arrow(row, table.schema)
     if not shows_rows:
         return Captured({}, count=len(rows)), rows
-    shown = pa.Table.from_arrays(found.columns[:width], found.column_names[:width])
+    shown = found.select(range(width))  # with what their fields say of the types
     return Captured({}, returned=shown, types=tuple(types[:width])), rows
 
 

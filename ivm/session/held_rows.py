@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from ivm.storage.identifiers import literal, quote
+from ivm.storage.values.types import importable
 from ivm.storage.warehouse.duck import Cursor, run
 
 
@@ -24,17 +25,18 @@ def lossless() -> Cursor:
 def known_to_polars(table: pa.Table) -> pa.Table:
     """The table without DuckDB's extension types."""
     connection = _zoned(duckdb.connect(), table)
-    return connection.register("held", table).sql("SELECT * FROM held").to_arrow_table()
+    return connection.register("held", importable(table)).sql("SELECT * FROM held").to_arrow_table()
 
 
 def over(table: pa.Table) -> Cursor:
     """A connection that has just executed a query for the rows of a lossless table."""
-    return _zoned(lossless(), table).register("held", table).execute("SELECT * FROM held")
+    cursor = _zoned(lossless(), table).register("held", importable(table))
+    return cursor.execute("SELECT * FROM held")
 
 
 def relation_of(table: pa.Table) -> duckdb.DuckDBPyRelation:
     """The rows of a lossless table as a relation."""
-    return _zoned(lossless(), table).from_arrow(table)
+    return _zoned(lossless(), table).from_arrow(importable(table))
 
 
 def without_rows(columns: Sequence[str], types: Sequence[str]) -> duckdb.DuckDBPyRelation:

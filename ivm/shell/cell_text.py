@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ivm.storage.identifiers import literal
 from ivm.storage.scratch import Scratch
+from ivm.storage.values.types import importable
 from ivm.storage.warehouse.duck import run
 
 Texts = list[str | None]
@@ -28,7 +29,7 @@ def _project(table: pa.Table, expressions: Sequence[str], zone: str | None) -> p
     with _scratch.borrow() as connection:
         if zone is not None:
             run(connection, f"SET TimeZone = {literal(zone)}")
-        connection.register("shown", positional)
+        connection.register("shown", importable(positional))
         try:
             return connection.sql(f"SELECT {', '.join(expressions)} FROM shown").to_arrow_table()
         finally:

@@ -72,6 +72,19 @@ def _without_dictionaries(type: pa.DataType) -> pa.DataType:
     return type
 
 
+def importable(table: pa.Table) -> pa.Table:
+    """An Arrow table that DuckDB has exported, as DuckDB imports it without a fault.
+
+    ENUMs inside of other values become strings, `_without_dictionaries`; the names and metadata of
+    fields stay.
+    """
+    for i, one in enumerate(table.schema):
+        plain = _without_dictionaries(one.type)
+        if plain != one.type and not pa.types.is_dictionary(one.type):
+            table = table.set_column(i, one.with_type(plain), table.column(i).cast(plain))
+    return table
+
+
 def cast_in_place(array: pa.Array, type: pa.DataType) -> pa.Array:
     """Casts; the fields of structs are those at the same place, as `type` spells them.
 

@@ -22,7 +22,7 @@ from ivm.session.result import Result
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal
 from ivm.storage.scratch import Scratch
-from ivm.storage.values.types import type_of
+from ivm.storage.values.types import importable, type_of
 
 JSON, LINES = "application/json", "application/x-ndjson"
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
@@ -161,7 +161,8 @@ def _texts(rows: Rows, form: Callable[[list[str], list[str]], str]) -> Iterator[
 
 def _asked(batch: pa.RecordBatch, names: list[str], sql: str) -> pa.Table:
     with next(_ENGINES).borrow() as cursor:
-        cursor.register("batch", pa.Table.from_batches([batch.rename_columns(names)]))
+        table = pa.Table.from_batches([batch.rename_columns(names)])
+        cursor.register("batch", importable(table))
         found = cursor.sql(sql).to_arrow_table()
         cursor.unregister("batch")
     return found

@@ -21,6 +21,7 @@ from ivm.serve.pg.types import element_of, is_json, pg_type
 from ivm.serve.pg.values import numeric
 from ivm.session.held_rows import lossless
 from ivm.storage.identifiers import literal
+from ivm.storage.values.types import importable
 
 _DAYS = 10_957  # from 1970 to 2000
 _MICROS = _DAYS * 86_400_000_000
@@ -92,7 +93,7 @@ def _bytes(table: pa.Table, wanted: Sequence[Wanted], zone: str) -> list[pa.Arra
     columns = [_whole(column) for column in table.columns]
     told = [i for i, column in enumerate(wanted) if _needs_text(column)]
     if told:
-        texts = _texts(columns, [(i, wanted[i].type) for i in told], zone)
+        texts = _texts(table.select(told), [wanted[i].type for i in told], zone)
         for i, text in zip(told, texts, strict=True):
             columns[i] = _from_text(text, wanted[i])
     for i in set(range(len(wanted))) - set(told):
@@ -118,18 +119,15 @@ def _needs_text(column: Wanted) -> bool:
     )
 
 
-def _texts(
-    columns: Sequence[pa.Array], told: Sequence[tuple[int, str]], zone: str
-) -> list[pa.Array]:
+def _texts(table: pa.Table, types: Sequence[str], zone: str) -> list[pa.Array]:
     """Columns as DuckDB writes them in PostgreSQL's form."""
-    names = [f"c{i}" for i, _ in told]
+    names = [f"c{i}" for i in range(len(types))]
     connection = lossless()
     try:
         connection.execute(f"SET TimeZone = {literal(zone)}")
-        given = pa.Table.from_arrays([columns[i] for i, _ in told], names)
-        connection.register("given", given)
+        connection.register("given", importable(table.rename_columns(names)))
         sql = ", ".join(
-            f"{text_sql(type, name)} AS {name}" for name, (_, type) in zip(names, told, strict=True)
+            f"{text_sql(type, name)} AS {name}" for name, type in zip(names, types, strict=True)
         )
         found = connection.sql(f"SELECT {sql} FROM given").to_arrow_table()
     finally:

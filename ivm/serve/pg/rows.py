@@ -22,6 +22,7 @@ from ivm.session.held_rows import lossless
 from ivm.session.result import Result
 from ivm.session.state_result import StateResult
 from ivm.storage.identifiers import quote
+from ivm.storage.values.types import importable
 
 _FEW = 50
 _CHANGED = "cached plan must not change result type"  # by these words clients know it
@@ -42,7 +43,8 @@ def as_told(result: Result, columns: Sequence[tuple[str, str]]) -> Result:
     if table is None or len(types) != len(result.types):
         raise PgError(NOT_SUPPORTED, _CHANGED)
     with closing(lossless()) as connection:
-        connection.register("given", table.rename_columns([f"c{i}" for i in range(len(types))]))
+        names = [f"c{i}" for i in range(len(types))]
+        connection.register("given", importable(table.rename_columns(names)))
         cells = ", ".join(
             f"CAST(c{i} AS {type}) AS {quote(name)}" for i, (name, type) in enumerate(columns)
         )
