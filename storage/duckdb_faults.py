@@ -265,6 +265,36 @@ FAULTS = (
         way="through Arrow",
     ),
     Fault(
+        "enum_arrays",
+        does="ENUMs in an array arrive as numbers",
+        right="(('y',),)",
+        script="SELECT ['y']::ENUM('x', 'y')[1] AS a; FROM lent",
+        outcome=[((0,),)],
+        modules=("ivm.storage.values.types",),
+        seen=("2.0.0", "2.0.0"),
+        way="through Arrow",
+    ),
+    Fault(
+        "null_enum_maps",
+        does="maps of ENUMs that are all NULL are an internal error, which ends the database",
+        right="(None,)",
+        script="SELECT NULL::MAP(ENUM('x', 'y'), ENUM('x', 'y')[]) AS m; FROM lent",
+        outcome="InternalException: INTERNAL Error: Attempted to dereference unique_ptr",
+        modules=("ivm.storage.values.types",),
+        seen=("2.0.0", "2.0.0"),
+        way="through Arrow",
+    ),
+    Fault(
+        "described_names",
+        does="of a column that is renamed in capitals alone DESCRIBE tells the name in the table",
+        right="V",
+        script="""CREATE TABLE t (v INTEGER);
+            SELECT column_name FROM (DESCRIBE SELECT v AS V FROM t)""",
+        outcome=[("v",)],
+        modules=("ivm.storage.warehouse.duck",),
+        seen=("2.0.0", "2.0.0"),
+    ),
+    Fault(
         "signals_in_functions",
         does="KeyboardInterrupt or MemoryError in a Python function becomes an error of the"
         " function's input",

@@ -28,15 +28,34 @@ def known_to_polars(table: pa.Table) -> pa.Table:
     return connection.register("held", importable(table)).sql("SELECT * FROM held").to_arrow_table()
 
 
-def over(table: pa.Table) -> Cursor:
-    """A connection that has just executed a query for the rows of a lossless table."""
+def over(table: pa.Table, types: Sequence[str]) -> Cursor:
+    """A connection that has just executed a query for the rows of a lossless table.
+
+    Args:
+        table: the rows.
+        types: of its columns, as DuckDB's results name them.
+    """
     cursor = _zoned(lossless(), table).register("held", importable(table))
-    return cursor.execute("SELECT * FROM held")
+    listed = _typed(cursor.table("held").columns, types) if _has_enum(types) else "*"
+    return cursor.execute(f"SELECT {listed} FROM held")
 
 
-def relation_of(table: pa.Table) -> duckdb.DuckDBPyRelation:
-    """The rows of a lossless table as a relation."""
-    return _zoned(lossless(), table).from_arrow(importable(table))
+def relation_of(table: pa.Table, types: Sequence[str]) -> duckdb.DuckDBPyRelation:
+    """The rows of a lossless table as a relation; see `over`."""
+    relation = _zoned(lossless(), table).from_arrow(importable(table))
+    return relation.project(_typed(relation.columns, types)) if _has_enum(types) else relation
+
+
+def _has_enum(types: Sequence[str]) -> bool:
+    return any("ENUM(" in type for type in types)
+
+
+def _typed(names: Sequence[str], types: Sequence[str]) -> str:
+    """All columns, by position, those with ENUMs cast to their type: Arrow has texts for them."""
+    cells = [
+        f"CAST(#{i} AS {type})" if _has_enum([type]) else f"#{i}" for i, type in enumerate(types, 1)
+    ]
+    return ", ".join([f"{c} AS {quote(name)}" for c, name in zip(cells, names, strict=True)])
 
 
 def without_rows(columns: Sequence[str], types: Sequence[str]) -> duckdb.DuckDBPyRelation:

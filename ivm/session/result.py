@@ -208,7 +208,7 @@ class Result:
         """The remaining rows, which are held in memory from here on; None if it has no columns."""
         table = self.held()
         with self._reading():
-            return None if table is None else relation_of(table)
+            return None if table is None else relation_of(table, self.types)
 
     def held(self) -> pa.Table | None:
         """The remaining rows as a lossless Arrow table, to be read afterwards, too.
@@ -298,7 +298,7 @@ class Result:
         """A cursor that holds the remaining rows."""
         table = None if self._cursor is not None else self._held()
         if table is not None:
-            self._cursor, self._table = over(table), None
+            self._cursor, self._table = over(table, self.types), None
         return self._cursor
 
     def _no_rows(self) -> duckdb.DuckDBPyRelation | None:

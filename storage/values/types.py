@@ -54,7 +54,11 @@ INTEGER_NAMES = frozenset(_INTEGERS) | frozenset("U" + name for name in _INTEGER
 
 
 def _without_dictionaries(type: pa.DataType) -> pa.DataType:
-    """The type with ENUMs inside it as strings: DuckDB's fault `empty_enum_lists`."""
+    """The type with ENUMs inside it as strings.
+
+    It does not show DuckDB's fault `empty_enum_lists`, DuckDB's fault `enum_arrays`, nor
+    DuckDB's fault `null_enum_maps`.
+    """
     if pa.types.is_dictionary(type):
         return type.value_type
     if pa.types.is_map(type):

@@ -10,13 +10,14 @@ tables, if the SQL names them).
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from ivm.storage.identifiers import quote
+from ivm.storage.identifiers import fold, quote
 from ivm.storage.interrupts import check, interruptible
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
@@ -82,7 +83,29 @@ def lenient(cursor: Cursor) -> Iterator[None]:
 
 def describe(cursor: Cursor, query: str) -> Schema:
     """Names and types of a query's result, as DuckDB binds it (the query is not run)."""
-    return tuple((name, type_of(sql)) for name, sql, *_ in rows(cursor, f"DESCRIBE {query}"))
+    found = rows(cursor, f"DESCRIBE {query}")
+    names = [name for name, *_ in found]
+    if any(_is_spelled_otherwise(name, query) for name in names):
+        names = _names_within(cursor, query, names)
+    return tuple((name, type_of(sql)) for name, (_, sql, *_) in zip(names, found, strict=True))
+
+
+def _is_spelled_otherwise(name: str, query: str) -> bool:
+    """Returns whether a query may have a name in other capitals, too."""
+    word = re.compile(rf"(?<!\w){re.escape(fold(name))}(?!\w)")
+    return any(query[m.start() : m.end()] != name for m in word.finditer(fold(query)))
+
+
+def _names_within(cursor: Cursor, query: str, told: Sequence[str]) -> list[str]:
+    """The names that a query has within a CTE, except that equal ones are not numbered.
+
+    Of `SELECT v AS V` DESCRIBE tells the name of the column that is read, but not so there:
+    DuckDB's fault `described_names`.
+    """
+    whole = f"WITH __ivm_described AS ({query.rstrip().rstrip(';')}\n) FROM __ivm_described"
+    within = [str(name) for name, *_ in rows(cursor, f"DESCRIBE {whole}")]
+    pairs = zip(told, within, strict=True)
+    return [b if fold(a) == fold(b) or _is_spelled_otherwise(a, query) else a for a, b in pairs]
 
 
 @contextlib.contextmanager

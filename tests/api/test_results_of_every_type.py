@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -74,6 +75,35 @@ def test_rows_that_are_read_after_another_statement(
         assert len(db.execute("SELECT 1").fetchall()) == 1
         assert str(printed)  # DuckDB's box
         assert shown(late.fetchall()) == shown(peer.execute(sql).fetchall()), sql
+
+
+def test_types_and_frames(pair: tuple[ivm.Database, duckdb.DuckDBPyConnection]) -> None:
+    """Of rows in memory, of a view and of a table, and of those that are read late."""
+    db, peer = pair
+    db.execute("CREATE MATERIALIZED VIEW mv AS SELECT id, v FROM src")
+    peer.execute("CREATE VIEW mv AS SELECT id, v FROM src")
+    for each in (db, peer):
+        each.execute("INSERT INTO t SELECT id, v, NULL FROM src")
+    for sql in ("SELECT v, id, v AS V FROM mv WHERE id < 3 ORDER BY id", "FROM t WHERE id = 1"):
+        wanted = frame(peer.execute(sql))
+        for _ in range(2):
+            assert frame(db.execute(sql)) == wanted
+        late = db.execute(sql)
+        db.execute("SELECT 1").fetchall()
+        types = [str(type) for type in peer.sql(sql).types]
+        assert late._relation().types == types  # type: ignore[union-attr]
+        assert frame(late) == wanted
+
+
+def frame(result: Any) -> Any:
+    """What a result is in pandas, or the error; the text, as NaN is not equal to itself."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pandas has some for DuckDB
+            made = result.df()
+    except (duckdb.Error, ivm.errors.IvmError) as error:
+        return type(error).__name__.startswith(("Not", "Unsupported"))
+    return list(made.columns), list(map(str, made.dtypes)), repr(made.to_dict("list"))
 
 
 def test_texts_of_the_shell(pair: tuple[ivm.Database, duckdb.DuckDBPyConnection]) -> None:
