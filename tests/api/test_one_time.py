@@ -87,6 +87,24 @@ def test_it_is_one_whichever_way_is_taken(db: ivm.Database, sql: str) -> None:
     demand_one_time(db, sql)
 
 
+def test_a_source_has_the_rows_that_wait_to_be_flushed(db: ivm.Database) -> None:
+    """DuckDB's transaction, which begins to tell the time, sees what is flushed afterwards."""
+    for number in range(10, 13):
+        db.execute("INSERT INTO plain (id, n) VALUES (?, ?)", [number, number])
+        db.execute("INSERT INTO t (id) VALUES (?)", [number])
+        with watched() as seen:
+            changed = db.execute(
+                "UPDATE t SET a = m, b = now(), c = now(), n = s.n "
+                "FROM (SELECT id AS k, n, now() AS m FROM plain) AS s WHERE id = k"
+            )
+        assert seen == []
+        assert changed.rowcount == number - 6
+        assert db.execute("SELECT n, a = b FROM t WHERE id = ?", [number]).fetchall() == [
+            (number, True)
+        ]
+    assert_verified(db)
+
+
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("sql", [*FAST, *OTHERS])
 def test_a_transaction_tells_one_time(db: ivm.Database, sql: str, first: bool) -> None:
