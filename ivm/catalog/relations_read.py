@@ -83,7 +83,7 @@ class Relations:
         answer = self._known.get(sql, _UNKNOWN)
         if answer is not _UNKNOWN:
             return answer
-        return frozenset() if self._names_none(sql) else self._ask(sql)
+        return frozenset() if self.names_none(sql) else self._ask(sql)
 
     def _ask(self, sql: str) -> frozenset[str] | None:
         known, listed = self._known, self._listed
@@ -96,7 +96,7 @@ class Relations:
             listed.add(sql)
         return answer
 
-    def _names_none(self, sql: str) -> bool:
+    def names_none(self, sql: str) -> bool:
         """Returns whether no word of a text can mean a relation, or what may read one."""
         names, generation = self._names, self.generation
         if names is None:
@@ -147,7 +147,7 @@ class Relations:
 
         False for a text that has not been asked for yet, if some word of it may name one.
         """
-        if sql not in self._known and self._names_none(sql):
+        if sql not in self._known and self.names_none(sql):
             self._ask(sql)
         return sql in self._listed
 

@@ -80,10 +80,17 @@ def _may_tell(session: Session, transaction: Transaction, statement: st.Dml, tex
 
 def _tells_time(session: Session, text: str) -> bool:
     """Returns whether a query may tell the time, by itself or by a macro or view of the user's."""
-    words = {word.lower() for word in _WORD.findall(text)}
-    relations = session.engine.definitions.relations
-    if may_tell_time(text) or not words.isdisjoint(session.macros):
+    if may_tell_time(text):
         return True
-    if relations.may_name_definition(text):
+    relations = session.engine.definitions.relations
+    if relations.names_none(text) and not _names_others(session):
+        return False
+    words = {word.lower() for word in _WORD.findall(text)}
+    if not words.isdisjoint(session.macros) or relations.may_name_definition(text):
         return True
     return not relations.names_relations_alone(text)
+
+
+def _names_others(session: Session) -> bool:
+    """Returns whether there are names beside those of the file and of DuckDB itself."""
+    return session.sees_more() or session.engine.catalog.names.others
