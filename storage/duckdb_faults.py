@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Way: TypeAlias = Literal["rows", "to Arrow", "through Arrow", "sliced"]
+Way: TypeAlias = Literal["rows", "to Arrow", "through Arrow", "sliced", "given up"]
 """The form of the last statement's answer in a reproduction: rows of Python values; an Arrow table
 of these; a query over the Arrow table `lent`, the answer of the statement before it; or the same
-with the first row of that table cut off."""
+with the first row of that table cut off; or rows, after the answer of the statement before was
+interrupted and dropped."""
 Outcome: TypeAlias = "list[tuple[object, ...]] | str"
 """The rows; or the class and the beginning of an error; or "the process ends"."""
 
@@ -293,6 +294,17 @@ FAULTS = (
         outcome=[("v",)],
         modules=("ivm.storage.warehouse.duck",),
         seen=("2.0.0", "2.0.0"),
+    ),
+    Fault(
+        "kept_interrupts",
+        does="in a transaction the interrupt of an answer that is then dropped is raised where a"
+        " relation over a view is made",
+        right="(1,)",
+        script="CREATE VIEW v AS SELECT 1 AS i; BEGIN; SELECT i FROM range(3) AS r(i); FROM v",
+        outcome="InterruptException: INTERRUPT Error: Interrupted!",
+        modules=("ivm.storage.warehouse.duck",),
+        seen=("2.0.0", "2.0.0"),
+        way="given up",
     ),
     Fault(
         "signals_in_functions",

@@ -41,8 +41,8 @@ def latest(batches: Sequence[ZSet], key: Sequence[int], types: Sequence[ColumnTy
     np.add.at(net, inverse, weights)
     added = (weights > 0).nonzero()[0]
     stops = np.array([len(batch.weights) for batch in batches]).cumsum()
-    if not len(added) or net.min() < 0 or net.max() > 1 or weights.max() > 1:
-        return None
+    if not len(added) or net.min() < 0 or net.max() > 1:
+        return None  # there is nothing to take, or something is wrong, which the sum will say
     last = np.zeros(len(first), np.int64)
     last[inverse[added]] = added  # the last one written stays
     return _taken(batches, last[net == 1], stops)

@@ -38,8 +38,8 @@ def run(cursor: Cursor, sql: str, params: Sequence[Any] | Mapping[str, Any] | No
 def give_up(cursor: Cursor) -> None:
     """Drops a result of which rows are unread: `abort` alone may wait until all are computed.
 
-    In a transaction it is only with the next statement that DuckDB forgets the interrupt; until
-    then it raises it where a view is bound.
+    In a transaction DuckDB forgets the interrupt only when it next executes a statement; until then
+    no relation can be made over a view: DuckDB's fault `kept_interrupts`.
     """
     cursor.interrupt()
     cursor.abort()
