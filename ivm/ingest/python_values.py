@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.sql.scalar.compile import cast_column
-from ivm.sql.scalar.string_casts import plain_form
+from ivm.sql.scalar.string_casts import are_of, plain_form
 from ivm.storage.values.column import (
     ArrowColumn,
     Column,
@@ -149,11 +149,12 @@ def strings(values: Sequence[str], type: ColumnType) -> Column | None:
             return None  # a lone surrogate
     if type.sql == "UUID":
         text = joined(values)
-        written = _UUIDS.fullmatch(text + ",") is not None
+        if not are_of(_UUIDS, text + ",", len(values)):
+            return None
         digits = text.replace("-", "").replace(",", "")
-        return FixedColumn(np.frombuffer(bytes.fromhex(digits), WIDE)) if written else None
+        return FixedColumn(np.frombuffer(bytes.fromhex(digits), WIDE))
     unit, form = _UNITS.get(type.sql), plain_form(type)
-    if unit is None or form is None or form.fullmatch(joined(values) + ",") is None:
+    if unit is None or form is None or not are_of(form, joined(values) + ",", len(values)):
         return None
     try:
         return FixedColumn(np.array(values, unit).astype(type.dtype))

@@ -37,11 +37,12 @@ def from_string(operand: Operand, type: ColumnType) -> Operand:
         raise NotListedError(f"cast of VARCHAR to {type}")
 
     def compute(array: pa.Array) -> pa.Array:
-        if not form.fullmatch(_joined(array.drop_null())):
+        given = array.drop_null()
+        if not are_of(form, _joined(given), len(given)):
             raise UndecidedError
         try:
             return array.cast(target)
-        except pa.ArrowInvalid as error:  # out of range, a 13th month, or a comma in a string
+        except pa.ArrowInvalid as error:  # out of range, or a 13th month
             raise UndecidedError from error
 
     return by_arrow(operand, type, compute)
@@ -49,13 +50,21 @@ def from_string(operand: Operand, type: ColumnType) -> Operand:
 
 @functools.cache
 def plain_form(type: ColumnType) -> re.Pattern[str] | None:
-    """The pattern of strings of the plain form, with a comma behind each; None if there is none.
-
-    A string that contains a comma may pass for two.
-    """
+    """The pattern of strings of the plain form, with a comma behind each; None if there is none."""
     form = _form(type)
     # Possessive: no place to return to is kept for each string, which would take pages of memory.
     return None if form is None else re.compile(f"(?:{form},)*+")
+
+
+def are_of(form: re.Pattern[str], text: str, count: int) -> bool:
+    """Returns whether all strings are of a form.
+
+    Args:
+        form: of any number of them, with a comma behind each and no other.
+        text: the strings, with a comma behind each.
+        count: of them; one that has a comma itself would pass for two.
+    """
+    return text.count(",") == count and form.fullmatch(text) is not None
 
 
 def _form(type: ColumnType) -> str | None:

@@ -144,6 +144,11 @@ OTHERS: list[tuple[str, list[Any], list[Any] | None]] = [
     ("TIMETZ[]", [[dt.time(12, tzinfo=ZONE)]], [[dt.time(12, tzinfo=ZONE)]]),
     ("STRUCT(a UUID)", [{"a": KEY}], [{"a": KEY}]),
     ("UUID[]", [[5]], None),
+    # a text with a comma is not two
+    ("UUID", [f"{KEY},{KEY}"], None),
+    ("UUID", [str(KEY), f"{KEY},{KEY}", None], None),
+    ("DATE", ["2020-01-01,2020-01-02"], None),
+    ("TIMESTAMP", ["2020-01-01", "2020-01-01,2020-01-02 03:04:05"], None),
     # each value is what it is alone
     ("TIMESTAMP", [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 2, tzinfo=ZONE)],
      [dt.datetime(2020, 1, 1), dt.datetime(2019, 12, 31, 19)]),
