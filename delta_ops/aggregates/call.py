@@ -7,7 +7,7 @@ the changes of the set of values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,8 @@ from ivm.storage.values.column import Column, Indexes
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import Weights, ZSet
+
+_BLOCK = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,21 @@ class ArgumentRows:
     weights: Weights
     groups: Indexes
     partner: Column | None = None
+
+    def blocks(self) -> Iterator[ArgumentRows]:
+        """The rows in parts so short that what is computed of one stays in a core's caches."""
+        count = len(self.weights)
+        if count <= _BLOCK:
+            yield self
+            return
+        for start in range(0, count, _BLOCK):
+            stop = min(start + _BLOCK, count)
+            yield ArgumentRows(
+                None if self.values is None else self.values.slice(start, stop),
+                self.weights[start:stop],
+                self.groups[start:stop],
+                None if self.partner is None else self.partner.slice(start, stop),
+            )
 
 
 @dataclass(frozen=True)

@@ -95,8 +95,9 @@ class CallStates:
         """The contributions to every accumulator (new lanes are made on the way)."""
         out: list[Contribution] = []
         for kept, of_argument in zip(self._arguments, rows, strict=True):
-            for term in kept.terms:
-                out += term.contributions(of_argument)
+            for block in of_argument.blocks() if kept.terms else ():
+                for term in kept.terms:
+                    out += term.contributions(block)
         return out
 
     def _rows_of(self, argument: Argument, rows: list[ArgumentRows]) -> ArgumentRows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ivm.delta_ops.aggregates import call as aggregate_call
 from ivm.delta_ops.aggregates.aggregate import Aggregate, supported
 from ivm.delta_ops.aggregates.call import AggregateSpec
 from ivm.storage.arrangement.arrangement import Arrangement
@@ -33,6 +34,14 @@ from tests.support.operator_bench import (
 from tests.tiers import examples
 
 GROUP = type_of("VARCHAR")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small() -> Iterator[None]:
+    """What rows contribute is computed in blocks of three."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aggregate_call, "_BLOCK", 3)
+        yield
 
 
 def call(
