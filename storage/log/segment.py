@@ -6,6 +6,9 @@ succeeded, written after it succeeded, so the mark never promises too much), the
 
 Invariant: a record's checksum covers its predecessor's checksum, so a segment is readable exactly
 up to its first damaged byte.
+
+Formats: 1 keeps no columns and repeats no strings, see `record`; 1 and 2 check records by another
+sum. Headers of all formats have the same form and sum, so that each says which one it is.
 """
 
 from __future__ import annotations
@@ -20,13 +23,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import xxhash
+
 from ivm.storage.errors import CorruptionError
 from ivm.storage.log.change import Record
 from ivm.storage.log.record import TableCodes, decode
 from ivm.storage.values.types import Schema, type_of
 
-FORMAT = 2
-_READ = (1, FORMAT)  # the records say what is in them
+FORMAT = 3
+_OLD = (1, 2)
 HEADER_AT = 4096
 MARK_AT = 64
 _MAGIC = b"IVM-LOG\n"
@@ -92,12 +97,19 @@ def segment_paths(folder: Path) -> list[Path]:
 
 
 def checksum(parts: list[Any], chain: int) -> int:
-    """A 64-bit checksum (CRC-32 and Adler-32 side by side) over the chain and the buffers."""
-    seed = _SUM.pack(chain)
-    crc, adler = zlib.crc32(seed), zlib.adler32(seed)
+    """A 64-bit checksum of a record's buffers and the chain (XXH3, Yann Collet's xxHash 0.8)."""
+    if len(parts) == 1:
+        return xxhash.xxh3_64_intdigest(parts[0], chain)
+    digest = xxhash.xxh3_64(seed=chain)
     for part in parts:
-        crc, adler = zlib.crc32(part, crc), zlib.adler32(part, adler)
-    return adler << 32 | crc
+        digest.update(part)
+    return digest.intdigest()
+
+
+def header_sum(part: Any, chain: int = 0) -> int:
+    """CRC-32 and Adler-32 side by side: of a header, and of a record of the old formats."""
+    seed = _SUM.pack(chain)
+    return zlib.adler32(part, zlib.adler32(seed)) << 32 | zlib.crc32(part, zlib.crc32(seed))
 
 
 def frame(epoch: int, parts: list[Any], size: int, chain: int) -> tuple[list[Any], int]:
@@ -138,7 +150,7 @@ def header_bytes(header: SegmentHeader) -> bytes:
         }
     ).encode()
     body = _SIZE.pack(len(body)) + body
-    body += _SUM.pack(checksum([body], 0))
+    body += _SUM.pack(header_sum(body))
     page = bytearray(HEADER_AT)
     page[: len(_MAGIC)] = _MAGIC
     page[MARK_AT : MARK_AT + _MARK.size] = mark_bytes(HEADER_AT + len(body))
@@ -174,12 +186,13 @@ class SegmentFile:
     def _frames(self) -> Iterator[tuple[int, int, int, memoryview]]:
         """The end offset, checksum, epoch and payload of each right record."""
         at, chain, epoch = self._start, self.header.chain, self.header.after_epoch
+        summed = header_sum if self.format in _OLD else xxhash.xxh3_64_intdigest
         while at + _FRAME.size + _SUM.size <= self.size:
             length, next_epoch = _FRAME.unpack_from(self._view, at)
             body = at + _FRAME.size + length
             if next_epoch <= epoch or body + _SUM.size > self.size:
                 return
-            chain = checksum([self._view[at:body]], chain)
+            chain = summed(self._view[at:body], chain)
             if chain != _SUM.unpack_from(self._view, body)[0]:
                 return
             payload = self._view[at + _FRAME.size : body]
@@ -199,15 +212,16 @@ class SegmentFile:
         end = HEADER_AT + _SIZE.size + size
         if end + _SUM.size > self.size:
             raise self._damaged(HEADER_AT, "the header is longer than the file")
-        if checksum([self._view[HEADER_AT:end]], 0) != _SUM.unpack_from(self._view, end)[0]:
+        if header_sum(self._view[HEADER_AT:end]) != _SUM.unpack_from(self._view, end)[0]:
             raise self._damaged(HEADER_AT, "the header's checksum is wrong")
         return self._parse(bytes(self._view[HEADER_AT + _SIZE.size : end])), end + _SUM.size
 
     def _parse(self, body: bytes) -> SegmentHeader:
         fields = json.loads(body)
-        if fields["format"] not in _READ:
+        self.format: int = fields["format"]
+        if self.format not in (*_OLD, FORMAT):
             raise CorruptionError(
-                f"The log segment {self.path} has format {fields['format']}, this program reads"
+                f"The log segment {self.path} has format {self.format}, this program reads"
                 f" up to format {FORMAT}: open the database with the version that wrote it, and"
                 " close it."
             )

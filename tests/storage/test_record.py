@@ -1,4 +1,4 @@
-"""Records hold once what an update keeps, and texts that repeat; those of format 1 are read."""
+"""Records hold once what an update keeps, and texts that repeat; those of old formats are read."""
 
 from __future__ import annotations
 
@@ -31,6 +31,14 @@ _OF_FORMAT_1 = (
     b"frmkifsKKcfdk0m0qbF5kN{E&aKpHOd>#fCpbF4PN(>MSpg4vBD2M564!HRcAc5vY2`qY<kj%vvB-nxoUEQDBJxq5w"
     b"PIYB5q6Qih7BiTz$TE@|un6VAaKx?}CSIDCpORmEgT$DSATuV=0W2m2(8L7@!~_G5n7|bS8b^1(`ogcVTa6KWn4u<a"
     b"Ml5E+5;p^`;0Ffe1rkG1fIuiR5*dmdXf(PwdMGlI7>a6slYe~TNi+ihEZtzY"
+)
+_OF_FORMAT_2 = (
+    b"c-r#}^VRk7cjsat6C4(S&^E9Cg8{=R7zLwX6pVsVFbYP&C>RB!U=)mkQ7{Sy9hd~AtCiC7i*gf7l&lntbQF|Q5=#=35{py"
+    b"gGgE*fN-0T7K*7YclGLL3)Pnrv44|L^P$W4cF*6U!25QJjEe3L`l|ZIMM=JsK0>wT3LR{TlgOp-*6rz>#5_3~Qf?<w9&K{"
+    b"0X!IH%EVkDK(u}ZPAwY3NKH1m0DO`GJ(2yr2lLZM-7X1ITt;4DTcn-MC?$jFT5cV;v?KQHwGlnENj*a4)WqZ<r73}Osy46"
+    b"F<sKo$>J4-10?kWzpf#s%c_Ft7ksfW}f{fLH*<ISfEK1|-Kp00-QB2#`Q?q68MbOi1RU2MPlgJ|h-&CewwR9&iNq=P;rM8"
+    b"xs~iOc=5-Ig)}Fp&S^J*j2;COY`zm@{4bf7#9*`#sxZn#f1QxxB!8;V89U<xZ+@yMSR_QzS3J7jM&2rHGwl?F%yx%8E{1a"
+    b"FeopO7>)u2!jX~4aO6Ov(Z$ijk&(o3Oy0t5>A~|e8vw^VUeN"
 )
 
 
@@ -84,9 +92,12 @@ def test_texts_that_repeat_are_there_once(different: int, nulls: bool) -> None:
     assert (len(payload) < 4 * count) == (different <= 300)
 
 
-def test_a_segment_of_format_1_is_read_and_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("old_segment", [_OF_FORMAT_1, _OF_FORMAT_2])
+def test_a_segment_of_an_old_format_is_read_and_followed(
+    tmp_path: Path, old_segment: bytes
+) -> None:
     segment = tmp_path / "log-00000000000000000001.seg"
-    segment.write_bytes(zlib.decompress(base64.b85decode(_OF_FORMAT_1)))
+    segment.write_bytes(zlib.decompress(base64.b85decode(old_segment)))
     types = {"id": "INTEGER", "name": "VARCHAR", "tags": "INTEGER[]"}
     schema = tuple([(name, type_of(sql)) for name, sql in types.items()])
     old: list[dict[str, Any]] = [
