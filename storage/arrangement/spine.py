@@ -4,7 +4,8 @@ Invariant: where no merge is due or under way, a run is at least twice as long a
 one, so their number is logarithmic; it never exceeds `MOST_RUNS`. Merges cover neighbouring runs
 and do not overlap; their results may be adopted at any time, because they change no sum.
 
-Contract: large runs are merged in the background, see `merger`.
+Contract: large runs are merged in the background, see `merger`. A merge that has not begun when a
+further one of the same runs is due gives way to that one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from ivm.storage.arrangement.build import merge_runs
 from ivm.storage.arrangement.layout import Layout
-from ivm.storage.arrangement.merger import Merge, schedule
+from ivm.storage.arrangement.merger import MANY, Merge, schedule
 from ivm.storage.arrangement.run import Run
 
 GROWTH = 2
@@ -45,13 +46,23 @@ def grow(layout: Layout, spine: Spine, run: Run) -> Spine:
     """The spine with a newer run; merges that have become due are done or scheduled."""
     if len(run) == 0:
         return spine
-    spine = Spine((*spine.runs, run), spine.merges)
-    due = _due(spine.runs[_free_from(spine) :])
+    spine, due = _next_merge(Spine((*spine.runs, run), spine.merges))
     if due:
         spine = _merge(layout, spine, due, FOREGROUND_ROWS)
     while len(spine.runs) > MOST_RUNS:
         spine = _catch_up(layout, spine)
     return spine
+
+
+def _next_merge(spine: Spine) -> tuple[Spine, tuple[Run, ...]]:
+    """The runs to be merged next, and the spine without a merge that gives way to that one."""
+    free = spine.runs[_free_from(spine) :]
+    if spine.merges and not spine.merges[-1].begun and len(spine.merges[-1].runs) < MANY:
+        waiting, fewer = spine.merges[-1], Spine(spine.runs, spine.merges[:-1])
+        due = _due(spine.runs[_free_from(fewer) :])
+        if len(due) >= len(waiting.runs) + len(free):
+            return fewer, due
+    return spine, _due(free)
 
 
 def _due(free: tuple[Run, ...]) -> tuple[Run, ...]:

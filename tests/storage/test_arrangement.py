@@ -679,6 +679,60 @@ def test_short_merges_do_not_wait_for_long_ones(monkeypatch: pytest.MonkeyPatch)
     assert len(long.result()) == 2 * merger.LONG_ROWS
 
 
+def _two_and_many() -> tuple[merger.Merge, merger.Merge]:
+    layout = Layout(TYPES, (0,))
+    (one,) = Arrangement.build(layout, [zset([((1, None, None), 1)])]).runs
+    return merger.Merge(layout, [one] * 2), merger.Merge(layout, [one] * merger.MANY)
+
+
+def test_a_long_merge_waits_for_further_runs_but_not_for_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(merger, "MOST_AGE", 3600)
+    (two, many), patient = _two_and_many(), merger.Merger("patient", 3600)
+    patient.put(two, 2)
+    assert not two._done.wait(0.05)
+    patient.put(many, merger.MANY)
+    assert two._done.wait(20)
+    assert many._done.wait(20)
+
+
+def test_a_long_merge_waits_only_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merger, "MOST_AGE", 0.01)
+    (two, _), patient = _two_and_many(), merger.Merger("patient", 3600)
+    patient.put(two, 2)
+    assert two._done.wait(20)
+    again, _ = _two_and_many()
+    monkeypatch.setattr(merger, "MOST_AGE", 3600)
+    patient.put(again, 2)
+    assert len(again.result()) == 2
+
+
+def test_a_merge_that_has_not_begun_gives_way_to_one_of_more_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So runs that come one after the other are merged once, and a version that stays is right."""
+    monkeypatch.setattr(spine, "schedule", merger.Merge)
+    layout, model = Layout(TYPES, (0,)), Model((0,))
+    store, probes = Arrangement.empty(layout), [(i, None, None) for i in range(3)]
+    sizes, versions = [], []
+    for i in range(merger.MANY + 2):
+        batch: list[tuple[Row, int]] = [((j, "x" * i, None), 1) for j in range(40)]
+        store = store.append(zset(batch))
+        model.append(batch)
+        sizes.append([len(merge.runs) for merge in store._spine.merges])
+        versions.append((store, model.lookup(probes)))
+    assert sizes == [[], *[[i] for i in range(2, merger.MANY + 1)], [merger.MANY], [merger.MANY, 2]]
+    tiny = store.append(zset([((1, "y", None), 1)] * 9))
+    assert [len(merge.runs) for merge in tiny._spine.merges] == [merger.MANY, 2]
+    for version, want in reversed(versions):
+        for merge in version._spine.merges:
+            merge.result()
+        version = version.append(zset([((50, None, None), 1)] * 9))
+        assert len(version.runs) <= 3
+        assert net(version.lookup(probe((0,), probes))) == want
+
+
 def test_the_newest_rows_count_as_bytes_held() -> None:
     """Few rows are in no run yet; EXPLAIN must not call them free."""
     rows: list[tuple[Row, int]] = [((i, "text", None), 1) for i in range(5)]
