@@ -81,6 +81,8 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     finally:
         if isinstance(statement, st.Ddl):
             session.names.learn(statement)
+        if isinstance(statement, st.Ddl | st.Other):
+            session.local_time.forget()  # it may set the time zone
         session.end_scans()
 
 

@@ -1,9 +1,10 @@
 """Values that have no kernel, computed by DuckDB over the rows that a change meets.
 
 Law: the session's cursor computes them, outside of any transaction of DuckDB's, so its time zone
-holds and its time is told. An expression has one value a row, reads and changes nothing else, and
-has the same value however often it is computed: of DuckDB's own functions it calls scalar ones that
-depend on their arguments alone, or tell the time.
+holds and its time is told; `now()` alone needs no statement, see `local_time`. An expression has
+one value a row, reads and changes nothing else, and has the same value however often it is
+computed: of DuckDB's own functions it calls scalar ones that depend on their arguments alone, or
+tell the time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 
 from ivm.ingest.fetched_rows import fetched_rows, may_be_exact
+from ivm.ingest.local_time import LocalTime
 from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.plan.built_in import FACTS
 from ivm.sql.resolve.clock import AGE, TELLERS, may_tell_time
@@ -40,19 +42,34 @@ class ComputedValues:
         cursor: the session's.
         time_stands: a transaction has begun earlier, and its time holds.
         tell_time: is called before the time is told; False if it is not that which was told before.
+        local: gives the session's time then; None if a transaction of DuckDB's tells it.
     """
 
-    def __init__(self, cursor: Cursor, *, time_stands: bool, tell_time: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        cursor: Cursor,
+        *,
+        time_stands: bool,
+        tell_time: Callable[[], bool],
+        local: Callable[[], LocalTime | None],
+    ) -> None:
         self._cursor = cursor
         self._time_stands = time_stands
         self._tell_time = tell_time
+        self._local = local
 
     def takes(self, text: str) -> bool:
         """Returns whether an expression, which calls no macro of the user's, can be computed."""
         return _is_scalar(text) and not (self._time_stands and may_tell_time(text))
 
     def column(
-        self, expression: Fallback, columns: Sequence[Column], count: int, *, kept: bool
+        self,
+        expression: Fallback,
+        columns: Sequence[Column],
+        count: int,
+        *,
+        kept: bool,
+        is_now: bool,
     ) -> Column | None:
         """An expression's value for each row, or one value if it reads no column.
 
@@ -61,6 +78,7 @@ class ComputedValues:
             columns: of the rows.
             count: of them, not 0.
             kept: whether the values are, and not only computed to see whether that fails.
+            is_now: as the function of this name says of the expression.
 
         Returns:
             None if it would tell another time than the statement has told before.
@@ -71,6 +89,9 @@ class ComputedValues:
         with interruptible(self._cursor):
             if kept and may_tell_time(expression.text) and not self._tell_time():
                 return None
+            local = self._local() if is_now else None
+            if local is not None:
+                return local.now(expression.output)
             if expression.reads:
                 return expression.column(columns, count, self)
             return self._value(f"SELECT {expression.text} AS v", expression.output)

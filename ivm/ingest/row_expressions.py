@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from ivm.delta_ops.operator import Kernel, Predicate
 from ivm.ingest.computed_values import ComputedValues
+from ivm.ingest.local_time import is_now
 from ivm.ingest.python_values import python_column
 from ivm.sql.parse.expression_text import expression_of, names_of
 from ivm.sql.plan.expressions import conjuncts
@@ -111,7 +112,8 @@ class RowExpressions:
         expression = _fallback(read, output)
         if not count and expression.reads:
             return empty_column(output) if binds(read.tree, read.types) else None
-        found = self.computed.column(expression, columns, count, kept=kept)
+        alone = _is_now(read, output)
+        found = self.computed.column(expression, columns, count, kept=kept, is_now=alone)
         return None if found is None else repeated(found, count)
 
     def can_compute(self, expression: Expression, output: ColumnType) -> bool:
@@ -292,6 +294,11 @@ def _kernel(read: _Read, output: ColumnType) -> Kernel | None:
 def _fallback(read: _Read, output: ColumnType) -> Fallback:
     assert read.tree is not None
     return Fallback(read.tree, read.types, output)
+
+
+@functools.lru_cache(maxsize=512)
+def _is_now(read: _Read, output: ColumnType) -> bool:
+    return isinstance(read.tree, exp.Cast) and is_now(read.tree, output)
 
 
 @functools.lru_cache(maxsize=512)

@@ -33,5 +33,6 @@ def row_expressions(
             cursor,
             time_stands=transaction.begun,
             tell_time=lambda: transaction.tell_time(often=times_told(statement.text) > 1),
+            local=lambda: None if transaction.time_stands else session.local_time,
         )
     return RowExpressions(parts, session.macros, lookup, computed)

@@ -17,6 +17,7 @@ from ivm.capture.few_rows import FewRows
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
+from ivm.ingest.local_time import LocalTime
 from ivm.reads.answer import Answer
 from ivm.reads.reads import StateReads
 from ivm.session.broken_reads import refuse_broken
@@ -52,6 +53,7 @@ class Session:
         self.names = SessionNames(self)
         self.scans = ReplacementScans(self)
         self.few = FewRows()
+        self.local_time = LocalTime(self.cursor)
         self._open: Result | None = None
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
