@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import duckdb
 
 from ivm.ingest.evaluated_defaults import EvaluatedDefault, values_of
+from ivm.ingest.local_time import LocalTime
 from ivm.storage.values.column import Column
 from ivm.storage.warehouse.duck import Cursor, run
 from ivm.storage.warehouse.duckdb_errors import translated
@@ -27,14 +28,16 @@ class DefaultValues:
     Args:
         warehouse: the DuckDB file.
         cursor: the session's, which has its settings.
+        local: tells the session's time.
 
     Attributes:
         begun: DuckDB's transaction has begun on the cursor, only to tell the time.
     """
 
-    def __init__(self, warehouse: Warehouse, cursor: Cursor) -> None:
+    def __init__(self, warehouse: Warehouse, cursor: Cursor, local: LocalTime) -> None:
         self._warehouse = warehouse
         self._cursor = cursor
+        self._local = local
         self.begun = False
 
     def begin(self) -> None:
@@ -77,12 +80,21 @@ class DefaultValues:
         try:
             if in_duckdb:
                 return self._evaluated(list(defaults), defaults, count, self._cursor)
+            told = {} if self.begun else self._told(defaults, count)
             drawing = [i for i, default in defaults.items() if default.draws]
-            others = [i for i in defaults if i not in drawing]
+            others = [i for i in defaults if i not in drawing and i not in told]
             found = self._evaluated(others, defaults, count, self._cursor)
-            return found | self._drawn(drawing, defaults, count)
+            return told | found | self._drawn(drawing, defaults, count)
         except duckdb.Error as error:
             raise translated(error) from error
+
+    def _told(self, defaults: Mapping[int, EvaluatedDefault], count: int) -> dict[int, Column]:
+        """The values that are one time, unless others must be computed of the same."""
+        telling = {i: default for i, default in defaults.items() if default.tells}
+        if not telling or not all(default.is_now for default in telling.values()):
+            return {}
+        values = self._local.now([default.type for default in telling.values()], count)
+        return dict(zip(telling, values, strict=True))
 
     def _drawn(
         self, positions: Sequence[int], defaults: Mapping[int, EvaluatedDefault], count: int

@@ -20,6 +20,7 @@ from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import NeedsDuckDBError
 from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.local_time import LocalTime
 from ivm.storage.errors import UnavailableError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
@@ -36,6 +37,7 @@ class OpenChanges(Expiring):
         begun: whether BEGIN opened it, so that several statements may follow.
         read_only: whether only temporary tables may be changed.
         owned: whether the caller has the writer lock, which the transaction then takes over.
+        local: tells the session's time, if the cursor is one's.
 
     Attributes:
         held: the seconds for which it held the lock; known when it is over.
@@ -50,6 +52,7 @@ class OpenChanges(Expiring):
         begun: bool = False,
         read_only: bool = False,
         owned: bool = False,
+        local: LocalTime | None = None,
     ) -> None:
         super().__init__(engine.writer_lock)
         self._engine = engine
@@ -59,7 +62,7 @@ class OpenChanges(Expiring):
         self._views_before: dict[str, View] | None = None
         self._tables_differ = self._functions_differ = self._decided = False
         self._late_flush = LateFlush(engine.tables, cursor)
-        self._defaults = DefaultValues(engine.warehouse, cursor)
+        self._defaults = DefaultValues(engine.warehouse, cursor, local or LocalTime(cursor))
         self._begun = begun
         self._told = False
         self._read_only = read_only

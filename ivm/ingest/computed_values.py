@@ -91,7 +91,7 @@ class ComputedValues:
                 return None
             local = self._local() if is_now else None
             if local is not None:
-                return local.now(expression.output)
+                return local.now([expression.output], 1)[0]
             if expression.reads:
                 return expression.column(columns, count, self)
             return self._value(f"SELECT {expression.text} AS v", expression.output)

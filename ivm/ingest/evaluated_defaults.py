@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ivm.ingest.local_time import tells_now
 from ivm.ingest.python_values import python_column
 from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.resolve.clock import TELLERS, WORDS
@@ -62,12 +63,14 @@ class EvaluatedDefault:
         type: of the column.
         draws: it advances a sequence.
         tells: it tells the time.
+        is_now: it is what `LocalTime.now` tells.
     """
 
     sql: str
     type: ColumnType
     draws: bool
     tells: bool
+    is_now: bool
 
 
 def evaluated_default(
@@ -98,14 +101,15 @@ def evaluated_default(
         return None  # an operator has no schema: looking for it would begin to read the database
     if not all(_is_plain(node) for node in found if "class" in node):
         return None
+    (expression,), type = tree["statements"][0]["node"]["select_list"], info.schema[position][1]
+    is_now = tells_now(fold(str(expression.get("function_name", ""))), type)
     for node in calls:
         if fold(str(node["function_name"])) == _SEQUENCE and not _name_sequence(node, info, cursor):
             return None
         _name(node)
     written = rows(cursor, f"SELECT system.main.json_deserialize_sql({literal(json.dumps(tree))})")
-    type = info.schema[position][1]
     value = str(written[0][0]).removeprefix("SELECT ")
-    return EvaluatedDefault(f"CAST({value} AS {type.sql})", type, draws, tells)
+    return EvaluatedDefault(f"CAST({value} AS {type.sql})", type, draws, tells, is_now)
 
 
 def tells_time(defaults: Mapping[int, str]) -> bool:

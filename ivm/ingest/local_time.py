@@ -8,6 +8,7 @@ quarter, unless the session sets another zone meanwhile.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 from sqlglot import exp
@@ -46,15 +47,25 @@ class LocalTime:
         """The session may have another zone."""
         self._quarter = None
 
-    def now(self, type: ColumnType) -> Column:
-        """One row: now, as a TIMESTAMPTZ, or the zone's TIMESTAMP or DATE of it."""
+    def now(self, types: Sequence[ColumnType], count: int) -> list[Column]:
+        """Columns of one time, now: TIMESTAMPTZ, or the zone's TIMESTAMP or DATE of it.
+
+        Args:
+            types: of the columns.
+            count: of their rows, which are alike.
+        """
         instant = time.time_ns() // 1000
-        if type.sql != "TIMESTAMP WITH TIME ZONE":
-            instant += self._from_utc(instant)
-        assert type.dtype is not None
-        return FixedColumn(
-            np.array([instant // _DAY if type.sql == "DATE" else instant], type.dtype)
-        )
+        values = [self._value(instant, type.sql) for type in types]
+        return [
+            FixedColumn(np.full(count, value, type.dtype))
+            for value, type in zip(values, types, strict=True)
+        ]
+
+    def _value(self, instant: int, type: str) -> int:
+        if type == "TIMESTAMP WITH TIME ZONE":
+            return instant
+        local = instant + self._from_utc(instant)
+        return local // _DAY if type == "DATE" else local
 
     def _from_utc(self, instant: int) -> int:
         """The zone's distance from UTC, in microseconds."""
@@ -77,5 +88,10 @@ def is_now(tree: exp.Expr, type: ColumnType) -> bool:
     inner = tree.this
     while isinstance(inner, exp.Paren):
         inner = inner.this
-    told = TELLERS.get(call_name(inner)) if isinstance(inner, exp.Func) else None
+    return isinstance(inner, exp.Func) and tells_now(call_name(inner), type)
+
+
+def tells_now(function: str, type: ColumnType) -> bool:
+    """Returns whether a function without arguments, cast to a type, is what `now` tells."""
+    told = TELLERS.get(function)
     return told is not None and told.type is None and (told.column, type.sql) in _CASTS

@@ -187,7 +187,9 @@ class Session:
         if self.transaction is not None:
             return self.transaction
         self.engine.tables.flush_if_large()
-        return _OwnTransaction(Transaction(self.engine, self.cursor, self.refuse_temporary))
+        return _OwnTransaction(
+            Transaction(self.engine, self.cursor, self.refuse_temporary, local=self.local_time)
+        )
 
     def ahead(self, compute: Callable[[], T]) -> Callable[[], T]:
         """Computes something before the writer lock is acquired, from rows and the catalog alone.
@@ -236,8 +238,9 @@ class Session:
             raise InputError("a transaction is open already: COMMIT or ROLLBACK it first")
         self.release()
         self.engine.tables.flush_if_large()
+        given = self.engine, self.cursor, self.refuse_temporary
         self.transaction = Transaction(
-            self.engine, self.cursor, self.refuse_temporary, begun=True, read_only=read_only
+            *given, begun=True, read_only=read_only, local=self.local_time
         )
         if tells_time:
             self.transaction.begin_time()

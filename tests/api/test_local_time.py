@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
+from ivm.engine import default_values
 from ivm.ingest import computed_values, local_time
 from ivm.ingest.local_time import LocalTime
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import type_of
+from tests.support.view_oracle import assert_verified
 from tests.tiers import examples
 
 ZONES = [
@@ -74,6 +76,50 @@ def test_it_is_what_duckdb_tells_in_the_zone_of_the_session(
         assert before <= db.execute("SELECT x FROM t").fetchall()[0][0] <= after
 
 
+def test_defaults_tell_it_in_the_zone_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*given: Any) -> Any:
+        raise AssertionError("DuckDB is asked")
+
+    columns = "a TIMESTAMPTZ DEFAULT now(), b TIMESTAMP DEFAULT current_timestamp, "
+    columns += "c DATE DEFAULT current_date, d TIMESTAMP DEFAULT localtimestamp"
+    shown = "SELECT CAST(now() AS TIMESTAMP), CAST(now() AS DATE)"
+    with ivm.connect() as db, duckdb.connect() as plain:
+        db.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {columns})")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT c, count(*) AS n FROM t GROUP BY c")
+        db.execute("INSERT INTO t (id) VALUES (-1)")
+        for number, zone in enumerate([*ZONES, "UTC"]):
+            db.execute(f"SET TimeZone = '{zone}'")
+            plain.execute(f"SET TimeZone = '{zone}'")
+            (before, first), first_id = plain.execute(shown).fetchall()[0], 10 * number
+            db.execute("INSERT INTO t (id) VALUES (?)", [first_id])
+            with monkeypatch.context() as patch:
+                patch.setattr(default_values, "values_of", asked)
+                db.execute("INSERT INTO t (id) VALUES (?)", [first_id + 1])
+                db.execute("INSERT INTO t (id) SELECT ? + i FROM range(3) r(i)", [first_id + 2])
+                db.executemany("INSERT INTO t (id) VALUES (?)", [[first_id + 5], [first_id + 6]])
+                db.execute("INSERT OR REPLACE INTO t (id) VALUES (?)", [first_id + 1])
+            after, last = plain.execute(shown).fetchall()[0]
+            found = db.execute(
+                "SELECT b, c, d, b = CAST(a AS TIMESTAMP) FROM t WHERE id >= ?", [first_id]
+            ).fetchall()
+            assert len(found) == 7
+            assert all(before <= b == d <= after and first <= c <= last for b, c, d, _ in found)
+            assert {same for *_, same in found} == {True}
+        assert_verified(db)
+
+
+def test_defaults_of_one_row_tell_one_time() -> None:
+    """Also where DuckDB must compute one of them."""
+    columns = "a TIMESTAMPTZ DEFAULT now(), b TIMESTAMPTZ DEFAULT CAST(now() AS TIMESTAMPTZ)"
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {columns}, u UUID DEFAULT uuid())")
+        for i in range(4):
+            db.execute("INSERT INTO t (id) VALUES (?)", [i])
+        found = db.execute("SELECT a = b, now() - a < INTERVAL 1 MINUTE, u FROM t").fetchall()
+        assert {row[:2] for row in found} == {(True, True)}
+        assert len({row[2] for row in found}) == 4
+
+
 def test_a_set_in_a_script_and_a_cursor_of_another_zone_count() -> None:
     with ivm.connect() as db, db.cursor() as other:
         db.execute(
@@ -115,14 +161,16 @@ def test_at_every_moment_it_is_duckdbs_cast(moments: list[tuple[str, int]]) -> N
                 local.forget()
             clock = SimpleNamespace(time_ns=lambda instant=instant: instant * 1000 + 999)
             patch.setattr(local_time, "time", clock)
-            columns = [local.now(type_of(type)) for type in SQL_TYPES]
+            columns = local.now([type_of(type) for type in SQL_TYPES], 2)
             assert all(isinstance(column, FixedColumn) for column in columns)
-            found = [column.values.tolist()[0] for column in columns]  # type: ignore[union-attr]
+            rows = [column.values.tolist() for column in columns]  # type: ignore[union-attr]
+            found, same = zip(*rows, strict=True)
+            assert found == same
             now = f"make_timestamptz({instant})"
             assert duck.execute(
                 f"SELECT epoch_us({now}), epoch_us(CAST({now} AS TIMESTAMP)), "
                 f"CAST({now} AS DATE) - DATE '1970-01-01'"
-            ).fetchall() == [tuple(found)]
+            ).fetchall() == [found]
 
 
 @pytest.mark.parametrize("zone", ZONES)
