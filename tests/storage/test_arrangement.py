@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.storage.arrangement import (
+    background,
     bloom,
     build,
     first_rows,
@@ -61,7 +63,7 @@ def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write_buffer, "TAIL_ROWS", 8)
         patch.setattr(spine, "FOREGROUND_ROWS", 24)
-        patch.setattr(merger, "LONG_ROWS", 100)
+        patch.setattr(background, "LONG_ROWS", 100)
         patch.setattr(thresholds, "PROBES", 3)
         patch.setattr(run, "SHORT_ROWS", 48)
         patch.setattr(thresholds, "FILTERED_KEYS", 4)
@@ -511,6 +513,29 @@ def test_a_directory_of_a_long_run_is_made_when_it_has_paid(
         assert only.searched == made
 
 
+def test_a_directory_of_a_very_long_run_is_made_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "SHORT_ROWS", 0)
+    monkeypatch.setattr(run, "_PAID", 1)
+    monkeypatch.setattr(run, "ASIDE_ROWS", 500)
+    jobs = list[Any]()
+    monkeypatch.setattr(run, "do_aside", lambda job, rows, *, urgent: jobs.append(job))
+    rows: list[tuple[Row, int]] = [((i // 2, None, None), 1) for i in range(600)]
+    store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
+    (only,) = store.runs
+    wanted = probe((0,), [row for row, _ in rows[:260]])
+    for made in (0, 0, 1, 1):
+        assert len(store.lookup(wanted).probe) == 2 * 260
+        assert len(jobs) == made
+        assert not only.searched
+    monkeypatch.undo()
+    background.do_aside(jobs[0], 600, urgent=True)
+    deadline = time.monotonic() + 20
+    while not only.searched and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert only.searched
+    assert len(store.lookup(wanted).probe) == 2 * 260
+
+
 def test_a_merged_run_is_ready_for_many_keys() -> None:
     """The spine makes its directory where lookups had made those of its parts."""
     rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(40)]
@@ -660,7 +685,7 @@ def test_short_merges_do_not_wait_for_long_ones(monkeypatch: pytest.MonkeyPatch)
     whole = build.merge_runs
 
     def held(layout: Layout, runs: Sequence[run.Run]) -> run.Run:
-        if sum(map(len, runs)) >= merger.LONG_ROWS:
+        if sum(map(len, runs)) >= background.LONG_ROWS:
             gate.wait(20)
         return whole(layout, runs)
 
@@ -668,7 +693,7 @@ def test_short_merges_do_not_wait_for_long_ones(monkeypatch: pytest.MonkeyPatch)
     layout = Layout(TYPES, (0,))
     pieces = [
         Arrangement.build(layout, [zset([((i, None, None), 1) for i in range(rows)])]).runs
-        for rows in (merger.LONG_ROWS, 10)
+        for rows in (background.LONG_ROWS, 10)
     ]
     long, short = (merger.schedule(layout, [*runs, *runs]) for runs in pieces)
     try:
@@ -676,7 +701,7 @@ def test_short_merges_do_not_wait_for_long_ones(monkeypatch: pytest.MonkeyPatch)
         assert not long.done
     finally:
         gate.set()
-    assert len(long.result()) == 2 * merger.LONG_ROWS
+    assert len(long.result()) == 2 * background.LONG_ROWS
 
 
 def _two_and_many() -> tuple[merger.Merge, merger.Merge]:
@@ -688,23 +713,23 @@ def _two_and_many() -> tuple[merger.Merge, merger.Merge]:
 def test_a_long_merge_waits_for_further_runs_but_not_for_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(merger, "MOST_AGE", 3600)
-    (two, many), patient = _two_and_many(), merger.Merger("patient", 3600)
-    patient.put(two, 2)
+    monkeypatch.setattr(background, "MOST_AGE", 3600)
+    (two, many), patient = _two_and_many(), background.Worker("patient", 3600)
+    patient.put(two.perform, 2)
     assert not two._done.wait(0.05)
-    patient.put(many, merger.MANY)
+    patient.put(many.perform, merger.MANY, urgent=True)
     assert two._done.wait(20)
     assert many._done.wait(20)
 
 
 def test_a_long_merge_waits_only_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merger, "MOST_AGE", 0.01)
-    (two, _), patient = _two_and_many(), merger.Merger("patient", 3600)
-    patient.put(two, 2)
+    monkeypatch.setattr(background, "MOST_AGE", 0.01)
+    (two, _), patient = _two_and_many(), background.Worker("patient", 3600)
+    patient.put(two.perform, 2)
     assert two._done.wait(20)
     again, _ = _two_and_many()
-    monkeypatch.setattr(merger, "MOST_AGE", 3600)
-    patient.put(again, 2)
+    monkeypatch.setattr(background, "MOST_AGE", 3600)
+    patient.put(again.perform, 2)
     assert len(again.result()) == 2
 
 
