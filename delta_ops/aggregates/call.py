@@ -18,7 +18,7 @@ from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import Weights, ZSet
 
-_BLOCK = 1 << 14
+_BLOCK = 1 << 14  # rows
 
 
 @dataclass(frozen=True)

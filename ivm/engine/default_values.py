@@ -1,5 +1,7 @@
 """The values of one transaction's defaults: DuckDB evaluates them, at the transaction's own time.
 
+A statement without BEGIN needs none of DuckDB's transactions to tell the time, see `local_time`.
+
 Contract: a sequence advances as in DuckDB, and what it has given is durable before the rows are:
 no value is given twice, and one of a transaction that is rolled back is used up. The time is that
 of DuckDB's transaction: it begins with ours, and reads nothing before a statement needs it, so that
@@ -13,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import duckdb
 
-from ivm.ingest.evaluated_defaults import EvaluatedDefault, values_of
+from ivm.ingest.evaluated_defaults import EvaluatedDefault, of_one_time, values_of
 from ivm.ingest.local_time import LocalTime
 from ivm.storage.values.column import Column
 from ivm.storage.warehouse.duck import Cursor, run
@@ -89,11 +91,8 @@ class DefaultValues:
             raise translated(error) from error
 
     def _told(self, defaults: Mapping[int, EvaluatedDefault], count: int) -> dict[int, Column]:
-        """The values that are one time, unless others must be computed of the same."""
-        telling = {i: default for i, default in defaults.items() if default.tells}
-        if not telling or not all(default.is_now for default in telling.values()):
-            return {}
-        values = self._local.now([default.type for default in telling.values()], count)
+        telling = of_one_time(defaults)
+        values = self._local.now([defaults[i].type for i in telling], count)
         return dict(zip(telling, values, strict=True))
 
     def _drawn(

@@ -1,4 +1,4 @@
-"""Defaults that DuckDB evaluates for each row: sequences, the time, random values.
+"""Defaults that are evaluated for each row: sequences, the time, random values.
 
 Law: the SQL written here has the value that DuckDB's own INSERT would give, whichever schema the
 session looks in: functions are named with their schema, sequences with their whole path. A default
@@ -110,6 +110,15 @@ def evaluated_default(
     written = rows(cursor, f"SELECT system.main.json_deserialize_sql({literal(json.dumps(tree))})")
     value = str(written[0][0]).removeprefix("SELECT ")
     return EvaluatedDefault(f"CAST({value} AS {type.sql})", type, draws, tells, is_now)
+
+
+def of_one_time(defaults: Mapping[int, EvaluatedDefault]) -> list[int]:
+    """The positions of defaults that `LocalTime` tells.
+
+    All that tell the time, or none: if DuckDB must evaluate one, it tells that of the others too.
+    """
+    telling = {i: default for i, default in defaults.items() if default.tells}
+    return list(telling) if all(default.is_now for default in telling.values()) else []
 
 
 def tells_time(defaults: Mapping[int, str]) -> bool:

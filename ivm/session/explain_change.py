@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ivm.capture.clauses import Clauses
 from ivm.capture.joined_clauses import JoinedChange
+from ivm.ingest.evaluated_defaults import of_one_time
 from ivm.ingest.further_keys import MOVES_PARENTS, moves_parents
 from ivm.session import dml, evaluated, inserts, joined, keyed_dml
 from ivm.session.explain_read import CHANGED_BY, with_way
@@ -90,10 +91,10 @@ def _further(session: Session, info: TableInfo) -> str:
 def _evaluated(session: Session, info: TableInfo, statement: st.Insert) -> str:
     path = session.engine.definitions.fast_path(info.name)
     given = inserts.positions_of(info, statement.columns)
-    missing = [] if path is None else [i for i in path.evaluated if i not in given]
-    if not missing:
-        return ""
-    return f"; the defaults of {_names(info, tuple(missing))} are evaluated by DuckDB"
+    missing = {} if path is None else {i: d for i, d in path.evaluated.items() if i not in given}
+    told = of_one_time(missing) if session.transaction is None else []
+    asked = tuple([i for i in missing if i not in told])
+    return f"; the defaults of {_names(info, asked)} are evaluated by DuckDB" if asked else ""
 
 
 def _of_keyed(session: Session, info: TableInfo, statement: st.KeyedChange) -> str:

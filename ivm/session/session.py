@@ -187,9 +187,7 @@ class Session:
         if self.transaction is not None:
             return self.transaction
         self.engine.tables.flush_if_large()
-        return _OwnTransaction(
-            Transaction(self.engine, self.cursor, self.refuse_temporary, local=self.local_time)
-        )
+        return _OwnTransaction(self._transaction())
 
     def ahead(self, compute: Callable[[], T]) -> Callable[[], T]:
         """Computes something before the writer lock is acquired, from rows and the catalog alone.
@@ -238,12 +236,13 @@ class Session:
             raise InputError("a transaction is open already: COMMIT or ROLLBACK it first")
         self.release()
         self.engine.tables.flush_if_large()
-        given = self.engine, self.cursor, self.refuse_temporary
-        self.transaction = Transaction(
-            *given, begun=True, read_only=read_only, local=self.local_time
-        )
+        self.transaction = self._transaction(begun=True, read_only=read_only)
         if tells_time:
             self.transaction.begin_time()
+
+    def _transaction(self, *, begun: bool = False, read_only: bool = False) -> Transaction:
+        given = self.engine, self.cursor, self.refuse_temporary
+        return Transaction(*given, begun=begun, read_only=read_only, local=self.local_time)
 
     def commit(self) -> None:
         """Commits the open transaction as one epoch."""

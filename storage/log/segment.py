@@ -53,12 +53,14 @@ class SegmentHeader:
         after_epoch: last epoch before this segment's first record.
         chain: checksum that the first record builds on.
         tables: schemas of all base tables while this segment is written.
+        format: of the records.
     """
 
     database_id: str
     after_epoch: int
     chain: int
     tables: Mapping[str, Schema]
+    format: int = FORMAT
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ def header_bytes(header: SegmentHeader) -> bytes:
     """A whole new segment file without records."""
     body = json.dumps(
         {
-            "format": FORMAT,
+            "format": header.format,
             "database_id": header.database_id,
             "after_epoch": header.after_epoch,
             "chain": header.chain,
@@ -186,7 +188,7 @@ class SegmentFile:
     def _frames(self) -> Iterator[tuple[int, int, int, memoryview]]:
         """The end offset, checksum, epoch and payload of each right record."""
         at, chain, epoch = self._start, self.header.chain, self.header.after_epoch
-        summed = header_sum if self.format in _OLD else xxhash.xxh3_64_intdigest
+        summed = header_sum if self.header.format in _OLD else xxhash.xxh3_64_intdigest
         while at + _FRAME.size + _SUM.size <= self.size:
             length, next_epoch = _FRAME.unpack_from(self._view, at)
             body = at + _FRAME.size + length
@@ -218,10 +220,10 @@ class SegmentFile:
 
     def _parse(self, body: bytes) -> SegmentHeader:
         fields = json.loads(body)
-        self.format: int = fields["format"]
-        if self.format not in (*_OLD, FORMAT):
+        format: int = fields["format"]
+        if format not in (*_OLD, FORMAT):
             raise CorruptionError(
-                f"The log segment {self.path} has format {self.format}, this program reads"
+                f"The log segment {self.path} has format {format}, this program reads"
                 f" up to format {FORMAT}: open the database with the version that wrote it, and"
                 " close it."
             )
@@ -229,7 +231,9 @@ class SegmentFile:
             name: tuple([(column, type_of(sql)) for column, sql in columns])
             for name, columns in fields["tables"].items()
         }
-        return SegmentHeader(fields["database_id"], fields["after_epoch"], fields["chain"], tables)
+        return SegmentHeader(
+            fields["database_id"], fields["after_epoch"], fields["chain"], tables, format
+        )
 
     def _damaged(self, offset: int, reason: str) -> CorruptionError:
         return CorruptionError(

@@ -307,3 +307,19 @@ def test_explain_says_that_defaults_are_evaluated() -> None:
         assert db.execute("SELECT nextval('s')").fetchall() == [(1,)]
         told = db.execute("EXPLAIN INSERT INTO t VALUES (1, 2, 3, 'a')").fetchall()[-1][1]
         assert "evaluated" not in told
+
+
+def test_explain_says_when_duckdb_tells_the_time() -> None:
+    insert = "EXPLAIN INSERT INTO t (i) VALUES (1)"
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (i INT, a DATE DEFAULT today(), b TIMESTAMP DEFAULT now())")
+        assert "evaluated" not in db.execute(insert).fetchall()[-1][1]
+        db.execute("BEGIN")
+        told = "the defaults of a, b are evaluated by DuckDB"
+        assert told in db.execute(insert).fetchall()[-1][1]
+        db.execute("COMMIT; ALTER TABLE t ADD COLUMN u UUID DEFAULT uuid()")
+        told = "the defaults of u are evaluated by DuckDB"
+        assert told in db.execute(insert).fetchall()[-1][1]
+        db.execute("ALTER TABLE t ADD COLUMN c TIME DEFAULT current_localtime()")
+        told = "the defaults of a, b, u, c are evaluated by DuckDB"
+        assert told in db.execute(insert).fetchall()[-1][1]

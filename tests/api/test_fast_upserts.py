@@ -222,7 +222,7 @@ def test_explain_tells_the_way_and_why(sql: str) -> None:
     both = twin()
     both.db.execute("CREATE TABLE generated (a INTEGER, b INTEGER AS (a + 1))")
     both.db.execute("CREATE TABLE u (a INTEGER PRIMARY KEY, b INTEGER UNIQUE)")
-    both.db.execute("CREATE TABLE clock (a INTEGER, b TIMESTAMPTZ DEFAULT now())")
+    both.db.execute("CREATE TABLE clock (a INTEGER, b TIME DEFAULT current_localtime())")
     both.db.execute("CREATE TABLE named (a INTEGER, b VARCHAR DEFAULT getvariable('x'))")
     before = both.db.epoch
     params = [1] if "?" in sql else None
