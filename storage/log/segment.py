@@ -224,8 +224,8 @@ class SegmentFile:
         if format not in (*_OLD, FORMAT):
             raise CorruptionError(
                 f"The log segment {self.path} has format {format}, this program reads"
-                f" up to format {FORMAT}: open the database with the version that wrote it, and"
-                " close it."
+                f" up to format {FORMAT}: open the database with the version that wrote it, or a"
+                " later one. Nothing was changed."
             )
         tables = {
             name: tuple([(column, type_of(sql)) for column, sql in columns])

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,15 @@ from ivm.storage.log import change_log as log_module
 from ivm.storage.log.change import Record, TableChange
 from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.log.record import TableCodes, decode, encode
-from ivm.storage.log.segment import HEADER_AT, MARK_AT, mark_bytes, segment_paths
+from ivm.storage.log.segment import (
+    FORMAT,
+    HEADER_AT,
+    MARK_AT,
+    SegmentFile,
+    header_bytes,
+    mark_bytes,
+    segment_paths,
+)
 from ivm.storage.values import dictionary
 from ivm.storage.values.column import DictionaryColumn, FixedColumn, null_column
 from ivm.storage.values.key_codes import same_row
@@ -235,6 +244,27 @@ def test_damage_below_the_synced_mark_stops_the_opening(tmp_path: Path, where: s
     assert path.read_bytes() == before
     if where in ("in a record", "cut short"):
         assert "behind epoch 3" in str(caught.value)
+
+
+def test_every_damaged_byte_of_a_record_ends_the_log_before_it(tmp_path: Path) -> None:
+    written(tmp_path, 3).close()
+    path = the_segment(tmp_path)
+    whole, start = path.read_bytes(), len(header_bytes(SegmentFile(path).header))
+    ends = [end for end, *_ in SegmentFile(path)._frames()]
+    for at in range(start, len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << at % 8)]) + whole[at + 1 :])
+        assert SegmentFile(path).scan().end == max([start, *[end for end in ends if end <= at]])
+
+
+def test_a_segment_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    written(tmp_path, 2).close()
+    path = the_segment(tmp_path)
+    old = SegmentFile(path).header
+    path.write_bytes(header_bytes(replace(old, format=FORMAT + 1)) + b"something else")
+    before = path.read_bytes()
+    with pytest.raises(CorruptionError, match=r"has format 4.*a later one\. Nothing was changed"):
+        open_log(tmp_path)
+    assert path.read_bytes() == before
 
 
 def test_damage_in_an_older_segment_stops_the_opening(tmp_path: Path) -> None:
