@@ -6,10 +6,11 @@ becomes `$1`, `$2`, …, so that a piece names its parameters without the pieces
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
-from ivm.sql.statements.tokens import Reader, Token, kept_tokens, text_of, tokens
+from ivm.sql.statements.short_texts import kept
+from ivm.sql.statements.tokens import Reader, Token, text_of, tokens
 from ivm.storage.errors import InputError
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
@@ -27,10 +28,8 @@ class Clauses:
     """
 
     def __init__(self, text: str, params: Params) -> None:
-        self.text = _named(text)
-        self.tokens = kept_tokens(self.text)
+        self.text, self.tokens, self._names = _read(text)
         self._values = _by_name(params)
-        self._names = {t.text for t, mark in _pairs(self.tokens) if mark == "$"}
         surplus = [name for name in self._values if name not in self._names]
         if surplus:
             raise InputError(
@@ -71,14 +70,28 @@ class Clauses:
         """The values of the parameters that `sql` names; None if it names none."""
         if not self._values:
             return None
-        names = [t.text for t, mark in _pairs(tokens(sql)) if mark == "$"]
+        names = _read(sql).names
         return {name: self._values[name] for name in names if name in self._values} or None
 
 
-def _pairs(found: Sequence[Token]) -> Iterator[tuple[Token, str]]:
-    """The tokens, each with the word before it."""
+class _Text(NamedTuple):
+    """A statement that names its parameters, its tokens, and the names."""
+
+    text: str
+    tokens: Sequence[Token]
+    names: frozenset[str]
+
+
+@kept(texts=256)
+def _read(text: str) -> _Text:
+    named = _named(text)
+    found = tokens(named)
+    return _Text(named, found, _parameters(found))
+
+
+def _parameters(found: Sequence[Token]) -> frozenset[str]:
     words = ["", *[t.word for t in found]]
-    return zip(found, words, strict=False)
+    return frozenset([t.text for t, mark in zip(found, words, strict=False) if mark == "$"])
 
 
 def _by_name(params: Params) -> dict[str, Any]:

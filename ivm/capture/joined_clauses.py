@@ -16,6 +16,7 @@ from ivm.sql.statements.expressions import Expression, Marks
 from ivm.sql.statements.inserts import settings
 from ivm.sql.statements.keyed_changes import conjuncts
 from ivm.sql.statements.nodes import Dml, Name
+from ivm.sql.statements.short_texts import kept
 from ivm.sql.statements.tokens import Reader, SourceText, Token, split, text_of, top_level
 from ivm.storage.errors import SqlError
 
@@ -101,8 +102,13 @@ class _OtherFormError(Exception):
 
 def read_joined(clauses: Clauses, statement: Dml) -> JoinedChange | None:
     """Reads a change; None if it has any other form."""
+    return _read(clauses.text, statement.kind)
+
+
+@kept(texts=256)
+def _read(text: str, kind: str) -> JoinedChange | None:
     try:
-        return _READ[statement.kind](clauses)
+        return _READ[kind](Clauses(text, None))
     except (_OtherFormError, SqlError):
         return None
 

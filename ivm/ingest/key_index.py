@@ -14,6 +14,7 @@ has been read: as long as it is held, DuckDB keeps every version of every row, a
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -23,6 +24,7 @@ import numpy as np
 from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.snapshot import Snapshot
 from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches
+from ivm.storage.every_core import on_every_core
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Mask, concat
 from ivm.storage.values.types import ColumnType, Schema
@@ -111,17 +113,9 @@ class KeyIndex:
         Returns:
             None if the condition cannot be evaluated, or more entries meet it.
         """
-        found: list[list[Column]] = []
-        for batch in self._slices():
-            met = mask(batch)
-            if met is None:
-                return None
-            hits = np.flatnonzero(met)
-            most -= len(hits)
-            if most < 0:
-                return None
-            if len(hits):
-                found.append([batch.columns[i].take(hits) for i in self.key])
+        found = self._keys_where(mask, most)
+        if found is None:
+            return None
         if not found:  # perhaps no row was there that would have shown whether it can be evaluated
             none = self._rows.layout.zero
             return none if mask(none) is not None else None
@@ -131,10 +125,21 @@ class KeyIndex:
         live = mask(rows)
         return None if live is None else rows.filter(live)
 
-    def _slices(self) -> Iterator[ZSet]:
-        for batch in self._rows.batches():
-            for start in range(0, len(batch), _SLICE):
-                yield batch.slice(start, start + _SLICE)
+    def _keys_where(
+        self, mask: Callable[[ZSet], Mask | None], most: int
+    ) -> list[list[Column]] | None:
+        """The keys of the entries that meet a condition, in parts; None as `where`."""
+        found = []
+        slices = [batch for batch in self._rows.batches(_SLICE) if len(batch)]
+        with contextlib.closing(on_every_core(mask, slices)) as masks:
+            for batch, met in zip(slices, masks, strict=True):
+                hits = None if met is None else np.flatnonzero(met)
+                most -= 0 if hits is None else len(hits)
+                if hits is None or most < 0:
+                    return None
+                if len(hits):
+                    found.append([batch.columns[i].take(hits) for i in self.key])
+        return found
 
     @property
     def key_types(self) -> list[ColumnType]:

@@ -74,9 +74,11 @@ class Meeting(NamedTuple):
             return self._by_key()
         if self.change.alias:
             return self._by_query()
-        if not self._rows(self._join(()), self.path.no_index(), _NO_ROWS).can_update():
+        join = self._join(())
+        index = self._known_index(join)
+        if not self._rows(join, index or self.path.no_index(), _NO_ROWS).can_update():
             return None
-        return self._by_look() or self._by_query()
+        return self._by_look(join) or self._by_query()
 
     def _join(self, source: Schema) -> Join:
         return Join(self.change, self.reference, self.path, source, (), ())
@@ -99,28 +101,31 @@ class Meeting(NamedTuple):
         pairs = found.pairs()
         return None if pairs is None else Met(found, *pairs)
 
-    def _by_look(self) -> Met | None:
+    def _by_look(self, join: Join) -> Met | None:
         """Those that kernels find in the key index; None if they cannot."""
-        pieces, join = self.change.pieces, self._join(())
+        pieces = self.change.pieces
         if pieces is None or pieces.condition is None:
             return None
-        index = self._index(all_columns=join.needs_all)
+        index = self._known_index(join) or self._new_index(join)
         if index is None:
             return None
         found = self._rows(join, index, _NO_ROWS)
         stored = found.meeting(pieces.condition, MOST_ROWS, MOST_LOOKED_AT)
         return None if stored is None else Met(found, stored, np.zeros(len(stored), np.int64))
 
-    def _index(self, *, all_columns: bool) -> KeyIndex | None:
-        """The key index; it is built only for a look that pays."""
-        index = self.session.engine.indexes.find(self.info.name, all_columns=all_columns)
+    def _known_index(self, join: Join) -> KeyIndex | None:
+        indexes = self.session.engine.indexes
+        return indexes.find(self.info.name, all_columns=join.needs_all)
+
+    def _new_index(self, join: Join) -> KeyIndex | None:
+        """The key index, built for a look that pays."""
         cursor = self.transaction.idle_cursor
-        if index is not None or cursor is None:
-            return index
+        if cursor is None:
+            return None
         count = f"SELECT system.main.count(*) FROM {self.info.qualified}"
         if fetched(cursor, count)[0][0] > MOST_LOOKED_AT:
             return None
-        return self.transaction.index_of_committed(self.info.name, all_columns)
+        return self.transaction.index_of_committed(self.info.name, join.needs_all)
 
     def _by_query(self) -> Met | None:
         """Those that DuckDB finds: the table's columns, then those of the source."""

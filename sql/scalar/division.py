@@ -65,7 +65,7 @@ def _refuse_zero(divisors: Values, valid: Mask | None) -> Mask:
 def _modulo(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     type = compiler.type(node)
     if not type.is_float:
-        return _division(compiler, node, np.fmod)
+        return _division(compiler, node, _rest)
     left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
     if not any(compiler.type(side).is_float for side in (node.this, node.expression)):
         return binary_checked(left, right, type, _by_nonzero(np.fmod))  # decimals of many digits
@@ -73,9 +73,19 @@ def _modulo(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 
 
 def _quotient(a: Values, b: Values) -> Values:
-    quotient = a // b  # numpy rounds down: one more where it is negative and leaves a rest
-    truncated: Values = quotient + ((quotient < 0) & (quotient * b != a))
-    return truncated
+    quotient: Values = a // b  # numpy rounds down: one more where it is negative and leaves a rest
+    below = quotient < 0
+    return quotient + (below & (quotient * b != a)) if np.count_nonzero(below) else quotient
+
+
+def _rest(a: Values, b: Values) -> Values:
+    if len(b) > 1:
+        return np.fmod(a, b)
+    rest: Values = a // b  # by one divisor numpy multiplies and shifts, which it does for no rest
+    rest *= b
+    np.subtract(a, rest, out=rest)  # has the sign of the divisor
+    other = (rest != 0) & ((rest < 0) != (a < 0)) if a.dtype.kind == "i" else None
+    return rest if other is None or not np.count_nonzero(other) else rest - other * b
 
 
 def _division(compiler: ExpressionCompiler, node: exp.Expr, compute: Compute) -> Operand:
@@ -97,9 +107,11 @@ def _divide_valid(
     if is_128_bit(type):
         return _divide_int128(a, b, valid, compute, type)
     zero = _refuse_zero(b, valid)
-    if a.dtype.kind == "i":
-        refuse_if((a == np.iinfo(a.dtype).min) & (b == -1))
-    return compute(a, np.where(zero, np.ones((), b.dtype), b))
+    if a.dtype.kind == "i" and np.count_nonzero(opposite := b == -1):
+        refuse_if((a == np.iinfo(a.dtype).min) & opposite)
+    if np.count_nonzero(zero):
+        b = np.where(zero, np.ones((), b.dtype), b)
+    return compute(a, b)
 
 
 def _divide_int128(

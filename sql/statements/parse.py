@@ -8,7 +8,6 @@ microsecond.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -52,6 +51,7 @@ from ivm.sql.statements.own_nodes import (
     Subscribe,
     VerifyView,
 )
+from ivm.sql.statements.short_texts import LONGEST, kept
 from ivm.sql.statements.tokens import (
     Reader,
     Token,
@@ -99,7 +99,6 @@ __all__ = [
 ]
 
 _SHAPES = 2048
-_CACHED_LENGTH = 8192  # longer texts are bulk data, seldom seen twice
 _HEAD_LENGTH = 4096  # of a long INSERT only this is tokenized: 10 000 rows have 100 000 tokens
 
 _CHECKED_LENGTH = 65536  # DuckDB parses a longer single statement only once, when it runs
@@ -118,16 +117,10 @@ def parse(script: str) -> tuple[Statement, ...]:
         SqlError: the script does not parse; none of its statements may be run.
         UnsupportedError: a statement about views that has no meaning here.
     """
-    if len(script) <= _CACHED_LENGTH:
-        return _parse_cached(script)
     return _parse(script)
 
 
-@functools.lru_cache(maxsize=2048)
-def _parse_cached(script: str) -> tuple[Statement, ...]:
-    return _parse(script)
-
-
+@kept(texts=2048)
 def _parse(script: str) -> tuple[Statement, ...]:
     if len(script) > _HEAD_LENGTH:
         bulk = _bulk_insert(script)
@@ -137,9 +130,9 @@ def _parse(script: str) -> tuple[Statement, ...]:
     if opened is not None:
         what = f"unterminated /* comment{_at(script, opened)}: end it with */"
         raise SqlError(what, opened)
-    parts = list(_split((kept_tokens if len(script) <= _CACHED_LENGTH else tokens)(script)))
+    parts = list(_split((kept_tokens if len(script) <= LONGEST else tokens)(script)))
     statements = tuple([classify(script, part) for part in parts])
-    if len(statements) == 1 and len(script) <= _CACHED_LENGTH:
+    if len(statements) == 1 and len(script) <= LONGEST:
         _check_once(script, statements[0], parts[0])
     elif len(statements) > 1 or len(script) <= _CHECKED_LENGTH:
         for statement in statements:

@@ -7,6 +7,7 @@ Runs grow geometrically toward the oldest, and merges change the speed alone.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -131,10 +132,15 @@ class Arrangement:
         newest = self._buffer.take(np.arange(self._seen))
         return sum(run.nbytes for run in self.runs) + newest.nbytes
 
-    def batches(self) -> Iterator[ZSet]:
-        """All entries, run by run; rows may come in several that cancel each other."""
+    def batches(self, most: int = sys.maxsize) -> Iterator[ZSet]:
+        """All entries, run by run; rows may come in several that cancel each other.
+
+        Args:
+            most: rows of a run in one batch.
+        """
         for run in self.runs:
-            yield run.slice(0, len(run))
+            for start in range(0, len(run), most):
+                yield run.slice(start, min(start + most, len(run)))
         yield self._buffer.take(np.arange(self._seen))
 
     def append(self, delta: ZSet) -> Arrangement:
@@ -218,7 +224,7 @@ class Arrangement:
             pieces.append(self._buffer.take(self._buffer.between(first, last, seen)))
         if sum([len(piece) for piece in pieces]) > most:
             return None
-        rows = add([self.layout.zero, *pieces])
+        rows = add(pieces or [self.layout.zero])
         if all_ones(rows.weights):
             return rows
         net = consolidate(rows, self.layout.types)

@@ -78,8 +78,10 @@ def encode(array: pa.Array, *, force: bool = False) -> DictionaryCodes | None:
         array: large_string[n].
         force: give new numbers to few rows as well, because they join an encoded column.
     """
-    if len(array) <= thresholds.LABELLED_ROWS and not force:
-        return known(array.to_pylist())
+    if len(array) <= thresholds.LABELLED_ROWS:
+        few = known(array.to_pylist())
+        if few is not None or not force:
+            return few
     if not force and not _repeats(array):
         return None
     encoded = array.dictionary_encode(null_encoding="encode")

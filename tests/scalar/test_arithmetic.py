@@ -53,6 +53,24 @@ def test_constants_and_signs(type: str, text: str) -> None:
     check_pairs(text, [type])
 
 
+@pytest.mark.parametrize("type", NUMBERS)
+@pytest.mark.parametrize("divisor", ["1", "7", "-1", "-7", "2.5", "-0.5", "0"])
+def test_constant_divisors(type: str, divisor: str) -> None:
+    """By one divisor numpy computes otherwise than by one for each row."""
+    for sign in ("%", "//"):
+        check_pairs(f"c0 {sign} ({divisor})", [type])
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.data())
+def test_random_constant_divisors(data: st.DataObject) -> None:
+    type = data.draw(st.sampled_from(["TINYINT", "INTEGER", "BIGINT", "UBIGINT", "DECIMAL(9,0)"]))
+    divisor = data.draw(st.integers(-128, 127).filter(bool))
+    values = data.draw(st.composite(column_lists)([type]))
+    for sign in ("%", "//"):
+        check(f"c0 {sign} CAST({divisor} AS TINYINT)", [type], *values)
+
+
 def test_the_least_integer_has_no_absolute_value() -> None:
     """It once passed for small, and its sum wrapped around."""
     decided("c0 - c1", ["BIGINT", "UBIGINT"], [-(2**63), -5], [8457051611048842, 3])
