@@ -235,6 +235,8 @@ def test_a_table_is_added_while_the_stream_goes_on(db: ivm.Database, shop: Datab
     connection.close()
     for i in range(40):
         shop.execute(f"UPDATE pay SET x = x + 1, id = -id WHERE id % 40 = {i}")
+    created = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'pay'"
+    until(lambda: db.execute(created).fetchall() != [], db)
     until(same(db, shop, "FROM pay", "SELECT * FROM pay"), db)
     db.execute("ALTER SOURCE shop DROP TABLE public.pay")
     shop.execute("DELETE FROM pay WHERE id % 3 = 0; INSERT INTO orders VALUES (2, 2, 2, '')")
