@@ -94,15 +94,20 @@ def _shape(sql: str) -> str:
 def _cast(rows: Sequence[tuple[Any, ...]], schema: Schema, wanted: Schema) -> ZSet | None:
     """The rows in the types of the wanted columns; None if they are not told, or do not fit."""
     read = fetched_rows(rows, [type for _, type in schema])
-    if read is None or len(schema) != len(wanted):
+    return None if read is None else cast_rows(read, schema, wanted)
+
+
+def cast_rows(rows: ZSet, schema: Schema, wanted: Schema) -> ZSet | None:
+    """Rows of some columns in the types of others; None if they do not fit, or DuckDB must cast."""
+    if len(schema) != len(wanted):
         return None
     columns = []
-    for column, (_, type), (_, target) in zip(read.columns, schema, wanted, strict=True):
+    for column, (_, type), (_, target) in zip(rows.columns, schema, wanted, strict=True):
         cast = _cast_column(column, type, target)
         if cast is None:
             return None
         columns.append(cast)
-    return ZSet(tuple(columns), read.weights)
+    return ZSet(tuple(columns), rows.weights)
 
 
 def _cast_column(column: Column, type: ColumnType, target: ColumnType) -> Column | None:

@@ -64,6 +64,11 @@ class Answer:
         self._batch = batch
         self.shape = shape
 
+    @property
+    def content(self) -> tuple[Schema, ZSet]:
+        """The columns and the rows."""
+        return tuple(zip(self.shape.names, self.shape.types, strict=True)), self._batch
+
     def rows(self) -> list[tuple[Any, ...]] | None:
         """The rows as tuples of Python values; None if DuckDB must make them of `arrow`."""
         return python_rows(self._batch.columns, self.shape.types)

@@ -123,6 +123,8 @@ class ReadCompiler:
         given: Mapping[str, str | None],
         meaning: Hashable,
         literals: Collection[str] = (),
+        *,
+        is_source: bool = False,
     ) -> Compiled:
         """The compiled form of a query.
 
@@ -131,6 +133,8 @@ class ReadCompiler:
             given: DuckDB's types of its parameters by name; None for those that are left to it.
             meaning: see `Engine.meaning`.
             literals: the names of those parameters that are literals which were lifted.
+            is_source: a change takes the rows, by the columns' positions. Such a query may read no
+                relation at all; DuckDB answers others as fast.
 
         Raises:
             NotFromStateError: DuckDB answers it.
@@ -138,7 +142,7 @@ class ReadCompiler:
             LiftedError: a literal cannot be lifted.
         """
         with self._compiling:
-            return self._compiled(text, given, meaning, literals)
+            return self._compiled(text, given, meaning, literals, is_source=is_source)
 
     def _compiled(
         self,
@@ -146,6 +150,8 @@ class ReadCompiler:
         given: Mapping[str, str | None],
         meaning: Hashable,
         literals: Collection[str],
+        *,
+        is_source: bool,
     ) -> Compiled:
         engine = self._engine
         parameters = _parameters(text, given, literals)
@@ -153,7 +159,9 @@ class ReadCompiler:
         relations = engine.definitions.relations
         found = relations.read_by(written)
         if relations.names_relations_alone(written):
-            self._demand_held(found, written)  # before DuckDB is asked for more
+            self._demand_held(
+                found, written, is_source=is_source
+            )  # before DuckDB is asked for more
         with contextlib.closing(engine.warehouse.cursor()) as cursor:
             seen = self._seen_by(cursor, meaning)
             within = [text for _, text in definitions_named(written, seen.definitions)]
@@ -161,9 +169,11 @@ class ReadCompiler:
                 raise NotFromStateError("an ORDER BY inside a view or macro that it reads")
             if within:
                 found = relations_read(engine.catalog, cursor, written, "")
-            named = self._demand_held(found, written)
+            named = self._demand_held(found, written, is_source=is_source)
             _demand_deterministic(written, cursor, seen)
             plan = rewrite(bind(written, self._names, cursor, seen.functions, ordered=True))
+            if parameters is not None and is_source:
+                plan = parameters.without_names(plan)
             shape = _shape(plan, cursor)
             query = StateQuery(plan, engine.warehouse.cursor, parameters)
         if parameters is not None and any(parameters.marks_in(name) for name in shape.names):
@@ -219,14 +229,16 @@ class ReadCompiler:
         found = [index for index in catalog.view_indexes.values() if index.view == view]
         return [tuple([names.index(column) for column in index.columns]) for index in found]
 
-    def _demand_held(self, found: frozenset[str] | None, text: str) -> frozenset[str]:
+    def _demand_held(
+        self, found: frozenset[str] | None, text: str, *, is_source: bool
+    ) -> frozenset[str]:
         """The views that a query reads, or the base table.
 
         Raises:
             NotFromStateError: it reads others too, or one whose rows cannot be held.
         """
         catalog = self._engine.catalog
-        if not found:
+        if found is None or not (found or is_source):
             raise NotFromStateError("it reads no table and no materialized view")
         broken = broken_views(catalog.views)
         for name in found:

@@ -4,11 +4,12 @@ Law: the text means its shape with the literals as the values of its parameters.
 only where it is compared with something in a WHERE; the plan must show that this is a column whose
 comparison with the literal does not depend on the type that DuckDB gives the literal: a column of
 integers or DOUBLEs for an integer, of strings, dates or timestamps for a string (see `Parameters`).
+Integers that are bounds of range() or generate_series() are BIGINTs whatever their own type is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,6 +22,7 @@ _COMPARED = frozenset(("=", "==", "<", ">", "<=", ">=", "<>", "!=", "BETWEEN", "
 _AFTER = frozenset(("", "AND", "OR", ")", "ORDER", "GROUP", "LIMIT", "OFFSET", ";"))
 _END = Token("", "", 0)
 _COSTLY = frozenset(("JOIN", "OVER", "WITH", "UNION", "INTERSECT", "EXCEPT", "PIVOT", "UNPIVOT"))
+_SERIES = frozenset(("RANGE", "GENERATE_SERIES"))
 _SIMPLE = 60
 """Tokens of a simple text."""
 
@@ -40,14 +42,22 @@ class Shape:
     simple: bool
 
 
-def shape_of(text: str) -> Shape:
-    """The shape of a query."""
+def shape_of(text: str, *, of_series: bool = False) -> Shape:
+    """The shape of a query.
+
+    Args:
+        text: one SELECT.
+        of_series: the bounds of range() and generate_series() are lifted, too.
+    """
     found = tokens(text)
     words = [token.word for token in found]
     simple = len(found) <= _SIMPLE and words.count("SELECT") <= 1 and _COSTLY.isdisjoint(words)
-    if "WHERE" not in words or PREFIX in text.lower():
+    lifted = _bounds(words) if of_series else set()
+    if "WHERE" in words:
+        lifted |= _compared(found, words.index("WHERE"))
+    if not lifted or PREFIX in text.lower():
         return Shape(text, {}, simple)
-    return Shape(*_lifted(text, found, words.index("WHERE")), simple)
+    return Shape(*_lifted(text, found, lifted), simple)
 
 
 def literal_value(found: Sequence[Token]) -> int | str | None:
@@ -56,20 +66,51 @@ def literal_value(found: Sequence[Token]) -> int | str | None:
     return _value(found[-1], negative=negative) if len(found) == 1 + negative else None
 
 
-def _lifted(text: str, found: Sequence[Token], start: int) -> tuple[str, Mapping[str, int | str]]:
-    literals: dict[str, int | str] = {}
-    parts, at = list[str](), 0
-    for i, (token, after) in enumerate(pairwise((*found, _END))):
+def _compared(found: Sequence[Token], start: int) -> set[int]:
+    """The tokens behind a number that may be literals which something is compared with."""
+    compared = set[int]()
+    for i, (_, after) in enumerate(pairwise((*found, _END))):
         if i <= start or after.word not in _AFTER or (after is not _END and not after.word):
             continue
         negative = found[i - 1].word == "-"
-        value = _value(token, negative=negative)
-        if value is None or found[i - 1 - negative].word not in _COMPARED:
+        if found[i - 1 - negative].word in _COMPARED:
+            compared.add(i)
+    return compared
+
+
+def _bounds(words: Sequence[str]) -> set[int]:
+    """The tokens that are integers, and with their signs all the arguments of a series."""
+    bounds = set[int]()
+    for i, word in enumerate(words):
+        if word not in _SERIES or words[i + 1 : i + 2] != ["("] or ")" not in words[i:]:
+            continue
+        arguments, at = set[int](), i + 2
+        while words[at - 1] != ")":
+            at += words[at] == "-"
+            if not words[at].isdecimal() or words[at + 1] not in (",", ")"):
+                break
+            arguments.add(at)
+            at += 2
+        else:
+            bounds |= arguments
+    return bounds
+
+
+def _lifted(
+    text: str, found: Sequence[Token], lifted: Collection[int]
+) -> tuple[str, Mapping[str, int | str]]:
+    """The text with parameters for these tokens, where they are literals, and the values."""
+    literals: dict[str, int | str] = {}
+    parts, at = list[str](), 0
+    for i in sorted(lifted):
+        negative = found[i - 1].word == "-"
+        value = _value(found[i], negative=negative)
+        if value is None:
             continue
         name = f"{PREFIX}{len(literals) + 1}"
         literals[name] = value
         parts += [text[at : found[i - negative].start], "$", name]
-        at = token.end
+        at = found[i].end
     return "".join([*parts, text[at:]]), literals
 
 

@@ -127,6 +127,7 @@ class Parameters:
         self._marks = {name: self._marked(name, i) for i, name in enumerate(self._types)}
         self._small: set[int] = set()  # the numbers of literals that are compared with DOUBLEs
         self._found: dict[str, int] = {}
+        self._elsewhere: set[str] = set()  # the marks that stand in no scan's expressions
 
     def _marked(self, name: str, number: int) -> str:
         type = self._types[name]
@@ -171,6 +172,38 @@ class Parameters:
 
     # -- in plans -------------------------------------------------------------------------------
 
+    def without_names(self, plan: Plan) -> Plan:
+        """The plan where columns that DuckDB names after a parameter have names that none can say.
+
+        For those who take the columns by their positions.
+        """
+        plan = with_inputs(plan, self.without_names)
+        if not isinstance(plan, Project):
+            return plan
+        named = enumerate(plan.schema)
+        schema = [(f"\0{i}" if self.marks_in(name) else name, type) for i, (name, type) in named]
+        return replace(plan, schema=tuple(schema))
+
+    def reads(self, expr: exp.Expr) -> bool:
+        """Returns whether an expression reads a parameter."""
+        return any(node.name in self._marks.values() for node in _literals(expr))
+
+    def computed(self, expr: exp.Expr, *, literals: bool) -> exp.Expr:
+        """An expression over no other columns, which are those of `schema` for its parameters.
+
+        Args:
+            literals: it may read lifted literals, since their type does not matter.
+
+        Raises:
+            LiftedError: it reads one all the same.
+        """
+        self._found = dict.fromkeys(self._marks.values(), 0)
+        if not literals and self._reads_literals((expr,)):
+            raise LiftedError
+        replaced = self._replaced(expr, 0)
+        self._elsewhere |= {mark for mark, count in self._found.items() if count}
+        return replaced
+
     def widened(self, plan: Plan) -> Plan:
         """The plan with the parameters as further columns of the scans where they are read.
 
@@ -186,7 +219,8 @@ class Parameters:
             if isinstance(node, Filter):
                 self._learn_types(node.predicate, [type for _, type in node.input.schema])
         wide = self._widened(plan)
-        if any(count == 0 or written.count(mark) != count for mark, count in self._found.items()):
+        counts = [(m, n, written.count(m)) for m, n in self._found.items()]
+        if any(n != there or not (n or m in self._elsewhere) for m, n, there in counts):
             raise LookupError("a parameter outside of WHERE and the select list")
         scans = [(s.relation, s.columns) for s in nodes(wide) if isinstance(s, Scan)]
         if len(set(scans)) < len(scans):
@@ -214,15 +248,17 @@ class Parameters:
         if isinstance(plan, Filter):
             return Filter(wide, self._replaced(plan.predicate, first))
         assert isinstance(plan, Project)
-        if any(node.name in self._literal_marks for e in plan.exprs for node in _literals(e)):
+        if self._reads_literals(plan.exprs):
             raise LiftedError
         exprs = [self._replaced(e, first) for e in plan.exprs]
         exprs += [column(first + i) for i in range(len(self._types))]
         return Project(wide, tuple(exprs), plan.schema + self.schema)
 
     def _reads(self, plan: Filter | Project) -> bool:
-        exprs = (plan.predicate,) if isinstance(plan, Filter) else plan.exprs
-        return any(node.name in self._found for e in exprs for node in _literals(e))
+        return any(map(self.reads, (plan.predicate,) if isinstance(plan, Filter) else plan.exprs))
+
+    def _reads_literals(self, exprs: Sequence[exp.Expr]) -> bool:
+        return any(n.name in self._literal_marks for e in exprs for n in _literals(e))
 
     def _learn_types(self, predicate: exp.Expr, types: Sequence[ColumnType]) -> None:
         """Gives each lifted literal the type in which it is compared with a column that fits it.

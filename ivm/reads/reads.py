@@ -40,7 +40,8 @@ _MOST_TEXTS = 4096
 _LONGEST = 8192
 """Characters of a text that is remembered; longer ones seldom come twice."""
 Types: TypeAlias = Mapping[str, str | None]
-Label: TypeAlias = str | tuple[str, ...]
+Label: TypeAlias = Hashable
+_SOURCE = "source"
 
 
 @dataclass
@@ -56,6 +57,7 @@ class _Query:
         reason: why it is left to DuckDB.
         keyed: its view has too many rows to be held whole.
         unlike: texts of this shape are to be compiled each, as their literals matter.
+        is_source: a change takes its rows; it may read no relation.
     """
 
     text: str
@@ -66,6 +68,7 @@ class _Query:
     reason: str | None = None
     keyed: bool = False
     unlike: bool = False
+    is_source: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,12 @@ class StateReads:
         self._shapes: dict[Label, _Query] = {}
 
     def answer(
-        self, text: str, params: Params, transaction: Transaction | None = None
+        self,
+        text: str,
+        params: Params,
+        transaction: Transaction | None = None,
+        *,
+        is_source: bool = False,
     ) -> Answer | None:
         """The answer to a query; None if DuckDB gives it.
 
@@ -110,6 +118,7 @@ class StateReads:
             params: its parameters, None for none.
             transaction: the session's, within one of its statements; of the catalog it has changed
                 nothing.
+            is_source: the transaction makes a change of the rows.
 
         Raises:
             UnavailableError: the last commit cannot be made durable.
@@ -118,19 +127,26 @@ class StateReads:
         if len(text) > _LONGEST:
             return None
         try:
-            return self._answered(text, params, transaction, meaning)
+            return self._answered(text, params, transaction, meaning, is_source=is_source)
         except (KeyError, InternalError):
             if meaning == self._engine.meaning():
                 raise
             return None  # names have come to mean something else meanwhile
 
     def _answered(
-        self, text: str, params: Params, transaction: Transaction | None, meaning: Hashable
+        self,
+        text: str,
+        params: Params,
+        transaction: Transaction | None,
+        meaning: Hashable,
+        *,
+        is_source: bool,
     ) -> Answer | None:
         if meaning != self._meaning:
             self._forget(meaning)
         label, values, types = _labelled(text, params)
-        known = self._known.get(label) or self._entry(label, text, types)
+        label = (_SOURCE, label) if is_source else label
+        known = self._known.get(label) or self._entry(label, text, types, is_source=is_source)
         query = self._worthwhile(known, meaning)
         if query is None or query.compiled is None:
             return None
@@ -155,21 +171,22 @@ class StateReads:
                 return None
         return None
 
-    def _entry(self, label: Label, text: str, types: Types) -> _Text:
+    def _entry(self, label: Label, text: str, types: Types, *, is_source: bool = False) -> _Text:
         if len(self._known) >= _MOST_TEXTS:  # most of them come once, with other literals each
             kept = {n: e for n, e in list(self._known.items()) if e.query.compiled is not None}
             self._known = kept if 2 * len(kept) < _MOST_TEXTS else {}
         if len(self._shapes) >= _MOST_TEXTS:
             self._shapes = {}
-        shape = shape_of(text)
-        left = 1 if shape.simple else _WORTHWHILE
+        shape = shape_of(text, of_series=is_source)
+        left = 1 if shape.simple and not is_source else _WORTHWHILE
         literal = bool(shape.literals)  # then most texts of its shape come once
-        entry = _Text(_Query(text, types, _WORTHWHILE if literal else left))
+        entry = _Text(_Query(text, types, _WORTHWHILE if literal else left, is_source=is_source))
         if shape.literals and None not in types.values():
             literals = {name: literal_type(value) for name, value in shape.literals.items()}
             every = {**types, **literals}
-            query = _Query(shape.text, every, left, frozenset(literals))
-            query = self._shapes.setdefault(_label(shape.text, every), query)
+            query = _Query(shape.text, every, left, frozenset(literals), is_source=is_source)
+            of_shape = _label(shape.text, every)
+            query = self._shapes.setdefault((_SOURCE, of_shape) if is_source else of_shape, query)
             entry = _Text(entry.query, query, shape.literals)
         return self._known.setdefault(label, entry)
 
@@ -205,6 +222,8 @@ class StateReads:
     ) -> Answer | None:
         """The answer from the rows of views; None if they cannot be had now."""
         held = self._engine.held
+        if not compiled.reads:
+            return compiled.found((), given)
         if compiled.key and not compiled.ranged:
             values = compiled.values(given)
             if values is None:
@@ -279,11 +298,13 @@ class StateReads:
         indexes = self._engine.indexes
         by_primary = key == self._engine.catalog.tables[table].primary_key
         if transaction is not None:
-            first = None if by_primary else indexes.secondary.find(table, key, builds=False)
             last = indexes.find(table)
             if last is None or not set(columns).issubset(last.columns):
-                return None
-            return [last] if by_primary else None if first is None else [first, last]
+                last = transaction.index_of_committed(table, all_columns=True)
+            if last is None or by_primary:
+                return None if last is None else [last]
+            first = transaction.index_by(table, key)
+            return None if first is None else [first, last]
         found = self._committed(table, key, columns)
         if found is None:
             with self._engine.aside() as alone:
@@ -305,15 +326,24 @@ class StateReads:
         first = indexes.secondary.committed(table, key)
         return None if first is None else [first, last]
 
-    def why_not(self, text: str, params: Params, transaction: Transaction | None) -> str | None:
-        """Why a query is left to DuckDB; None if it is answered from memory."""
+    def why_not(
+        self,
+        text: str,
+        params: Params,
+        transaction: Transaction | None,
+        *,
+        is_source: bool = False,
+    ) -> str | None:
+        """Why a query is left to DuckDB; None if it is answered from memory, at the latest when it
+        comes the third time; the arguments as of `answer`."""
         meaning = self._engine.meaning()
         if meaning is None:
             return "a transaction changes the catalog"
         if meaning != self._meaning:
             self._forget(meaning)
         label, values, types = _labelled(text, params)
-        known = self._known.get(label) or self._entry(label, text, types)
+        label = (_SOURCE, label) if is_source else label
+        known = self._known.get(label) or self._entry(label, text, types, is_source=is_source)
         for query in (known.shape, known.query):
             if query is not None:
                 query.left = min(query.left, 1)
@@ -334,7 +364,8 @@ class StateReads:
         """Compiles a text; what was compiled while names changed their meaning is dropped."""
         compiled, reason, unlike = None, None, False
         try:
-            compiled = self._compiler.compile(query.text, query.types, meaning, query.literals)
+            given = query.text, query.types, meaning, query.literals
+            compiled = self._compiler.compile(*given, is_source=query.is_source)
         except (NotFromStateError, UnsupportedError, SqlError, EvaluationError) as verdict:
             reason = str(verdict)
         except LiftedError as verdict:

@@ -25,6 +25,7 @@ from ivm.delta_ops.linear.filter import Filter as FilterOperator
 from ivm.delta_ops.linear.map import Map
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.operator import CursorFactory, Source
+from ivm.reads.given_rows import GivenRows, NotGivenError
 from ivm.reads.parameters import LiftedError, Parameters
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan import nodes
@@ -89,8 +90,9 @@ class StateQuery:
         parameters: whose marks are in the plan.
 
     Attributes:
-        scans: the relations and columns that it reads, by the circuit's name for them; the schema
-            of a scan ends with the columns of parameters, if it is filtered or projected by them.
+        scans: the database's relations and the columns that it reads, by the circuit's name for
+            them; the schema of a scan ends with the columns of parameters, if it is filtered or
+            projected by them.
         lookups: the equalities by which it chooses rows of the only relation that it reads, by
             the position of the column there; empty if it reads several.
 
@@ -103,12 +105,18 @@ class StateQuery:
         self, plan: Plan, cursors: CursorFactory, parameters: Parameters | None = None
     ) -> None:
         tail = Tail.of(plan)
-        if parameters is not None:
-            try:
+        try:
+            self._given = GivenRows(tail.input, parameters)
+            tail = replace(tail, input=self._given.plan)
+            if parameters is not None:
                 tail = replace(tail, input=parameters.widened(tail.input))
-            except LookupError as reason:
-                kind = LiftedError if parameters.lifted else NotFromStateError
-                raise kind(str(reason)) from reason
+        except NotGivenError as reason:
+            raise NotFromStateError(str(reason)) from reason
+        except LookupError as reason:
+            kind = (
+                LiftedError if parameters is not None and parameters.lifted else NotFromStateError
+            )
+            raise kind(str(reason)) from reason
         self._compile(tail, cursors)
 
     def _compile(self, tail: Tail, cursors: CursorFactory) -> None:
@@ -120,7 +128,9 @@ class StateQuery:
             self._node = compiler.add_view(_ANSWER, tail.input)
         except NotIncremental as verdict:
             raise NotFromStateError(verdict.reason) from verdict
-        self._circuit, self.scans = compiler.circuit, compiler.sources()
+        self._circuit, self._scans = compiler.circuit, compiler.sources()
+        self._own = {n: s.relation for n, s in self._scans.items() if s.relation in self._given}
+        self.scans = {n: s for n, s in self._scans.items() if n not in self._own}
         self._types = self._circuit.node(self._node).operator.types
         self._steps = [self._circuit.node(n).operator for n in self._circuit.nodes_of(_ANSWER)]
         self._demand_kernels()
@@ -136,7 +146,7 @@ class StateQuery:
 
     def _demand_kernels(self) -> None:
         """Refuses operators that ask DuckDB, or whose answers have other bits than DuckDB's."""
-        if len(self._circuit.sources) > len(self.scans):
+        if len(self._circuit.sources) > len(self._scans):
             raise NotFromStateError("rows of VALUES or of a table function")
         for operator in self._steps:
             if not isinstance(operator, _OPERATORS) or isinstance(operator, _SLOW):
@@ -192,10 +202,12 @@ class StateQuery:
             EvaluationError: an expression fails.
             duckdb.Error: the same.
         """
+        if self._own:
+            rows = {**rows, **{n: self._given.rows(r, given) for n, r in self._own.items()}}
         if self._plain is not None:
             (only,) = rows.values()
             return self._bounded(only.project(self._plain))
-        read = {name: _widened(scan, rows[name], given) for name, scan in self.scans.items()}
+        read = {name: _widened(scan, rows[name], given) for name, scan in self._scans.items()}
         return self._bounded(self._chained(read) if self._chain else self._stepped(read))
 
     def under(self, key: Sequence[int]) -> StateQuery:
@@ -206,6 +218,7 @@ class StateQuery:
         """
         held = [self.lookups[i].term for i in key]
         query = StateQuery.__new__(StateQuery)
+        query._given = self._given
         query._compile(replace(self._tail, input=_without(self._tail.input, held)), self._cursors)
         return query
 

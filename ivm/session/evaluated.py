@@ -1,7 +1,8 @@
-"""INSERT … SELECT and COPY … FROM: DuckDB computes the rows, and the fast path adds them.
+"""INSERT … SELECT and COPY … FROM: rows that memory or DuckDB gives, added by the fast path.
 
-Contract: rows, count, errors and what RETURNING gives are those of DuckDB's own run. DuckDB reads
-in a transaction of its own, so the statement is left to it where it might see something else: what
+Contract: rows, count, errors and what RETURNING gives are those of DuckDB's own run. A query that
+memory answers (`ivm.reads`) sees the open transaction. Any other is DuckDB's, which reads in a
+transaction of its own, so the statement is left to it where it might see something else: what
 the open transaction has changed, or the time at which that began. Every other doubt, every error
 and very many rows are left to it too; until the rows are added nothing has been changed.
 """
@@ -16,6 +17,7 @@ import duckdb
 
 from ivm.capture.clauses import Clauses
 from ivm.capture.evaluation import are_carried, copied, evaluated
+from ivm.capture.few_rows import cast_rows
 from ivm.capture.insert_clauses import (
     CopyClauses,
     InsertClauses,
@@ -40,6 +42,7 @@ from ivm.sql.statements.nodes import Conflict
 from ivm.sql.statements.tokens import SourceText
 from ivm.storage.errors import ConstraintError
 from ivm.storage.values.consolidate import all_distinct
+from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import lenient, rows
 from ivm.storage.warehouse.duckdb_errors import raised_below
@@ -184,10 +187,8 @@ def fast(
     changes = rule is not None and bool(rule.updates)
     if path.key and transaction.index_of_committed(info.name, all_columns=changes) is None:
         return None
-    if not may_read(session, transaction, statement, source.text):
-        return None
     positions = inserts.positions_of(info, source.insert.columns)
-    found = _rows(session, info, source, positions) if positions else None
+    found = _rows(session, transaction, statement, info, source, positions) if positions else None
     if found is None or (changes and not _are_distinct(path, positions, found)):
         return None
     given = dict(zip(positions, found.columns, strict=True))
@@ -199,11 +200,21 @@ def fast(
 
 
 def _rows(
-    session: Session, info: TableInfo, source: Source, positions: Sequence[int]
+    session: Session,
+    transaction: Transaction,
+    statement: st.Dml,
+    info: TableInfo,
+    source: Source,
+    positions: Sequence[int],
 ) -> ZSet | None:
     """The values of the columns at these positions."""
     cursor, clauses, read = session.cursor, source.clauses, source.read
     schema = tuple([info.schema[i] for i in positions])
+    held = _held(session, transaction, source, schema)
+    if held is not None:
+        return held
+    if not may_read(session, transaction, statement, source.text):
+        return None
     if isinstance(read, CopyClauses) and not read.query:
         return copied(cursor, definition(info), read.text, clauses.params(read.text), schema)
     prefix, query = (
@@ -212,6 +223,17 @@ def _rows(
     sql = f"{prefix} {query}"
     given, alone = clauses.params(sql), writes_nothing(session, sql)
     return evaluated(cursor, query, given, schema, session.few, prefix=prefix, alone=alone)
+
+
+def _held(
+    session: Session, transaction: Transaction, source: Source, schema: Schema
+) -> ZSet | None:
+    """The rows if they are in memory, and kernels can cast them."""
+    if not source.text:
+        return None
+    given = source.clauses.params(source.text)
+    found = session.source_from_state(transaction, source.text, given)
+    return None if found is None else cast_rows(found[1], found[0], schema)
 
 
 def _are_distinct(path: FastPath, positions: Sequence[int], found: ZSet) -> bool:

@@ -25,10 +25,10 @@ def explain(session: Session, statement: st.Query, params: Params) -> Result:
     """Runs EXPLAIN of a change; one row more than DuckDB's says how it is made, and why."""
     result, explained = query(session, statement, params), statement.explained
     assert isinstance(explained, st.Dml)
-    return with_way(result, CHANGED_BY, way_of(session, explained))
+    return with_way(result, CHANGED_BY, way_of(session, explained, params))
 
 
-def way_of(session: Session, statement: st.Dml) -> str:
+def way_of(session: Session, statement: st.Dml, params: Params) -> str:
     """The way that a change takes, and why, in one line."""
     info = dml.table_of(session, statement)
     if info is None:
@@ -39,18 +39,21 @@ def way_of(session: Session, statement: st.Dml) -> str:
     if isinstance(statement, st.Insert):
         return _of_insert(session, info, statement)
     if isinstance(statement, st.KeyedChange):
-        return _of_keyed(session, info, statement)
-    return _of_rows(session, info, statement)
+        return _of_keyed(session, info, statement, params)
+    return _of_rows(session, info, statement, params)
 
 
-def _of_rows(session: Session, info: TableInfo, statement: st.Dml) -> str:
+def _of_rows(session: Session, info: TableInfo, statement: st.Dml, params: Params) -> str:
     if statement.kind in joined.KINDS:
-        return _of_joined(session, info, statement)
-    source = evaluated.source_of(session, info, statement)
+        return _of_joined(session, info, statement, params)
+    source = evaluated.source_of(session, info, statement, params)
     if isinstance(source, str):
         return f"DuckDB, captured: {source}"
     told = _looked_up(session, info) + _of_parents(info, source.plan)
-    return f"{_FAST}: DuckDB computes its rows, constraints are checked in memory{told}"
+    giver = "DuckDB"
+    if source.text:
+        giver = session.giver_of(source.text, source.clauses.params(source.text))
+    return f"{_FAST}: its rows are given by {giver}, constraints are checked in memory{told}"
 
 
 def _of_insert(session: Session, info: TableInfo, statement: st.Insert) -> str:
@@ -97,10 +100,10 @@ def _evaluated(session: Session, info: TableInfo, statement: st.Insert) -> str:
     return f"; the defaults of {_names(info, asked)} are evaluated by DuckDB" if asked else ""
 
 
-def _of_keyed(session: Session, info: TableInfo, statement: st.KeyedChange) -> str:
+def _of_keyed(session: Session, info: TableInfo, statement: st.KeyedChange, params: Params) -> str:
     plan = keyed_dml.plan_of(session, info, statement)
     if isinstance(plan, str):
-        return _of_joined(session, info, statement)
+        return _of_joined(session, info, statement, params)
     kind, further = "the key index", len(plan.search.conditions)
     if plan.key != info.primary_key:
         kind = "an arrangement of the index"
@@ -112,8 +115,9 @@ def _names(info: TableInfo, positions: tuple[int, ...]) -> str:
     return ", ".join([info.schema[i][0] for i in positions])
 
 
-def _of_joined(session: Session, info: TableInfo, statement: st.Dml) -> str:
-    change = joined.plan_of(session, info, statement, Clauses(statement.text, None))
+def _of_joined(session: Session, info: TableInfo, statement: st.Dml, params: Params) -> str:
+    clauses = Clauses(statement.text, params)
+    change = joined.plan_of(session, info, statement, clauses)
     if isinstance(change, str):
         return f"DuckDB, captured: {change}"
     path = session.engine.definitions.fast_path(info.name)
@@ -124,9 +128,10 @@ def _of_joined(session: Session, info: TableInfo, statement: st.Dml) -> str:
             "DuckDB, captured: its condition does not compare the whole primary key with columns "
             "of the source, of its types"
         )
+    giver = session.giver_of(change.source, clauses.params(change.source))
     return (
-        f"{_FAST}: DuckDB computes the rows of {change.alias}, and those of {info.name} are found "
-        f"in the key index ({_names(info, info.primary_key)}){_further(session, info)}"
+        f"{_FAST}: the rows of {change.alias} are given by {giver}, and those of {info.name} are "
+        f"found in the key index ({_names(info, info.primary_key)}){_further(session, info)}"
     )
 
 

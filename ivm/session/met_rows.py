@@ -141,11 +141,13 @@ class Meeting(NamedTuple):
     def _read(self) -> tuple[Schema, ZSet] | None:
         """The columns and rows of the change's query."""
         session, sql = self.session, self.change.source
-        if self.transaction.idle_cursor is None:
-            return None
+        given = self.clauses.params(sql)
+        held = session.source_from_state(self.transaction, sql, given)
+        if held is not None or self.transaction.idle_cursor is None:
+            return held
         if not may_read(session, self.transaction, self.statement, sql):
             return None
-        given, alone = self.clauses.params(sql), writes_nothing(session, sql)
+        alone = writes_nothing(session, sql)
         return described(session.cursor, sql, given, session.few, alone=alone)
 
 

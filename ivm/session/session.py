@@ -28,6 +28,8 @@ from ivm.session.statement_kinds import Reads, read_by_kind
 from ivm.session.temporary import refuse_temporary
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, IvmError
+from ivm.storage.values.types import Schema
+from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import run
 from ivm.storage.warehouse.warehouse import roll_back
 
@@ -131,16 +133,37 @@ class Session:
         with transaction:  # it has the writer lock: every read of it finds the same rows
             return self._reads.answer(text, params, transaction)
 
+    def source_from_state(
+        self, transaction: Transaction, text: str, params: Params
+    ) -> tuple[Schema, ZSet] | None:
+        """The columns and rows of a query that a change needs; None if DuckDB computes them.
+
+        Args:
+            transaction: the change's; it has the writer lock.
+            text: one SELECT.
+            params: those that it names.
+        """
+        if self.names.temporary or transaction.changes_catalog:
+            return None
+        answer = self._reads.answer(text, params, transaction, is_source=True)
+        return None if answer is None else answer.content
+
     def way_of(self, text: str, params: Params) -> str:
         """Says whether a query is answered from memory, or why not."""
-        transaction = self.transaction
+        why = self._why_not_from_state(text, params)
+        return "memory" if why is None else f"DuckDB, after a flush: {why}"
+
+    def giver_of(self, text: str, params: Params) -> str:
+        """Says who gives the rows of a query that a change needs, and why it is DuckDB."""
+        why = self._why_not_from_state(text, params, is_source=True)
+        return "memory" if why is None else f"DuckDB ({why})"
+
+    def _why_not_from_state(
+        self, text: str, params: Params, *, is_source: bool = False
+    ) -> str | None:
         if self.names.temporary:
-            why: str | None = "the session has made temporary things"
-        else:
-            why = self._reads.why_not(text, params, transaction)
-        if why is None:
-            return "memory"
-        return f"DuckDB, after a flush: {why}"
+            return "the session has made temporary things"
+        return self._reads.why_not(text, params, self.transaction, is_source=is_source)
 
     # -- the cursor -----------------------------------------------------------------------------
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 HASHED_ROWS = 2
 """rows hashed as plain integers (`values.hashing`)"""
-HASHED_STRINGS = 96
+HASHED_STRINGS = 256
 """strings that are hashed one by one, through a memo (`values.hashing`)"""
-TUPLE_ROWS = 16
+TUPLE_ROWS = 64
 """rows of a batch that is consolidated as tuples in a dict (`values.canonical`)"""
 SORTED_CODES = 16
 """codes sorted by Python (`values.sort`)"""
-LABELLED_ROWS = 16
+LABELLED_ROWS = 64
 """strings looked up in the dictionary one by one (`values.dictionary`)"""
 SEARCHED_RANGES = 32
 """ranges searched one after the other (`values.ranges`)"""
@@ -29,7 +29,7 @@ CUT_RANGES = 16
 """ranges cut out of blocks one by one (`ordered.gather`)"""
 ADDED_ROWS = 8
 """rows added up in Python (`aggregates.accumulators`)"""
-FLOAT_LANES = 8
+FLOAT_LANES = 32
 """exact sums of floats rounded in Python (`aggregates.float_sum`)"""
 ARROW_ROWS = 16
 """rows of an Arrow table taken as Python rows (`ingest.arrow_rows`)"""

@@ -23,11 +23,12 @@ from ivm.capture.clauses import Clauses
 from ivm.capture.insert_clauses import reads_a_pipe
 from ivm.errors import ConstraintError, EvaluationError, SqlError
 from tests.support.change_ways import (
+    WAYS,
     demand_fast,
     demand_native,
     demand_refused,
-    few_rows_expected,
     run_history,
+    sources_in_memory,
 )
 from tests.support.duckdb_twin import Twin, watched
 from tests.tiers import examples
@@ -141,6 +142,12 @@ def test_the_rows_alone_are_computed_by_duckdb(sql: str, params: Any) -> None:
     demand_fast(twin(), sql, params, run)
 
 
+@pytest.mark.parametrize(("sql", "params"), FAST)
+def test_the_rows_may_be_in_memory(sql: str, params: Any) -> None:
+    with sources_in_memory():
+        demand_fast(twin(), sql, params, run)
+
+
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
     both = twin()
@@ -167,11 +174,14 @@ statements = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size
 
 
 @settings(max_examples=examples(20), deadline=None)
-@given(history=st.lists(st.tuples(st.booleans(), statements), max_size=4), few=st.booleans())
+@given(
+    history=st.lists(st.tuples(st.booleans(), statements), max_size=4),
+    way=st.sampled_from(list(WAYS)),
+)
 def test_any_history_leaves_what_duckdb_has(
-    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[bool, Any]], few: bool
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[bool, Any]], way: str
 ) -> None:
-    with few_rows_expected() if few else contextlib.nullcontext():
+    with WAYS[way]():
         run_history(twin(tmp_path_factory.mktemp("twin") / "t.duckdb"), history, run)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ from hypothesis import strategies as st
 import ivm
 from ivm.session import met_rows
 from tests.support.change_ways import (
+    WAYS,
     demand_fast,
     demand_native,
     demand_refused,
-    few_rows_expected,
     run_history,
+    sources_in_memory,
 )
 from tests.support.duckdb_twin import Twin, watched
 from tests.support.met_rows_cases import (
@@ -35,6 +35,12 @@ from tests.tiers import examples
 @pytest.mark.parametrize(("sql", "params"), BY_KEY)
 def test_the_source_alone_is_read_by_duckdb(sql: str, params: Any) -> None:
     demand_fast(twin(), sql, params, run)
+
+
+@pytest.mark.parametrize(("sql", "params"), BY_KEY)
+def test_the_source_may_be_in_memory(sql: str, params: Any) -> None:
+    with sources_in_memory():
+        demand_fast(twin(), sql, params, run)
 
 
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
@@ -55,17 +61,16 @@ statements = st.lists(
 @settings(max_examples=examples(30), deadline=None)
 @given(
     history=st.lists(st.tuples(st.booleans(), statements), max_size=4),
-    few=st.booleans(),
+    way=st.sampled_from(list(WAYS)),
     most=st.sampled_from([-1, 1 << 20]),
 )
 def test_any_history_leaves_what_duckdb_has(
     tmp_path_factory: pytest.TempPathFactory,
     history: list[tuple[bool, Any]],
-    few: bool,
+    way: str,
     most: int,
 ) -> None:
-    expected = few_rows_expected() if few else contextlib.nullcontext()
-    with expected, pytest.MonkeyPatch.context() as patch:
+    with WAYS[way](), pytest.MonkeyPatch.context() as patch:
         patch.setattr(met_rows, "MOST_LOOKED_AT", most)
         run_history(twin(tmp_path_factory.mktemp("twin") / "t.duckdb"), history, run)
 

@@ -134,9 +134,9 @@ def test_a_text_of_a_known_shape_is_answered_from_memory_the_first_time(
     compiled: list[str] = []
     compile = ReadCompiler.compile
 
-    def spied(self: ReadCompiler, text: str, *rest: Any) -> Any:
+    def spied(self: ReadCompiler, text: str, *rest: Any, **further: Any) -> Any:
         compiled.append(text)
-        return compile(self, text, *rest)
+        return compile(self, text, *rest, **further)
 
     for literal in (first, second):
         with pytest.MonkeyPatch.context() as patch:
@@ -181,9 +181,9 @@ def test_texts_that_come_once_are_not_compiled_each(
     compiled: list[str] = []
     compile = ReadCompiler.compile
 
-    def spied(self: ReadCompiler, text: str, *rest: Any) -> Any:
+    def spied(self: ReadCompiler, text: str, *rest: Any, **further: Any) -> Any:
         compiled.append(text)
-        return compile(self, text, *rest)
+        return compile(self, text, *rest, **further)
 
     monkeypatch.setattr(ReadCompiler, "compile", spied)
     for i in range(1, 10):

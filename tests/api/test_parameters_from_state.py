@@ -54,6 +54,10 @@ QUERIES = [
     "SELECT k FROM w LIMIT ?",
     "SELECT k FROM w WHERE k = 1 AND {c} = ?",
     "SELECT a.k FROM w a JOIN w b ON a.k = b.k WHERE a.{c} = ?",
+    "SELECT k, o.x FROM w JOIN (VALUES (1, ?), (2, NULL)) o(k, x) USING (k)",
+    "SELECT k FROM w JOIN (VALUES (?)) o(x) ON {c} = x",
+    "SELECT k, r.i FROM w JOIN range(?) r(i) ON k = r.i WHERE k > 0",
+    "SELECT k, {c} FROM w UNION ALL SELECT 5, ?",
 ]
 
 

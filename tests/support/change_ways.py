@@ -11,6 +11,8 @@ import pytest
 
 from ivm import errors
 from ivm.capture.few_rows import FewRows
+from ivm.reads import reads
+from ivm.reads.reads import StateReads
 from tests.support.duckdb_twin import Twin, watched
 
 Statement: TypeAlias = str | tuple[str, Any]
@@ -35,6 +37,32 @@ def few_rows_expected() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FewRows, "knows", lambda few, sql: True)
         yield
+
+
+@contextlib.contextmanager
+def sources_in_memory() -> Iterator[list[str]]:
+    """Every source that can be is answered from memory when it comes first; collects those."""
+    answered: list[str] = []
+    answer = StateReads.answer
+
+    def noted(reads: StateReads, text: str, *given: Any, **further: Any) -> Any:
+        found = answer(reads, text, *given, **further)
+        if found is not None and further.get("is_source"):
+            answered.append(text)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reads, "_WORTHWHILE", 1)
+        patch.setattr(StateReads, "answer", noted)
+        yield answered
+
+
+WAYS: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {
+    "arrow": contextlib.nullcontext,
+    "few": few_rows_expected,
+    "memory": sources_in_memory,
+}
+"""How the rows of a source are read."""
 
 
 def demand_native(both: Twin, sql: str, params: Any = None) -> None:
