@@ -10,8 +10,8 @@ Law: DuckDB's cast of a part's Arrow form gives what its cast of each parameter 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, time, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType
 from typing import Any
@@ -22,7 +22,10 @@ from ivm.storage.values.types import MOST_DIGITS, ColumnType
 
 _NESTED = (dict, list, tuple)
 _INTERVAL = pa.month_day_nano_interval()
-_SHOWN = ("VARCHAR", "JSON", "VARIANT", "MAP")  # types whose values show the form of what was cast
+_SHOWN = ("VARCHAR", "JSON", "VARIANT", "MAP")
+"""Types, and those inside of others, whose values show the form of what was cast."""
+_OF_TIME = (date, time, timedelta)
+_TIMES = ("date", "time", "duration")  # in the names of Arrow's types
 _BOUND = ("UUID", "TIME WITH TIME ZONE", "UNION(")  # inside other types, Arrow has no form of them
 
 
@@ -30,7 +33,7 @@ def parts_of(values: Sequence[Any], type: ColumnType) -> list[list[int]]:
     """The indexes of the values, in parts of one form each."""
     kinds = set(map(builtins.type, values))
     kinds.discard(NoneType)
-    shown = type.base in _SHOWN
+    shown = any(word in type.sql for word in _SHOWN)
     if len(kinds) > 1 or any(_varies(kind, shown) for kind in kinds):
         parts: dict[object, list[int]] = {}
         for i, value in enumerate(values):
@@ -49,23 +52,21 @@ def _form(value: object, shown: bool) -> object:
     kind = type(value)
     if isinstance(value, (datetime, time)):
         return kind, value.tzinfo is None
-    if shown and isinstance(value, Decimal):
+    if not shown:
+        return kind
+    if isinstance(value, Decimal):
         return kind, value.as_tuple().exponent, _lacks_zero(value)
-    return (kind, _keys(value)) if shown and isinstance(value, _NESTED) else kind
+    if isinstance(value, dict):
+        return kind, tuple(value), tuple([_form(one, shown) for one in value.values()])
+    if isinstance(value, _NESTED):
+        return kind, frozenset([_form(one, shown) for one in value if one is not None])
+    return kind
 
 
 def _lacks_zero(value: Decimal) -> bool:
     """Returns whether DuckDB writes a value such as .25, whose digits all are behind the point."""
     _, digits, exponent = value.as_tuple()
     return isinstance(exponent, int) and len(digits) == -exponent
-
-
-def _keys(value: dict[object, object] | Iterable[object]) -> object:
-    """The keys of the dicts in a value."""
-    if isinstance(value, dict):
-        inner = [_keys(one) for one in value.values() if isinstance(one, _NESTED)]
-        return tuple(value), tuple(inner)
-    return frozenset([_keys(one) for one in value if isinstance(one, _NESTED)])
 
 
 def arrow_form(
@@ -84,16 +85,17 @@ def arrow_form(
     first = next((value for value in values if value is not None), None)
     if _is_bound(type) or (isinstance(first, time) and first.tzinfo is not None):
         return None
-    exact = isinstance(first, Decimal) or (type.base in _SHOWN and isinstance(first, _NESTED))
+    exact = isinstance(first, (Decimal, *_NESTED))  # their strings in Python are not DuckDB's
     # Arrow's own choice for a timedelta, a duration, has no days.
     given = _INTERVAL if builtins.type(first) is timedelta else None
     array = inferred(values, given, as_strings=as_strings and not exact)
     if array is None or pa.types.is_decimal256(array.type):
         return None
-    if type.base in _SHOWN and "decimal" in str(array.type):
+    if any(word in type.sql for word in _SHOWN) and "decimal" in str(array.type):
         return _as_shown(array, first)
-    has_times = pa.types.is_nested(array.type) and "time" in str(array.type)
-    return None if has_times and _loses_zone(values) else array
+    inner = str(array.type) if pa.types.is_nested(array.type) else ""
+    has_times = any(word in inner for word in _TIMES)
+    return None if has_times and _changes_times(values) else array
 
 
 def _as_shown(
@@ -108,18 +110,30 @@ def _as_shown(
     return array.cast(pa.decimal128(scale + 1, scale)) if scale < MOST_DIGITS else None
 
 
-def _loses_zone(values: Sequence[Any]) -> bool:
-    """Whether Arrow gives times inside of nested values one zone, or none, that they do not have.
+def _changes_times(values: Sequence[Any]) -> bool:
+    """Whether Arrow makes other times of those inside of nested values.
 
-    It has no times of day with a zone, and takes all timestamps for such as the first one is.
+    It gives them all the type and the zone, or none, of the first one, and makes such of numbers
+    beside them; it has no times of day with a zone, and knows no days of a timedelta.
     """
-    forms = {(isinstance(one, datetime), one.tzinfo is None) for one in _times(values)}
-    return (False, False) in forms or forms >= {(True, True), (True, False)}
+    if any(map(_has_numbers_beside_times, values)):
+        return True
+    forms = {(type(one), getattr(one, "tzinfo", None) is None) for one in _times(values)}
+    return len(forms) > 1 or (time, False) in forms or (timedelta, True) in forms
 
 
-def _times(value: object) -> Iterator[datetime | time]:
+def _has_numbers_beside_times(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_numbers_beside_times, value.values()))
+    if not isinstance(value, _NESTED):
+        return False
+    kinds = {isinstance(one, _OF_TIME) for one in value if one is not None}
+    return len(kinds) > 1 or any(map(_has_numbers_beside_times, value))
+
+
+def _times(value: object) -> Iterator[date | time | timedelta]:
     """The times inside of a value."""
-    if isinstance(value, (datetime, time)):
+    if isinstance(value, _OF_TIME):
         yield value
     elif isinstance(value, _NESTED):
         for inner in value.values() if isinstance(value, dict) else value:

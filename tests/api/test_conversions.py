@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
@@ -21,6 +21,7 @@ from ivm.ingest.row_columns import RowColumns
 from ivm.storage.values.column import column_from_arrow
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, ones
+from tests.tiers import examples
 
 CONNECTION = duckdb.connect(":memory:")
 CONNECTION.execute("SET arrow_lossless_conversion = true; SET TimeZone = 'America/New_York'")
@@ -253,3 +254,41 @@ def test_decimals_become_the_texts_that_duckdb_makes_of_parameters(rows: list[An
             side.execute("UPDATE t SET v = ? WHERE k = 0", rows[-1:])
             found.append(side.execute("SELECT * FROM t ORDER BY ALL").fetchall())
     assert found[0] == found[1]
+
+
+LEAVES: list[Any] = [
+    *(None, 1, 1.5, 2**40, 2**70, True, "x", "3", b"ab", dt.date(2020, 1, 1), dt.time(3)),
+    *(dt.datetime(2020, 1, 1, 5), dt.datetime(2020, 1, 1, 5, tzinfo=dt.UTC), dt.timedelta(days=1)),
+    *(Decimal("1.5"), Decimal(1), Decimal(".25")),
+]
+NESTED = str.split(
+    "VARCHAR[] VARCHAR[][] STRUCT(a!VARCHAR) STRUCT(a!VARCHAR[]) MAP(VARCHAR,VARCHAR) VARCHAR JSON"
+    " INTEGER[] DOUBLE[] BOOLEAN[] DATE[] TIMESTAMP[] TIMESTAMPTZ[] INTERVAL[] STRUCT(a!TIMESTAMP)"
+)
+
+
+def nested(leaves: st.SearchStrategy[Any]) -> list[st.SearchStrategy[Any]]:
+    """Strategies of values of one form each."""
+    lists = st.lists(leaves, max_size=2)
+    structs = st.fixed_dictionaries({"a": leaves})
+    return [lists, structs, st.fixed_dictionaries({"a": lists}), st.lists(lists, max_size=2)]
+
+
+@pytest.mark.parametrize("type", NESTED)
+@settings(max_examples=examples(20), deadline=None)
+@given(data=st.data())
+def test_nested_values_are_what_duckdb_makes_of_parameters(type: str, data: st.DataObject) -> None:
+    """Beside values of other kinds, too, whose strings Python would write otherwise."""
+    form = data.draw(st.sampled_from(nested(st.sampled_from(LEAVES))))
+    rows = [[k, v] for k, v in enumerate(data.draw(st.lists(form, min_size=2, max_size=4)))]
+    outcomes: list[Any] = []
+    for side in (ivm.connect(), duckdb.connect()):
+        with side:
+            side.execute(f"CREATE TABLE t (k INTEGER, v {type.replace('!', ' ')})")
+            try:
+                side.executemany("INSERT INTO t VALUES (?, ?)", rows)
+            except (errors.IvmError, duckdb.Error):
+                outcomes.append("refused")
+            else:
+                outcomes.append(side.execute("SELECT *, v::VARCHAR FROM t ORDER BY k").fetchall())
+    assert outcomes[0] == outcomes[1], rows
