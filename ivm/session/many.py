@@ -1,14 +1,12 @@
 """`executemany`: a change by the fast path is one batch; other statements run row by row.
 
 Law: the tables are left as by executing the statement with each row in turn, all in one
-transaction. Rows with one key go in rounds, the first of each key, the second, and so on; rows with
-different keys do not concern each other.
+transaction: rows with one key go in `rounds`.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -18,12 +16,13 @@ import numpy as np
 from ivm.engine.transaction import Transaction
 from ivm.ingest.batches import Batch, Many, Rows, batch_of, each_row, rows_of
 from ivm.ingest.compared_values import compared_parameters, compared_values
-from ivm.ingest.conflicts import are_distinct, resolve
+from ivm.ingest.conflicts import Resolved, are_distinct, resolve
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import NeedsDuckDBError, Positions, Removed
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.keyed_rows import condition_mask, new_rows
 from ivm.ingest.literal_columns import columns_of
+from ivm.ingest.rounds import Keyed, rounds_by_rank, rounds_in_order
 from ivm.ingest.row_columns import RowColumns
 from ivm.ingest.row_expressions import RowExpressions, repeated
 from ivm.reads.returning import Returning
@@ -35,7 +34,7 @@ from ivm.sql.statements.values_list import LiteralRows, only
 from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes
-from ivm.storage.values.consolidate import all_distinct, group
+from ivm.storage.values.equality import equal_pairs
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor
@@ -72,7 +71,7 @@ def _run(
     converted: Callable[[], _Converted | None],
     run_statement: RunStatement,
 ) -> Result:
-    fast, named, total = isinstance(statement, st.Insert | st.KeyedChange), False, 0
+    named, total = False, 0
     left: Sequence[int] | None = None
     if isinstance(statement, st.Insert | st.KeyedChange):
         named = any(isinstance(parameter, str) for parameter in statement.parameters)
@@ -86,7 +85,7 @@ def _run(
     for row in listed if left is None else [listed[i] for i in left]:
         result = run_statement(session, statement, row)
         total += max(result.rowcount, 0)
-    return Result.count(total) if fast and result.kind == "count" else result
+    return Result.count(total) if result.kind == "count" else result
 
 
 @dataclass(frozen=True)
@@ -180,44 +179,23 @@ class _NoBatchError(Exception):
 
 
 class _Rounds(Protocol):
-    """One statement with many rows of parameters, in rounds of different keys.
+    """One statement with many rows of parameters, in rounds of different keys."""
 
-    Attributes:
-        keys: of all rows.
-        types: of the key's columns.
-    """
-
-    keys: list[Column]
-    types: list[ColumnType]
+    def rounds(self) -> list[Indexes]:
+        """The rows of each."""
 
     def apply(self, rows: Indexes) -> int | None:
         """Executes the statement with some rows; None if nothing was changed, see `_in_batch`."""
 
 
 def _in_rounds(rounds: _Rounds) -> tuple[int, list[int]]:
-    total, ranks = 0, _ranks(rounds.keys, rounds.types)
-    order = np.argsort(ranks, kind="stable")
-    begins = ranks[order].searchsorted(np.arange(int(ranks.max()) + 2)).tolist()
-    for begin, end in itertools.pairwise(begins):
-        changed = rounds.apply(order[begin:end])
+    total, left = 0, rounds.rounds()
+    for number, rows in enumerate(left):
+        changed = rounds.apply(rows)
         if changed is None:
-            return total, np.sort(order[begin:]).tolist()
+            return total, np.sort(np.concatenate(left[number:])).tolist()
         total += changed
     return total, []
-
-
-def _ranks(keys: Sequence[Column], types: Sequence[ColumnType]) -> Indexes:
-    """How many rows with its key precede each row."""
-    count = len(keys[0])
-    if all_distinct(keys, types):
-        return np.zeros(count, np.int64)
-    numbers = group(keys, types).inverse
-    order = np.argsort(numbers, kind="stable")
-    begins = np.concatenate(([True], numbers[order][1:] != numbers[order][:-1]))
-    places = np.arange(count)
-    ranks = np.empty(count, np.int64)
-    ranks[order] = places - np.maximum.accumulate(np.where(begins, places, 0))
-    return ranks
 
 
 def _cells(
@@ -299,8 +277,19 @@ class _Upserts:
         if path.key:
             all_columns = bool(rule.updates)
             self._index = _demand(call.transaction.index_of_committed(path.table, all_columns))
-        self.keys = [self._given[i] for i in key]
-        self.types = [call.info.schema[i][1] for i in key]
+        self._key = key
+
+    def rounds(self) -> list[Indexes]:
+        """See `_Rounds`."""
+        path, given = self._call.path, self._given
+        if path.further is None:
+            return rounds_by_rank(self._keyed(self._key))
+        keys = [self._key, *[key for key in path.keys if given.keys() >= {*key}]]
+        return rounds_in_order([self._keyed(key) for key in keys])
+
+    def _keyed(self, key: Positions) -> Keyed:
+        types = [self._call.info.schema[i][1] for i in key]
+        return Keyed([self._given[i] for i in key], types)
 
     def apply(self, rows: Indexes) -> int | None:
         """See `_Rounds`."""
@@ -312,9 +301,17 @@ class _Upserts:
         shared = self._index, self._rule, expressions.at(rows)
         returns = call.returning is not None
         found = resolve(call.path, given, len(rows), *shared, returning=returns)
-        if found is None or not call.add(found.change, found.rows):
+        if found is None or not self._fits(found) or not call.add(found.change, found.rows):
             return None
         return len(found.rows)
+
+    def _fits(self, found: Resolved) -> bool:
+        """Returns whether each row fits by itself."""
+        if not self._rule.updates or self._index is None:
+            return True
+        sets = self._call.path.set_columns(self._rule.updates, returning=False)
+        removed = Removed(found.change.removed, self._index.columns, sets)
+        return _fit_in_turn(self._call.path, found.rows, removed)
 
 
 def _demand_drawable(path: FastPath, key: Positions, given: Mapping[int, Column]) -> None:
@@ -333,17 +330,22 @@ class _Changes:
         info, plan = call.info, call.given.plan
         assert plan is not None
         self._sets, self._search = plan.sets, plan.search
-        self.types = [info.schema[i][1] for i in plan.key]
-        self.keys = list(call.given.keys)
+        self._key = Keyed(call.given.keys, [info.schema[i][1] for i in plan.key])
         self._by = None
         if plan.key != info.primary_key:
             self._by = _demand(call.transaction.index_by(info.name, plan.key))
         needed = keyed_dml.needs_all(info, statement, plan.search, plan.sets)
         self._index = _demand(call.transaction.index_of_committed(info.name, needed))
 
+    def rounds(self) -> list[Indexes]:
+        """See `_Rounds`."""
+        if self._call.path.further is None:
+            return rounds_by_rank(self._key)
+        return rounds_in_order([self._key])
+
     def _stored(self, rows: Indexes) -> tuple[ZSet, Indexes]:
         """The stored rows that some rows of the batch find, and which of these each is found by."""
-        keys = [key.take(rows) for key in self.keys]
+        keys = [key.take(rows) for key in self._key.columns]
         if self._by is not None:
             found = self._by.find(keys)
             rows = rows[found.probe]
@@ -373,17 +375,13 @@ class _Changes:
         return len(stored) if call.add(change, stored if new is None else new) else None
 
     def _fits(self, stored: ZSet, new: ZSet | None) -> bool:
-        """Returns whether each row fits by itself: one after the other none takes another's key."""
+        """Returns whether each row fits by itself."""
         path, columns = self._call.path, self._index.columns
         if new is None:
             return path.fits_further(stored.slice(0, 0), Removed(stored, columns, None))
         sets = path.set_columns(self._sets.all, returning=self._statement.returning)
-        if not any(self._sets.all.intersection(key) for key in path.keys):
-            return path.fits_further(new, Removed(stored, columns, sets))
-        nothing = Removed(stored.slice(0, 0), columns, sets)
-        return path.fits_further(new, nothing) and path.fits_further(
-            new, Removed(stored, columns, sets)
-        )
+        removed = Removed(stored, columns, sets)
+        return path.fits_further(new, removed) and _fit_in_turn(path, new, removed)
 
     def _expressions(self, rows: Indexes) -> RowExpressions:
         call = self._call
@@ -391,6 +389,25 @@ class _Changes:
             call.session, call.transaction, call.info, self._statement, call.batch.values
         )
         return found.at(rows)
+
+
+def _fit_in_turn(path: FastPath, rows: ZSet, removed: Removed) -> bool:
+    """Returns whether no row takes a further key that another one leaves, perhaps only after it.
+
+    Args:
+        rows: the new ones, first those that replace the removed ones, in their order.
+    """
+    sets, columns, count = {*(removed.sets or ())}, removed.columns, len(removed.rows)
+    if path.further is None or not count or not any(sets.intersection(key) for key in path.keys):
+        return True
+    takes = np.arange(len(rows)) >= count
+    for key in path.keys:
+        if not sets.isdisjoint(key):
+            new = [rows.columns[i].slice(0, count) for i in key]
+            old = [removed.rows.columns[columns.index(i)] for i in key]
+            takes[:count] |= ~equal_pairs(new, old, [path.schema[i][1] for i in key])
+    nothing = removed._replace(rows=removed.rows.slice(0, 0))
+    return path.fits_further(rows.filter(takes), nothing)
 
 
 def _demand(index: KeyIndex | None) -> KeyIndex:

@@ -84,6 +84,69 @@ def test_many_rows_are_each_row_in_turn(data: st.DataObject) -> None:
         both.check()
 
 
+few, names = st.integers(1, 4), st.none() | st.sampled_from("abc")
+SEVERAL_KEYS = {
+    "INSERT OR IGNORE INTO two VALUES (?, ?, 1)": st.tuples(few, names),
+    "INSERT INTO two (u, id) VALUES (?, ?) ON CONFLICT DO NOTHING": st.tuples(names, few),
+    "INSERT INTO two VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING": st.tuples(few, names, few),
+    "INSERT INTO two VALUES (?, ?, ?) ON CONFLICT (u) DO UPDATE SET n = n + excluded.n": st.tuples(
+        few, names, few
+    ),
+    "INSERT INTO two VALUES (?, ?, 5) ON CONFLICT (id) DO UPDATE SET u = excluded.u": st.tuples(
+        few, names
+    ),
+    "INSERT INTO two VALUES (?, ?, 6)": st.tuples(few, names),
+    "UPDATE two SET u = ? WHERE id = ?": st.tuples(names, few),
+    "UPDATE two SET n = n + ? WHERE u = ?": st.tuples(few, names),
+    "DELETE FROM two WHERE u = ?": st.tuples(names),
+    "DELETE FROM two WHERE id = ?": st.tuples(few),
+}
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(data=st.data())
+def test_rows_of_several_keys_are_each_row_in_turn(data: st.DataObject) -> None:
+    """A row may have the further key that an earlier one has taken, or has left."""
+    both = Twin(
+        "CREATE TABLE two (id INTEGER PRIMARY KEY, u VARCHAR UNIQUE, n INTEGER);"
+        "INSERT INTO two VALUES (1, 'a', 1), (2, 'b', 2)",
+        "CREATE MATERIALIZED VIEW v AS SELECT u, sum(n) AS n FROM two GROUP BY u",
+        ("two",),
+    )
+    for _ in range(data.draw(st.integers(1, 4))):
+        sql = data.draw(st.sampled_from(list(SEVERAL_KEYS)))
+        rows = data.draw(st.lists(SEVERAL_KEYS[sql], min_size=2, max_size=6))
+        both.duck.execute("BEGIN")
+        try:
+            counted = sum([both.duck.execute(sql, list(row)).fetchall()[0][0] for row in rows])
+            both.duck.execute("COMMIT")
+        except Exception:
+            both.duck.execute("ROLLBACK")
+            with pytest.raises(IvmError):
+                both.db.executemany(sql, rows)
+        else:
+            assert both.db.executemany(sql, rows).rowcount == counted
+        both.check()
+    both.db.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows", "changed"),
+    [
+        ("INSERT INTO t (id, n) SELECT ?, ?", [(100, 1), (101, 2), (102, 3)], 3),
+        ("INSERT INTO t (id, n) VALUES (? + 100, abs(?))", [(1, 1), (2, 2)], 2),
+        ("UPDATE t SET n = n + 1 WHERE n < ?", [(1000,), (-1000,)], None),
+        ("DELETE FROM t WHERE n > ?", [(-1000,), (0,)], None),
+    ],
+)
+def test_the_count_is_of_all_rows(sql: str, rows: list[Any], changed: int | None) -> None:
+    both = Twin(TABLES, VIEW, ("t", "plain"))
+    counted = sum([both.duck.execute(sql, list(row)).fetchall()[0][0] for row in rows])
+    assert changed in (None, counted)
+    assert both.db.executemany(sql, rows).rowcount == counted
+    both.check()
+
+
 RETURNED = [sql for sql in BATCHES if "RETURNING" in sql]
 
 
