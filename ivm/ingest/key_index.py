@@ -14,7 +14,6 @@ has been read: as long as it is held, DuckDB keeps every version of every row, a
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -24,13 +23,12 @@ import numpy as np
 from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.snapshot import Snapshot
 from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches
-from ivm.storage.every_core import on_every_core
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Mask, concat
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet, add
 
-_SLICE = 1 << 16  # rows whose columns stay in the caches of a core while kernels pass over them
+_SLICE = 1 << 17  # rows whose columns stay in the caches of a core while kernels pass over them
 
 
 class KeyIndex:
@@ -130,15 +128,16 @@ class KeyIndex:
     ) -> list[list[Column]] | None:
         """The keys of the entries that meet a condition, in parts; None as `where`."""
         found = []
-        slices = [batch for batch in self._rows.batches(_SLICE) if len(batch)]
-        with contextlib.closing(on_every_core(mask, slices)) as masks:
-            for batch, met in zip(slices, masks, strict=True):
-                hits = None if met is None else np.flatnonzero(met)
-                most -= 0 if hits is None else len(hits)
-                if hits is None or most < 0:
-                    return None
-                if len(hits):
-                    found.append([batch.columns[i].take(hits) for i in self.key])
+        for batch in self._rows.batches(_SLICE):
+            if not len(batch):
+                continue
+            met = mask(batch)
+            hits = None if met is None else np.flatnonzero(met)
+            most -= 0 if hits is None else len(hits)
+            if hits is None or most < 0:
+                return None
+            if len(hits):
+                found.append([batch.columns[i].take(hits) for i in self.key])
         return found
 
     @property

@@ -156,7 +156,7 @@ def _to_integer(values: Values, target: ColumnType) -> Values:
     if not np.can_cast(narrow.dtype, target.dtype):
         info = np.iinfo(target.dtype)
         refuse_if((narrow < info.min) | (narrow > info.max))
-    return narrow.astype(target.dtype)
+    return narrow.astype(target.dtype, copy=False)
 
 
 def _narrow_if_it_fits(values: Values) -> Values:
