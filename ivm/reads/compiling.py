@@ -159,9 +159,8 @@ class ReadCompiler:
         relations = engine.definitions.relations
         found = relations.read_by(written)
         if relations.names_relations_alone(written):
-            self._demand_held(
-                found, written, is_source=is_source
-            )  # before DuckDB is asked for more
+            # Before DuckDB is asked for more.
+            self._demand_held(found, written, is_source=is_source)
         with contextlib.closing(engine.warehouse.cursor()) as cursor:
             seen = self._seen_by(cursor, meaning)
             within = [text for _, text in definitions_named(written, seen.definitions)]

@@ -40,8 +40,7 @@ _MOST_TEXTS = 4096
 _LONGEST = 8192
 """Characters of a text that is remembered; longer ones seldom come twice."""
 Types: TypeAlias = Mapping[str, str | None]
-Label: TypeAlias = Hashable
-_SOURCE = "source"
+Label: TypeAlias = tuple[bool | str, ...]
 
 
 @dataclass
@@ -144,8 +143,7 @@ class StateReads:
     ) -> Answer | None:
         if meaning != self._meaning:
             self._forget(meaning)
-        label, values, types = _labelled(text, params)
-        label = (_SOURCE, label) if is_source else label
+        label, values, types = _labelled(text, params, is_source=is_source)
         known = self._known.get(label) or self._entry(label, text, types, is_source=is_source)
         query = self._worthwhile(known, meaning)
         if query is None or query.compiled is None:
@@ -185,8 +183,8 @@ class StateReads:
             literals = {name: literal_type(value) for name, value in shape.literals.items()}
             every = {**types, **literals}
             query = _Query(shape.text, every, left, frozenset(literals), is_source=is_source)
-            of_shape = _label(shape.text, every)
-            query = self._shapes.setdefault((_SOURCE, of_shape) if is_source else of_shape, query)
+            of_shape = _label(shape.text, every, is_source=is_source)
+            query = self._shapes.setdefault(of_shape, query)
             entry = _Text(entry.query, query, shape.literals)
         return self._known.setdefault(label, entry)
 
@@ -341,8 +339,7 @@ class StateReads:
             return "a transaction changes the catalog"
         if meaning != self._meaning:
             self._forget(meaning)
-        label, values, types = _labelled(text, params)
-        label = (_SOURCE, label) if is_source else label
+        label, values, types = _labelled(text, params, is_source=is_source)
         known = self._known.get(label) or self._entry(label, text, types, is_source=is_source)
         for query in (known.shape, known.query):
             if query is not None:
@@ -386,19 +383,19 @@ def _fits(query: _Query, literals: Values) -> bool:
     return parameters is None or not query.literals or parameters.fits(literals)
 
 
-def _label(text: str, types: Types) -> Label:
-    return (text, *types, *map(str, types.values()))
+def _label(text: str, types: Types, *, is_source: bool) -> Label:
+    return (is_source, text, *types, *map(str, types.values()))
 
 
-def _labelled(text: str, params: Params) -> tuple[Label, Values | None, Types]:
+def _labelled(text: str, params: Params, *, is_source: bool) -> tuple[Label, Values | None, Types]:
     """The name under which a text with parameters is known, their values and their types."""
     if not params:
-        return text, None, {}
+        return (is_source, text), None, {}
     values = named(params)
     if values is None:
-        return (text, ""), None, {"": None}
+        return (is_source, text, ""), None, {"": None}
     types = {name: duckdb_type(value) for name, value in values.items()}
-    return _label(text, types), values, types
+    return _label(text, types, is_source=is_source), values, types
 
 
 Look: TypeAlias = Callable[[KeyIndex, bool], ZSet | None]

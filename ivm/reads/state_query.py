@@ -113,10 +113,8 @@ class StateQuery:
         except NotGivenError as reason:
             raise NotFromStateError(str(reason)) from reason
         except LookupError as reason:
-            kind = (
-                LiftedError if parameters is not None and parameters.lifted else NotFromStateError
-            )
-            raise kind(str(reason)) from reason
+            lifted = parameters is not None and parameters.lifted
+            raise (LiftedError if lifted else NotFromStateError)(str(reason)) from reason
         self._compile(tail, cursors)
 
     def _compile(self, tail: Tail, cursors: CursorFactory) -> None:
