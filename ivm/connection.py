@@ -13,6 +13,7 @@ import duckdb
 
 from ivm.dispatch import execute, executemany
 from ivm.ingest.batches import Many
+from ivm.ingest.parameters import parameters_of
 from ivm.lifetime import Lifetime
 from ivm.session.result import Description, Result, Row
 from ivm.session.session import Params, Session
@@ -107,10 +108,10 @@ class Connection:
 
     def run_sql(self, sql: str, params: Params = None) -> Result:
         """Runs statements, in the transaction if one has begun."""
-
+        given = parameters_of(params)
         if all(isinstance(s, st.Query) for s in st.parse(sql)):
-            return self.run(lambda session: execute(session, sql, params))
-        return self.run_changing(lambda session: execute(session, sql, params))
+            return self.run(lambda session: execute(session, sql, given))
+        return self.run_changing(lambda session: execute(session, sql, given))
 
     def run_changing(self, work: Callable[[Session], T]) -> T:
         """Calls a function with the session, in the transaction that waits to begin."""

@@ -29,6 +29,7 @@ from ivm.dispatch import execute
 from ivm.engine.clock import micros_of
 from ivm.engine.opening import open_engine
 from ivm.engine.ticking import run_clock
+from ivm.ingest.parameters import parameters_of
 from ivm.lifetime import Lifetime, close_forgotten
 from ivm.listings import TableListing, ViewInfo, columns_of, listing_of
 from ivm.row_writes import RowWrites
@@ -117,7 +118,8 @@ class Database(RowWrites, Streams):
         """
         if not isinstance(sql, str):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
-        return self._with_session(lambda session: execute(session, sql, params))
+        given = parameters_of(params)
+        return self._with_session(lambda session: execute(session, sql, given))
 
     def sql(self, query: str, params: Params = None) -> Relation | None:
         """Runs statements as `execute` does, and holds the last one's rows: None if there are none.

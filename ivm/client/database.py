@@ -22,6 +22,7 @@ from ivm.client.feed import RemoteFeed
 from ivm.client.wire import ARROW, LostSessionError, Wire
 from ivm.ingest.batches import Many, each_row
 from ivm.ingest.batches import rows_of as many_of
+from ivm.ingest.parameters import parameters_of
 from ivm.ingest.rows import Rows, to_arrow
 from ivm.session.relation import Relation
 from ivm.session.result import Result
@@ -62,8 +63,9 @@ class RemoteDatabase:
         if not isinstance(sql, str):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
         given: dict[str, Any] = {"sql": sql}
-        if params:
-            given["params"] = _plain(params)
+        values = parameters_of(params)
+        if values:
+            given["params"] = _plain(values)
         return self._run(sql, given)
 
     def executemany(self, sql: str, rows: Many) -> Result:

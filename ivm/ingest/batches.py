@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ivm.ingest.parameters import values_of
 from ivm.ingest.rows import to_arrow
 from ivm.storage.errors import InputError
 from ivm.storage.values.column import Indexes
@@ -79,11 +80,7 @@ def _yields_rows(given: Many) -> bool:
 
 
 def _row(row: Any) -> Row:
-    if isinstance(row, Mapping):
-        return dict(row)
-    if isinstance(row, Sequence | np.ndarray) and not isinstance(row, str | bytes):
-        return row if isinstance(row, list | tuple) else list(row)
-    raise InputError(f"a row of executemany is a list, tuple or dict of parameters, not {row!r}")
+    return dict(row) if isinstance(row, Mapping) else values_of(row, "the parameters of a row")
 
 
 def batch_of(rows: Rows, wanted: Collection[int | str]) -> Batch | None:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import OrderedDict, UserList, deque, namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import duckdb
+import numpy as np
+import pandas as pd
 import pytest
 
 import ivm
@@ -55,6 +60,66 @@ def test_names(db: ivm.Database, name: Any) -> None:
     for call in calls:
         with pytest.raises(InputError, match="is named by text"):
             call()
+
+
+_PAIR = namedtuple("_PAIR", "a b")
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"a": 7, "b": 8}.values(),
+        {7: 0, 8: 0}.keys(),
+        {7, 8},
+        range(7, 9),
+        deque((7, 8)),
+        UserList((7, 8)),
+        pd.Series([7, 8]),
+        np.array(["7", "8"]),
+        bytearray(b"78"),
+        _PAIR(7, 8),
+        OrderedDict({"1": 7, "2": 8}),
+        {1: 7, 2: 8},
+    ],
+    ids=lambda params: type(params).__name__,
+)
+def test_parameters_are_whatever_duckdb_takes(params: Any) -> None:
+    with ivm.connect() as ours, duckdb.connect() as theirs:
+        rows = []
+        for db in (ours, theirs):
+            db.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER)")
+            db.execute("INSERT INTO t VALUES (?, ?)", params)
+            rows.append(db.execute("FROM t").fetchall())
+            rows.append(db.execute("SELECT b FROM t WHERE a IN (?, ?)", params).fetchall())
+        assert rows[:2] == rows[2:]
+        if not isinstance(params, dict):
+            ours.execute("DELETE FROM t")
+            ours.executemany("INSERT INTO t VALUES (?, ?)", [params])
+            assert ours.execute("FROM t").fetchall() == rows[0]
+
+
+@pytest.mark.parametrize(
+    "params", ["23", b"23", 5, 0, "", iter([2, 3]), MappingProxyType({"1": 2, "2": 3})]
+)
+def test_what_are_no_parameters_is_refused(db: ivm.Database, params: Any) -> None:
+    """In a text each letter was a value, also in an UPDATE."""
+    with db.cursor() as cursor, duckdb.connect() as theirs:
+        with pytest.raises((duckdb.Error, TypeError, RuntimeError)):
+            theirs.execute("SELECT ?, ?", params)
+        for call in (db.execute, db.sql, cursor.execute, cursor.connection.execute):
+            for sql in ("INSERT INTO t VALUES (?, ?)", "SELECT ?, ?", "SELECT 1"):
+                with pytest.raises(InputError, match="given as a list, tuple or dict"):
+                    call(sql, params)
+    assert db.execute("FROM t").fetchall() == []
+
+
+def test_parameters_that_are_none_leave_the_transaction_open(db: ivm.Database) -> None:
+    params: Any = "1"
+    db.begin()
+    with pytest.raises(InputError):
+        db.execute("SELECT ?", params)
+    assert db.aborted is None
+    db.rollback()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""The parameters of a statement, and the values of a row, as a program gives them.
+
+Law: what DuckDB takes is taken: a list, tuple or dict, and whatever else has values one after the
+other and a length. A text is one value, not its letters; an iterator has no length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sized
+from typing import Any, TypeAlias
+
+from ivm.storage.errors import InputError
+
+Values: TypeAlias = list[Any] | tuple[Any, ...] | dict[Any, Any]
+
+_TAKEN = (list, tuple, dict)
+_REFUSED = (str, bytes, Mapping)
+
+
+def parameters_of(given: Collection[Any] | None) -> Values | None:
+    """The parameters of one call; see `values_of`."""
+    return None if given is None else values_of(given, "parameters")
+
+
+def values_of(given: Any, what: str) -> Values:
+    """Values in their order, or by name.
+
+    It is called outside of statements: what reading an object of the program raises is its own.
+
+    Args:
+        given: by the program.
+        what: it is, for the error.
+
+    Raises:
+        InputError: it is no list, tuple or dict, nor can it be read as a list.
+    """
+    if isinstance(given, _TAKEN):
+        return given
+    if isinstance(given, _REFUSED) or not (
+        isinstance(given, Iterable) and isinstance(given, Sized)
+    ):
+        raise InputError(
+            f"{what} are given as a list, tuple or dict, not as {given!r}: give one value as "
+            "[value], and what has several as list(…) or dict(…)"
+        )
+    return list(given)
