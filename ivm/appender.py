@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ivm.ingest.parameters import values_of
 from ivm.storage.errors import InputError, UnavailableError
 
 _HELD = 4  # batches that wait; an `append` that would add to them waits itself
@@ -91,6 +92,7 @@ class Appender:
 
     def append_row(self, row: Sequence[Any] | dict[str, Any]) -> None:
         """Adds a row given as a sequence of values or a dict by column; see `append`."""
+        row = values_of(row, f"the values of a row of {self._table!r}")
         if isinstance(row, dict):
             if row.keys() != set(self._columns):
                 raise InputError(

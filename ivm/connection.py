@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import duckdb
 
 from ivm.dispatch import execute, executemany
-from ivm.ingest.batches import Many
+from ivm.ingest.batches import Many, drawn
 from ivm.ingest.parameters import parameters_of
 from ivm.lifetime import Lifetime
 from ivm.session.result import Description, Result, Row
@@ -172,8 +172,8 @@ class Cursor:
 
     def executemany(self, sql: str, rows: Many) -> Cursor:
         """Runs a statement with each of many rows of parameters; see `Database.executemany`."""
-        connection = self.connection
-        self._result = connection.run_changing(lambda session: executemany(session, sql, rows))
+        connection, given = self.connection, drawn(rows)
+        self._result = connection.run_changing(lambda session: executemany(session, sql, given))
         self._rowcount = self._result.rowcount
         return self
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ivm.appender import Appender
 from ivm.calls import Calls
 from ivm.dispatch import executemany
-from ivm.ingest.batches import Many
+from ivm.ingest.batches import Many, drawn
 from ivm.ingest.rows import Rows
 from ivm.session.result import Result
 from ivm.session.row_calls import apply, delete, insert, table_info, upsert
@@ -133,7 +133,8 @@ class RowWrites(Calls):
         """
         if not isinstance(sql, str):
             raise InputError(f"executemany takes SQL as text, not {sql!r}")
-        return self._with_session(lambda session: executemany(session, sql, rows))
+        given = drawn(rows)
+        return self._with_session(lambda session: executemany(session, sql, given))
 
     def _close_appenders(self) -> None:
         """Writes what appenders hold; a transaction open in this thread is rolled back before."""

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from ivm.client.feed import RemoteFeed
 from ivm.client.wire import ARROW, LostSessionError, Wire
-from ivm.ingest.batches import Many, each_row
+from ivm.ingest.batches import Many, drawn, each_row
 from ivm.ingest.batches import rows_of as many_of
 from ivm.ingest.parameters import parameters_of
 from ivm.ingest.rows import Rows, to_arrow
@@ -73,7 +73,7 @@ class RemoteDatabase:
         if not isinstance(sql, str):
             raise InputError(f"executemany takes SQL as text, not {sql!r}")
         named = "$" in sql
-        listed = [_plain(row) for row in each_row(many_of(rows), named=named)]
+        listed = [_plain(row) for row in each_row(many_of(drawn(rows)), named=named)]
         return self._run(sql, {"sql": sql, "many": listed})
 
     def sql(self, query: str, params: Params = None) -> Relation | None:

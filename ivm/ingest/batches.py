@@ -57,15 +57,29 @@ def _listed(column: Any) -> Sequence[Any]:
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
 
 
+def drawn(given: Many) -> Many:
+    """The rows of an iterator or sequence of any class as a list; others as they are.
+
+    It is called outside of the transaction: what an iterator raises is the program's own error.
+    """
+    if isinstance(given, list | tuple | str | bytes):
+        return given
+    is_iterator = hasattr(given, "__next__") and not hasattr(given, "__arrow_c_stream__")
+    return list(given) if is_iterator or isinstance(given, Sequence | np.ndarray) else given
+
+
 def rows_of(given: Many) -> Rows:
     """Rows as a list, or as named columns of one length.
+
+    Args:
+        given: see `drawn`.
 
     Raises:
         InputError: it is neither; or the columns differ in length.
     """
-    if isinstance(given, Sequence | np.ndarray) or _yields_rows(given):
-        if isinstance(given, str | bytes):
-            raise InputError(f"executemany takes rows, not the text {given!r}")
+    if isinstance(given, str | bytes):
+        raise InputError(f"executemany takes rows, not the text {given!r}")
+    if isinstance(given, list | tuple):
         return [row if type(row) in _AS_GIVEN else _row(row) for row in given]
     data = to_arrow(given)
     if isinstance(data, dict):
@@ -73,10 +87,6 @@ def rows_of(given: Many) -> Rows:
             raise InputError("columns differ in length: give each parameter as many values")
         return data
     return pa.table(data) if isinstance(data, pa.RecordBatch) else data
-
-
-def _yields_rows(given: Many) -> bool:
-    return hasattr(given, "__next__") and not hasattr(given, "__arrow_c_stream__")
 
 
 def _row(row: Any) -> Row:

@@ -38,7 +38,8 @@ def to_arrow(rows: Rows) -> Data:
     A result may be passed in again; a stream is read to its end.
 
     Raises:
-        InputError: the object is none of the accepted kinds, or its dicts differ in their keys.
+        InputError: the object is none of the accepted kinds, its dicts differ in their keys, or its
+            stream fails.
     """
     if isinstance(rows, (pa.Table, pa.RecordBatch)):
         return rows
@@ -47,13 +48,20 @@ def to_arrow(rows: Rows) -> Data:
     if isinstance(rows, _LIST) and not isinstance(rows, _STRINGS):
         return _from_dicts(rows)
     if hasattr(rows, "__arrow_c_stream__"):  # polars, and pandas since 2.2
-        return pa.table(rows)
+        return _read(rows)
     if hasattr(rows, "to_arrow"):
         return rows.to_arrow()
     raise InputError(
         f"cannot take rows of type {type(rows).__name__}: give an Arrow table or batch, a pandas or"
         " polars frame, a dict of columns, or a list of dicts"
     )
+
+
+def _read(stream: Any) -> pa.Table:
+    try:
+        return pa.table(stream)
+    except pa.ArrowException as error:
+        raise InputError(f"the stream of rows cannot be read: {error}") from error
 
 
 def _from_dicts(rows: Sequence[Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -96,6 +97,9 @@ def test_what_is_no_row_is_refused_at_once(db: ivm.Database) -> None:
             appender.append(1)
         with pytest.raises(InputError, match="the columns id, n, s"):
             appender.append_row({"id": 1})
+        for row in (5, None, "123", iter([1, 2, "a"])):
+            with pytest.raises(InputError, match="given as a list, tuple or dict"):
+                appender.append_row(cast(Any, row))
     assert ids(db) == []
     with pytest.raises(SqlError):
         db.appender("nowhere")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -267,6 +268,39 @@ def test_an_error_leaves_nothing() -> None:
             db.executemany("SELECT 1; SELECT 2", [()])
         with pytest.raises(SqlError):
             db.executemany("INSERT INTO nowhere VALUES (?)", [(1,)])
+
+
+def _broken_rows() -> Iterator[tuple[int]]:
+    yield (10,)
+    raise ValueError("bad line 2 of my file")
+
+
+def test_an_error_of_the_programs_own_rows_is_its_own() -> None:
+    """It was told as a fault of ours."""
+    with ivm.connect() as db, db.cursor() as cursor:
+        db.execute(TABLES)
+        db.begin()
+        for executemany in (db.executemany, cursor.executemany):
+            with pytest.raises(ValueError, match="bad line 2 of my file"):
+                executemany("INSERT INTO t (id) VALUES (?)", _broken_rows())
+        assert db.aborted is None
+        assert db.execute("FROM t WHERE id = 10").fetchall() == []
+
+
+def test_an_error_of_a_stream_has_the_streams_words() -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"id": [10]})
+        raise ValueError("bad line 2 of my file")
+
+    def reader() -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(pa.schema({"id": pa.int64()}), batches())
+
+    with ivm.connect() as db:
+        db.execute(TABLES)
+        with pytest.raises(InputError, match="bad line 2 of my file"):
+            db.executemany("INSERT INTO t (id) VALUES (?)", reader())
+        with pytest.raises(InputError, match="bad line 2 of my file"):
+            db.insert("t", reader())
 
 
 def test_in_a_transaction_it_is_a_part_of_it() -> None:
