@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from ivm.capture.clauses import Params
+from ivm.capture.clauses import Clauses, Params
 from ivm.sql.statements.nodes import Dml
-from ivm.storage.identifiers import quote
+from ivm.storage.identifiers import fold, quote
 from ivm.storage.interrupts import check
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
+from ivm.storage.warehouse.arrow_streams import copying
 from ivm.storage.warehouse.carried import carried
 from ivm.storage.warehouse.duck import Cursor, run
 from ivm.storage.warehouse.table_info import TableInfo
@@ -58,25 +59,26 @@ def run_verbatim(cursor: Cursor, statement: Dml, params: Params) -> Captured:
 def run_shown(cursor: Cursor, sql: str, params: Params, shows_rows: bool) -> Captured:
     """Runs a change and reads DuckDB's answer: rows, or the count of changed rows."""
     check()  # a signal that came until here has found no statement to interrupt
-    relation = cursor.sql(sql, params=params)
+    cursor.execute(sql, params)  # a relation would rename columns of one name
     if not shows_rows:
-        return Captured({}, count=int(relation.fetchall()[0][0]))
-    types = tuple([str(t) for t in relation.types])
-    return Captured({}, returned=relation.to_arrow_table(), types=types)
+        return Captured({}, count=int(cursor.fetchall()[0][0]))
+    described = cursor.description or []
+    types = tuple([str(column[1]) for column in described])
+    with copying():
+        shown: pa.Table = cursor.to_arrow_table()
+    named = shown.rename_columns([column[0] for column in described])
+    return Captured({}, returned=named, types=types)
 
 
 def run_returning(
-    cursor: Cursor, sql: str, params: Params, table: TableInfo, shows_rows: bool
+    cursor: Cursor, statement: Dml, params: Params, table: TableInfo
 ) -> tuple[Captured, ZSet]:
-    """Runs a change with all columns of the table appended to its RETURNING clause.
-
-    Args:
-        sql: the statement; its RETURNING clause, if any, is its last one.
-        shows_rows: whether it has a RETURNING clause.
+    """Runs an INSERT or DELETE with all columns of the table appended to its RETURNING clause.
 
     Returns:
         The result for the user, and the changed rows with all the table's columns.
     """
+    sql, shows_rows = statement.text, statement.returning
     listed = ", ".join(f"{quote(n)} AS __ivm_row_{i}" for i, (n, _) in enumerate(table.schema))
     check()
     relation = cursor.sql(f"{sql}{',' if shows_rows else ' RETURNING'} {listed}", params=params)
@@ -90,7 +92,34 @@ def run_returning(
     if not shows_rows:
         return Captured({}, count=len(rows)), rows
     shown = found.select(range(width))  # with what their fields say of the types
+    if _may_be_renamed(shown.column_names):
+        shown = shown.rename_columns(_names(cursor, statement, table))
     return Captured({}, returned=shown, types=tuple(types[:width])), rows
+
+
+def _may_be_renamed(names: Sequence[str]) -> bool:
+    """Returns whether columns may have had one name: a relation numbers the later ones."""
+    seen: set[str] = set()
+    for name in map(fold, names):
+        stem, _, number = name.rpartition("_")
+        if stem in seen and number.isdigit():
+            return True
+        seen.add(name)
+    return False
+
+
+def _names(cursor: Cursor, statement: Dml, table: TableInfo) -> list[str]:
+    """The names of what RETURNING lists, by a change of no row: no relation has them."""
+    clauses = Clauses(statement.text, None)  # RETURNING may name no parameters
+    listed = clauses.piece(clauses.find(0, "RETURNING"), len(clauses.tokens))
+    name = table.qualified + (f" AS {quote(statement.alias)}" if statement.alias else "")
+    column = next(quote(n) for i, (n, _) in enumerate(table.schema) if i not in table.generated)
+    change = f"INSERT INTO {name} ({column}) SELECT NULL WHERE false"
+    if statement.kind == "delete":
+        change = f"DELETE FROM {name} WHERE false"
+    cursor.execute(f"{change} {listed}")
+    cursor.complete()
+    return [column[0] for column in cursor.description or []]
 
 
 def net(removed: ZSet, added: ZSet, schema: Schema) -> Change:

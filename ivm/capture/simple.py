@@ -19,15 +19,13 @@ from ivm.storage.warehouse.table_info import TableInfo
 
 def capture_insert(cursor: Cursor, statement: Dml, table: TableInfo, params: Params) -> Captured:
     """Runs an INSERT; the added rows are those it returns."""
-    text, shown = statement.text, statement.returning
-    result, added = run_returning(cursor, text, params, table, shown)
+    result, added = run_returning(cursor, statement, params, table)
     return result.with_changes({table.name: (nothing(table.schema), added)})
 
 
 def capture_delete(cursor: Cursor, statement: Dml, table: TableInfo, params: Params) -> Captured:
     """Runs a DELETE; the removed rows are those it returns."""
-    text, shown = statement.text, statement.returning
-    result, removed = run_returning(cursor, text, params, table, shown)
+    result, removed = run_returning(cursor, statement, params, table)
     return result.with_changes({table.name: (removed, nothing(table.schema))})
 
 

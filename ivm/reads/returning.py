@@ -78,14 +78,15 @@ def returning_of(
                 if calls(query, cursor) & macros:
                     return None
                 plan = bind(query, DuckCatalog(cursor), cursor, _functions())
-                shown = cursor.sql(_changes(kind, name, renamed, schema) + f" RETURNING {text}")
-                names, described = shown.columns, list(map(str, shown.types))
+                cursor.execute(_changes(kind, name, renamed, schema) + f" RETURNING {text}")
+                shown = cursor.description or []
+                cursor.complete()
             finally:
                 cursor.execute(f"DROP TABLE {name}")
             types, steps = [type for _, type in plan.schema], _steps(plan)
-            if steps is None or [type.sql for type in types] != described:
+            if steps is None or [type.sql for type in types] != [str(d[1]) for d in shown]:
                 return None
-            shape = Shape.of(tuple(zip(names, types, strict=True)), cursor)
+            shape = Shape.of(tuple(zip([d[0] for d in shown], types, strict=True)), cursor)
         except (NotIncremental, duckdb.Error):
             return None
     return None if shape is None else Returning(shape, steps)

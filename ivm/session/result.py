@@ -9,7 +9,6 @@ no other call.
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from ivm.engine.plain_arrow import plain
 from ivm.session.held_rows import known_to_polars, over, relation_of, without_rows
 from ivm.storage.errors import IvmError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import Deferral, check
-from ivm.storage.warehouse.arrow_streams import as_duckdb_errors
+from ivm.storage.warehouse.arrow_streams import as_duckdb_errors, copying
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import Translating
 
@@ -230,7 +229,7 @@ class Result:
                 return table if table is not None and len(table) else None
             reader = self._reader
             if reader is None:
-                with _copying():
+                with copying():
                     reader = self._reader = self._cursor.to_arrow_reader(size)
             with as_duckdb_errors():
                 for batch in reader:
@@ -283,7 +282,7 @@ class Result:
             with as_duckdb_errors():
                 self._table = self._reader.read_all()
         else:
-            with _copying():
+            with copying():
                 self._table = self._cursor.to_arrow_table()
         self._end()
 
@@ -310,14 +309,6 @@ class Result:
         ended, self._on_end = self._on_end, None
         if ended is not None:
             ended(error)
-
-
-@contextlib.contextmanager
-def _copying() -> Iterator[None]:
-    """DuckDB warns that reading Arrow so copies; here the copy is meant."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
 
 
 def _fetched(cursor: Cursor, size: int | None) -> list[Row]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import warnings
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from threading import get_ident
@@ -41,6 +42,14 @@ def as_duckdb_errors() -> Iterator[None]:
         if not found or kind not in _KINDS:
             raise
         raise _KINDS[kind](str(error)) from error
+
+
+@contextlib.contextmanager
+def copying() -> Iterator[None]:
+    """DuckDB warns that reading Arrow from a cursor copies the rows; here the copy is meant."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
 
 
 def streamed(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -10,6 +10,7 @@ import pytest
 
 from ivm.storage.warehouse.duck import rows
 from tests.support.capture_pair import KEYED, KEYLESS, Twins, amounts
+from tests.support.duckdb_twin import Twin
 
 # --- INSERT ---
 
@@ -315,3 +316,49 @@ def test_copy_from(tmp_path: Path) -> None:
     assert captured.count == 3
     assert amounts(captured) == (0, 3)
     twins.run(f"COPY t (a, b) FROM '{path}' (HEADER)")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "INSERT INTO t VALUES (5, 2)",
+        "INSERT INTO t VALUES (5, (SELECT max(a) FROM t) + random() * 0)",
+        "INSERT OR REPLACE INTO t VALUES (1, 9)",
+        "INSERT INTO t SELECT 7, a FROM t ON CONFLICT DO NOTHING",
+        "UPDATE t SET a = 7 WHERE id = 1",
+        "UPDATE t SET a = 7 WHERE random() >= 0",
+        "DELETE FROM t WHERE id = 1",
+        "DELETE FROM t WHERE random() >= 0",
+        "MERGE INTO t USING (SELECT 1 AS k) ON k = id WHEN MATCHED THEN UPDATE SET a = 77",
+        "MERGE INTO t USING (SELECT 1 AS k) ON k + 0 = id + 0 WHEN MATCHED THEN DELETE",
+    ],
+)
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "id AS x, a AS x",
+        "id, id, *",
+        'a AS "X", id AS x',
+        "id x, a x, id x_1, 2 AS x, id + 1, id + 1",
+    ],
+)
+def test_columns_of_one_name_keep_it(change: str, listed: str) -> None:
+    """A relation of DuckDB's renames the later ones."""
+    twin = Twin("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER); INSERT INTO t VALUES (1, 2)")
+    assert twin.run(f"{change} RETURNING {listed}")
+
+
+@pytest.mark.parametrize(
+    ("sql", "params"),
+    [
+        ("INSERT INTO t AS z SELECT ?, random() * 0 RETURNING t.i, j AS i, 1 AS I", [4]),
+        ("DELETE FROM t AS z WHERE i + random() * 0 > $x RETURNING z.i, i, 1 AS I", {"x": 0}),
+        ("WITH d AS (DELETE FROM t RETURNING *) SELECT i, i FROM d", None),
+    ],
+)
+def test_columns_of_one_name_with_parameters(sql: str, params: object) -> None:
+    twin = Twin(
+        "CREATE TABLE t (g INTEGER AS (i + 1), i INTEGER, j INTEGER NOT NULL);"
+        "INSERT INTO t VALUES (1, 2)"
+    )
+    assert twin.run(sql, params)

@@ -6,12 +6,14 @@ from collections import Counter
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from ivm.capture.capture import Captured, capture
 from ivm.sql.statements.parse import Dml, parse
 from ivm.storage.identifiers import canonical_name
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.zset import ZSet, add, from_arrow
+from ivm.storage.warehouse.arrow_streams import copying
 from ivm.storage.warehouse.duck import Cursor, rows, run, table
 from ivm.storage.warehouse.table_info import TableInfo, read_tables
 
@@ -52,9 +54,12 @@ class Twins:
         self.check(before, captured, sql)
         assert not rows(self.ours, "SELECT * FROM duckdb_tables() WHERE temporary"), sql
         run(self.ours, "COMMIT")
-        shown = self.plain.sql(sql, params=params)
+        self.plain.execute(sql, params)
+        described = self.plain.description or []
+        with copying():
+            shown = self.plain.to_arrow_table()
         if same_rows:
-            self.check_shown(captured, shown)
+            self.check_shown(captured, shown, described)
             for info in self.tables.values():
                 query = f"FROM {info.qualified}"
                 assert text(rows(self.ours, query)) == text(rows(self.plain, query)), sql
@@ -81,16 +86,18 @@ class Twins:
             assert all((p.weights > 0).all() for p in (removed, added) if p is not None)
 
     @staticmethod
-    def check_shown(captured: Captured, shown: duckdb.DuckDBPyRelation) -> None:
+    def check_shown(captured: Captured, shown: pa.Table, described: list[Any]) -> None:
         if captured.returned is None:
-            assert captured.count == shown.fetchall()[0][0]
+            assert captured.count == shown.column(0)[0].as_py()
             return
-        assert captured.returned.column_names == shown.columns
-        assert captured.types == tuple(str(t) for t in shown.types)
-        theirs = shown.to_arrow_table()
-        assert captured.returned.schema.types == theirs.schema.types
-        ours = [tuple(row.values()) for row in captured.returned.to_pylist()]
-        assert text(ours) == text([tuple(row.values()) for row in theirs.to_pylist()])
+        assert captured.returned.column_names == [name for name, *_ in described]
+        assert captured.types == tuple(str(type) for _, type, *_ in described)
+        assert captured.returned.schema.types == shown.schema.types
+        ours, theirs = [
+            list(zip(*[column.to_pylist() for column in found.columns], strict=True))
+            for found in (captured.returned, shown)
+        ]
+        assert text(ours) == text(theirs)
 
 
 def text(found: Rows) -> Counter[str]:
