@@ -52,10 +52,11 @@ def attempt(cursor: Cursor, rewritten: Callable[[Trial], Captured | None]) -> Ca
 
 
 def require_binding(cursor: Cursor, sql: str, params: Any) -> None:
-    """Has DuckDB plan the user's own statement.
+    """Has DuckDB plan a statement.
 
     Raises:
-        duckdb.Error: the statement does not bind; the transaction is aborted.
+        duckdb.Error: the statement does not bind; the transaction is aborted, unless a `Trial` of
+            it goes on.
     """
     run(cursor, f"EXPLAIN {sql}", params)
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from ivm.capture.clauses import Clauses, Params
 from ivm.capture.result import Captured, run_shown
 from ivm.capture.row_diff import run_rewritten, temporary, watching
-from ivm.capture.trial import Trial
+from ivm.capture.trial import Trial, require_binding
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import quote
-from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.duck import Cursor, rows, run
 from ivm.storage.warehouse.table_info import TableInfo
 
 _SOURCE = "__ivm_source"
@@ -52,10 +52,11 @@ def _from_a_copy(
     trial: Trial, cursor: Cursor, clauses: Clauses, upsert: Upsert, info: TableInfo
 ) -> Captured:
     with temporary(cursor, _SOURCE, definition(info, upsert.columns)) as source:
+        insert = _insert(upsert, info, source)
+        require_binding(cursor, insert, clauses.params(insert))  # before a sequence gives values
         fill = f"{upsert.prefix} INSERT INTO {source} {upsert.source}"
         run(cursor, fill, clauses.params(fill))
         with watching(cursor, info, _known(upsert, info, source)) as watch:
-            insert = _insert(upsert, info, source)
             trial.commit()
             result = run_shown(cursor, insert, clauses.params(insert), upsert.returning)
             return result.with_changes({info.name: watch.changes()})
@@ -102,8 +103,8 @@ def read_upsert(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInf
     prefix, source = clauses.piece(0, verb), clauses.piece(reader.at, end)
     by_name = reader.accept("BY", "NAME")
     if by_name:
-        query = f"{prefix} {clauses.piece(reader.at, end)}"
-        named = tuple(cursor.sql(query, params=clauses.params(query)).columns)
+        query = f"DESCRIBE {prefix} {clauses.piece(reader.at, end)}"  # a relation would run it
+        named = tuple([name for name, *_ in rows(cursor, query, clauses.params(query))])
     columns = _positions(named, info)
     key = _key(clauses, end, info)
     if columns is None or not key or not set(key) <= set(columns):

@@ -362,3 +362,28 @@ def test_columns_of_one_name_with_parameters(sql: str, params: object) -> None:
         "INSERT INTO t VALUES (1, 2)"
     )
     assert twin.run(sql, params)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO t VALUES (DEFAULT, 'a') ON CONFLICT (u) DO NOTHING",
+        "INSERT INTO t VALUES (DEFAULT, 'a'), (DEFAULT, 'b') ON CONFLICT (u) DO UPDATE SET u = 'x'",
+        "INSERT INTO t VALUES (DEFAULT, 'a') ON CONFLICT DO UPDATE SET nope = 1",
+        "INSERT INTO t VALUES (DEFAULT, 'a') ON CONFLICT (id) DO UPDATE SET u = nope",
+        "INSERT INTO t SELECT nextval('q'), 'a' ON CONFLICT (id) DO UPDATE SET u = 'x'"
+        " RETURNING nope",
+        "INSERT INTO t BY NAME SELECT nextval('q') AS id ON CONFLICT (u) DO NOTHING",
+        "INSERT INTO t BY NAME SELECT nextval('q') AS id ON CONFLICT (id) DO UPDATE SET u = 'x'",
+        "INSERT INTO t BY NAME SELECT ? AS u, nextval('q') AS id ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO t SELECT nextval('q'), 'a' ON CONFLICT (id) DO UPDATE SET u = 'x'",
+    ],
+)
+def test_a_sequence_gives_the_values_that_it_gives_in_duckdb(sql: str) -> None:
+    """None to a statement that does not bind; BY NAME took one more."""
+    twin = Twin(
+        "CREATE SEQUENCE q; CREATE TABLE t (id BIGINT DEFAULT nextval('q') PRIMARY KEY, u VARCHAR)"
+    )
+    twin.run(sql, ["x"] if "?" in sql else None)
+    assert twin.run("SELECT nextval('q')")
+    assert twin.run("FROM t")
