@@ -81,7 +81,8 @@ def run_returning(
     sql, shows_rows = statement.text, statement.returning
     listed = ", ".join(f"{quote(n)} AS __ivm_row_{i}" for i, (n, _) in enumerate(table.schema))
     check()
-    relation = cursor.sql(f"{sql}{',' if shows_rows else ' RETURNING'} {listed}", params=params)
+    between = " RETURNING" if not shows_rows else "" if sql.endswith(",") else ","
+    relation = cursor.sql(f"{sql}{between} {listed}", params=params)
     types = [str(t) for t in relation.types]
     found = carried(relation).to_arrow_table()
     width = found.num_columns - len(table.schema)

@@ -238,18 +238,25 @@ class Reader:
             parts.append(self.identifier())
         return tuple(parts)
 
+    def prepared_name(self) -> str:
+        """Reads the name of a prepared statement, which may be written as a text."""
+        if self.done or self.tokens[self.at].text[0] != "'":
+            return self.identifier()
+        self.at += 1
+        return self.tokens[self.at - 1].text[1:-1].replace("''", "'")
+
     def names(self) -> tuple[tuple[str, ...], ...]:
-        """Reads qualified names separated by commas."""
+        """Reads qualified names separated by commas; DuckDB allows one behind the last."""
         found = [self.name()]
-        while self.accept(","):
+        while self.accept(",") and not self.done:
             found.append(self.name())
         return tuple(found)
 
     def columns(self) -> tuple[str, ...]:
-        """Reads `(name, …)`, the parentheses included."""
+        """Reads `(name, …)`, the parentheses included; DuckDB allows a comma before the last."""
         self.expect("(")
         found = [self.identifier()]
-        while self.accept(","):
+        while self.accept(",") and self.peek() != ")":
             found.append(self.identifier())
         self.expect(")")
         return tuple(found)

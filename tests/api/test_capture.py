@@ -387,3 +387,44 @@ def test_a_sequence_gives_the_values_that_it_gives_in_duckdb(sql: str) -> None:
     twin.run(sql, ["x"] if "?" in sql else None)
     assert twin.run("SELECT nextval('q')")
     assert twin.run("FROM t")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO t (id,) VALUES (9,)",
+        "INSERT INTO t (id, a,) VALUES (8, 1,), (9, DEFAULT,),",
+        "INSERT INTO t (id, a,) SELECT 9, random() * 0, RETURNING id,",
+        "INSERT INTO t (id,) SELECT id + 1, FROM t, ON CONFLICT (id,) DO NOTHING RETURNING id,",
+        "INSERT INTO t VALUES (1, random() * 0,) ON CONFLICT (id,) DO UPDATE SET a = 7,",
+        "UPDATE t SET a = 1, WHERE random() >= 0 RETURNING id,",
+        "DELETE FROM t WHERE random() >= 0 RETURNING id AS x, a AS x,",
+        "MERGE INTO t USING u ON u.id = t.id + random() * 0 WHEN NOT MATCHED THEN"
+        " INSERT (id, a,) VALUES (u.id, 3,) RETURNING id,",
+        "DROP TABLE u,",
+        "DROP TABLE IF EXISTS none,",
+        "DROP INDEX IF EXISTS i,",
+        "DROP VIEW IF EXISTS none,",
+        "INSERT INTO t (,) VALUES (1)",
+        "INSERT INTO t (id,,) VALUES (1)",
+        "DROP TABLE u,,",
+    ],
+)
+def test_a_comma_at_the_end_of_a_list(sql: str) -> None:
+    twin = Twin(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER DEFAULT 5); INSERT INTO t VALUES (1, 2);"
+        "CREATE TABLE u (id INTEGER); CREATE INDEX i ON u (id); INSERT INTO u VALUES (4)",
+        "CREATE MATERIALIZED VIEW v (n,) AS SELECT sum(a), FROM t",
+    )
+    assert twin.run(sql) == (",," not in sql and "(,)" not in sql)
+    twin.run("FROM u")
+    twin.check()
+
+
+def test_a_comma_at_the_end_of_many_rows() -> None:
+    view = "CREATE MATERIALIZED VIEW v AS SELECT sum(a) AS n FROM t"
+    twin = Twin("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)", view)
+    insert = "INSERT INTO t (id, a,) VALUES (?, ?,)"
+    twin.duck.executemany(insert, [(1, 2), (3, 4)])
+    twin.db.executemany(insert, [(1, 2), (3, 4)])
+    twin.check()
