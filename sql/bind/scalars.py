@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import duckdb
 from sqlglot import exp
 
 from ivm.sql.bind.grouping import is_window_function
@@ -25,8 +26,10 @@ from ivm.sql.resolve.columns_calls import bare, bind_position
 from ivm.sql.resolve.context import OuterNames
 from ivm.sql.resolve.functions import Functions
 from ivm.sql.resolve.scope import Scope
+from ivm.sql.subqueries.compared_types import check_element
 from ivm.sql.subqueries.nested import Nesting, holds_mark
 from ivm.storage.identifiers import fold
+from ivm.storage.values.types import ColumnType
 
 Aliases = Mapping[str, exp.Expr]
 """Folded alias → its bound expression."""
@@ -80,6 +83,7 @@ class _Binder:
             return unnest
         if isinstance(node, exp.PositionalColumn):
             return bind_position(node, self.scope)
+        self._check_quantified(node)
         plain = desugared(node) or self.functions.expanded(node) or self._packed(node)
         if plain is not None:
             return self.bound(plain)
@@ -139,6 +143,21 @@ class _Binder:
         if told is None or holds_mark(bound):
             raise NotIncremental(f"age() of one argument of type {type}")
         return call(AGE, self._time(told), bound)
+
+    def _check_quantified(self, node: exp.Expr) -> None:
+        """Refuses `x = ANY(list)` whose types `=` compares in another way."""
+        source = _listed(node)
+        if source is not None:
+            element = call("list_extract", source.copy(), exp.Literal.number(1))
+            check_element(self._type(node.this), self._type(element))
+
+    def _type(self, node: exp.Expr) -> ColumnType:
+        if self.nesting is None:
+            raise NotIncremental("ANY or ALL of a list in this place")
+        try:
+            return self.nesting.context.types([self.bound(node)], self.nesting.plan)[0]
+        except duckdb.Error as error:  # of a part of an aggregate's value, or of a subquery's
+            raise NotIncremental(f"ANY or ALL of a list beside {node.sql('duckdb')}") from error
 
     def _time(self, told: Told) -> exp.Expr:
         if self.nesting is None:
@@ -298,16 +317,10 @@ def _quantified(node: exp.Expr) -> exp.Expr | None:
 
     For any comparison: ANY looks for TRUE first and ALL for FALSE, both then for NULL.
     """
-    right = node.expression
-    is_any = isinstance(right, exp.Any)
-    is_all = isinstance(right, exp.All) or (
-        isinstance(right, exp.Anonymous) and right.name.upper() == "ALL"
-    )
-    if not (is_any or is_all):
+    source = _listed(node)
+    if source is None:
         return None
-    source = right.expressions[0] if isinstance(right, exp.Anonymous) else right.this.unnest()
-    if isinstance(source, (exp.Query, exp.Subquery)):
-        return None
+    is_any = isinstance(node.expression, exp.Any)
     item = exp.to_identifier(_ITEM)
     compared = type(node)(this=node.this.copy(), expression=item.copy())
     found = call("list_transform", source, exp.Lambda(this=compared, expressions=[item]))
@@ -323,6 +336,18 @@ def _quantified(node: exp.Expr) -> exp.Expr | None:
         ],
         default=exp.Boolean(this=not is_any),
     )
+
+
+def _listed(node: exp.Expr) -> exp.Expr | None:
+    """The list that a comparison with ANY or ALL looks through; None for any other node."""
+    right = node.expression if isinstance(node, _COMPARISONS) else None
+    if isinstance(right, exp.Anonymous) and right.name.upper() == "ALL":
+        source = right.expressions[0]
+    elif isinstance(right, (exp.Any, exp.All)):
+        source = right.this.unnest()
+    else:
+        return None
+    return None if isinstance(source, (exp.Query, exp.Subquery)) else source
 
 
 def _bytes(digits: str) -> exp.Expr:

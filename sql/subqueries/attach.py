@@ -15,6 +15,7 @@ from sqlglot import exp
 from ivm.sql.plan.expressions import cast, column, compared, conjunction, conjuncts, structure
 from ivm.sql.plan.nodes import Filter, Plan, filtered_by, types, width
 from ivm.sql.resolve.context import Context, Nested
+from ivm.sql.subqueries.compared_types import check_casts, shortened
 from ivm.sql.subqueries.decorrelate import Dependent, dependent, joined, with_row
 from ivm.sql.subqueries.parameters import SubqueryReference, parameter, reference_of, references
 from ivm.sql.subqueries.single_row import (
@@ -26,7 +27,7 @@ from ivm.sql.subqueries.single_row import (
     presence,
     rows_only,
 )
-from ivm.storage.values.types import MOST_DIGITS, ColumnType, type_of
+from ivm.storage.values.types import type_of
 
 
 def attached(
@@ -100,24 +101,20 @@ def _alike(
     """The operands and the query in the types in which DuckDB compares them.
 
     Decimals with too many digits in all lose some behind the point there; `=` keeps them.
+
+    Raises:
+        NotIncremental: no operator compares them as DuckDB does.
     """
-    found = types(nested.plan)
-    if not operands or not any(type.is_decimal for type in found):
+    if not operands:
         return operands, nested.plan
-    pairs = zip(context.types(list(operands), plan), found, strict=True)
-    short = [_shortened(*pair) for pair in pairs]
+    found = types(nested.plan)
+    pairs = list(zip(context.types(list(operands), plan), found, strict=True))
+    for pair in pairs:
+        check_casts(*pair)
+    short = [shortened(*pair) for pair in pairs]
     cut = [e if t is None else cast(e, t) for e, t in zip(operands, short, strict=True)]
     wanted = [own if t is None else t for own, t in zip(found, short, strict=True)]
     return cut, context.cast(nested.plan, wanted)
-
-
-def _shortened(a: ColumnType, b: ColumnType) -> ColumnType | None:
-    """The type for two decimals if all their digits are too many; None if not."""
-    if not (a.is_decimal and b.is_decimal):
-        return None
-    whole = max(a.precision - a.scale, b.precision - b.scale)
-    fits = whole + max(a.scale, b.scale) <= MOST_DIGITS
-    return None if fits else type_of(f"DECIMAL({MOST_DIGITS},{MOST_DIGITS - whole})")
 
 
 def _with_partner(plan: Plan, right: Dependent, negated: bool, context: Context) -> Plan:
