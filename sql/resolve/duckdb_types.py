@@ -44,16 +44,24 @@ def comparison_type(cursor: Cursor, left: ColumnType, right: ColumnType) -> Colu
     """Returns the type in which DuckDB compares two columns, read from its own bound plan.
 
     Returns:
-        The type; None if the plan does not show it.
+        The type; None if the plan does not show it, or another one for `b = a` than for `a = b`.
     """
     if left == right:
         return left
-    query = f"SELECT c0 = c1 FROM ({typed_nulls([left, right])})"
+    query = f"SELECT c0 = c1, c1 = c0 FROM ({typed_nulls([left, right])})"
     found = [n for n in nodes(bound_plan(query, cursor)) if n.get("type") == "COMPARE_EQUAL"]
-    if len(found) != 1:
+    if len(found) != 2:
         return None
-    sides = {_type_name(side) for side in found[0]["children"]}
+    sides = {_type_name(_compared(side)) for equal in found for side in equal["children"]}
     return type_of(sides.pop()) if len(sides) == 1 and None not in sides else None
+
+
+def _compared(side: dict[str, Any]) -> dict[str, Any]:
+    """The column, or its cast: without the function that DuckDB puts around both sides of a type
+    whose values' bytes do not compare as the values do (BIT, TIME WITH TIME ZONE, …)."""
+    is_cast = side["type"] == "OPERATOR_CAST"
+    is_function = side["expression_class"] == "BOUND_FUNCTION" and not is_cast
+    return _compared(side["children"][0]) if is_function else side
 
 
 def _type_name(side: dict[str, Any]) -> str | None:

@@ -105,3 +105,22 @@ ALIKE = [
 def test_a_comparison_that_casts_no_row_stays_incremental(pair: Pair) -> None:
     found = strategies(pair, ALIKE)
     assert "whole recompute" not in found.values(), found
+
+
+KEYS = ["t.bits = name", "t.bits = number", "t.bits = ok", "noon = hour", "hour = noon"]
+JOINS = [
+    "SELECT t.id, u.id AS j FROM t JOIN u ON {}",
+    "SELECT t.id, u.id AS j FROM t LEFT JOIN u ON {}",
+    "SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE {})",
+    "SELECT id, (SELECT count(*) FROM u WHERE {}) AS n FROM t",
+    "SELECT id, (SELECT count(DISTINCT u.id) FROM u WHERE {} AND u.id > t.id) AS n FROM t",
+]
+
+
+def test_keys_are_compared_in_the_type_that_duckdb_casts_to(pair: Pair) -> None:
+    """Bug: BITs were compared as BLOBs, and TIMETZ as numbers, with the other side cast to that.
+
+    `a = b` of TIME and TIMETZ is a comparison of TIME, and `b = a` one of TIMETZ.
+    """
+    found = strategies(pair, [join.format(key) for join in JOINS for key in KEYS])
+    assert "whole recompute" not in found.values(), found
