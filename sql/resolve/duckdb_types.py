@@ -11,6 +11,7 @@ from typing import Any
 
 from ivm.sql.parse.duckdb_tree import bound_plan, nodes
 from ivm.storage.scratch import Scratch
+from ivm.storage.values.key_codes import groupable
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.warehouse.duck import Cursor, describe
 
@@ -44,10 +45,14 @@ def comparison_type(cursor: Cursor, left: ColumnType, right: ColumnType) -> Colu
     """Returns the type in which DuckDB compares two columns, read from its own bound plan.
 
     Returns:
-        The type; None if the plan does not show it, or another one for `b = a` than for `a = b`.
+        The type; None if the plan does not show it, or another one for `b = a` than for `a = b`,
+        or if which of its values are equal is known to DuckDB alone.
     """
-    if left == right:
-        return left
+    found = left if left == right else _found_type(cursor, left, right)
+    return found if found is not None and groupable(found) else None
+
+
+def _found_type(cursor: Cursor, left: ColumnType, right: ColumnType) -> ColumnType | None:
     query = f"SELECT c0 = c1, c1 = c0 FROM ({typed_nulls([left, right])})"
     found = [n for n in nodes(bound_plan(query, cursor)) if n.get("type") == "COMPARE_EQUAL"]
     if len(found) != 2:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ivm.sql.plan.nodes import Plan
 from ivm.sql.rewrite.check_collations import refuse_collations
+from ivm.sql.rewrite.check_groups import refuse_groups
 from ivm.sql.rewrite.lift_lookups import lift_lookups
 from ivm.sql.rewrite.merge_projects import merge_projects
 from ivm.sql.rewrite.prune_columns import prune_columns
@@ -28,8 +29,8 @@ def rewrite(plan: Plan) -> Plan:
     """The plan after all rules, in their order.
 
     Raises:
-        NotIncremental: it still reads a column with a collation.
+        NotIncremental: it still reads a column with a collation, or groups by a VARIANT.
     """
     for rule in RULES:
         plan = rule(plan)
-    return refuse_collations(plan)
+    return refuse_groups(refuse_collations(plan))
