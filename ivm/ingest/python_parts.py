@@ -85,6 +85,8 @@ def arrow_form(
     first = next((value for value in values if value is not None), None)
     if _is_bound(type) or (isinstance(first, time) and first.tzinfo is not None):
         return None
+    if type.base == "BIT" and isinstance(first, int):
+        return None  # an integer has as many bits as the type that DuckDB gives the parameter
     exact = isinstance(first, (Decimal, *_NESTED))  # their strings in Python are not DuckDB's
     # Arrow's own choice for a timedelta, a duration, has no days.
     given = _INTERVAL if builtins.type(first) is timedelta else None

@@ -256,6 +256,19 @@ def test_decimals_become_the_texts_that_duckdb_makes_of_parameters(rows: list[An
     assert found[0] == found[1]
 
 
+def test_integers_have_the_bits_that_duckdb_gives_parameters() -> None:
+    rows = [[k, v] for k, v in enumerate([1, True, 2**40, "101", None, b"1"])]
+    for many in ([rows[:1]], [rows[:3]], [rows[1:4], rows[4:]]):
+        found = []
+        for side in (ivm.connect(), duckdb.connect()):
+            with side:
+                side.execute("CREATE TABLE t (k INTEGER, v BIT)")
+                for some in many:
+                    side.executemany("INSERT INTO t VALUES (?, ?)", some)
+                found.append(side.execute("FROM t ORDER BY k").fetchall())
+        assert found[0] == found[1]
+
+
 LEAVES: list[Any] = [
     *(None, 1, 1.5, 2**40, 2**70, True, "x", "3", b"ab", dt.date(2020, 1, 1), dt.time(3)),
     *(dt.datetime(2020, 1, 1, 5), dt.datetime(2020, 1, 1, 5, tzinfo=dt.UTC), dt.timedelta(days=1)),
