@@ -50,6 +50,22 @@ _TYPES = {
 _INTEGERS = ((1 << 31, type_of("INTEGER")), (1 << 63, type_of("BIGINT")))
 
 
+def repeated(column: Column, count: int) -> Column:
+    """The column of one value for all rows, or already of one for each."""
+    if len(column) == count:
+        return column
+    if isinstance(column, FixedColumn) and column.valid is None:  # much sooner than by positions
+        return FixedColumn(np.repeat(column.values, count, axis=0))
+    return column.take(np.zeros(count, np.int64))
+
+
+def _spread(column: Column, count: int) -> Column:
+    """The same, where a number is read again for each row: for conditions, which keep none."""
+    if len(column) == 1 and isinstance(column, FixedColumn) and column.valid is None:
+        return FixedColumn(np.broadcast_to(column.values, (count,)))
+    return repeated(column, count)
+
+
 @dataclass(frozen=True)
 class RowExpressions:
     """Evaluates the expressions of one statement.
@@ -156,7 +172,7 @@ class RowExpressions:
             of_all: None also if some other row could make the condition fail: DuckDB may evaluate
                 it for more rows than these.
         """
-        bound = self._bound(expression, count)
+        bound = self._bound(expression, count, spread=_spread)
         if bound is None:
             return None
         read = _read(f"({expression.text})", self.parts, _types(bound), self.macros)
@@ -193,7 +209,12 @@ class RowExpressions:
         column = None if values is None else python_column(values, output)
         return None if column is None else repeated(column, count)
 
-    def _bound(self, expression: Expression, count: int) -> _Bound | None:
+    def _bound(
+        self,
+        expression: Expression,
+        count: int,
+        spread: Callable[[Column, int], Column] = repeated,
+    ) -> _Bound | None:
         """The parameters as columns of `count` rows; None if the type of one is not certain."""
         found = []
         for parameter in expression.parameters:
@@ -201,17 +222,8 @@ class RowExpressions:
             typed = None if values is None else typed_column(values)
             if typed is None:
                 return None
-            found.append((typed[0], repeated(typed[1], count)))
+            found.append((typed[0], spread(typed[1], count)))
         return found
-
-
-def repeated(column: Column, count: int) -> Column:
-    """The column of one value for all rows, or already of one for each."""
-    if len(column) == count:
-        return column
-    if isinstance(column, FixedColumn) and column.valid is None:  # much sooner than by positions
-        return FixedColumn(np.repeat(column.values, count, axis=0))
-    return column.take(np.zeros(count, np.int64))
 
 
 def lookup_in(parameters: Sequence[Any] | Mapping[str, Any]) -> Lookup:

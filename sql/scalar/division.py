@@ -84,8 +84,9 @@ def _rest(a: Values, b: Values) -> Values:
     rest: Values = a // b  # by one divisor numpy multiplies and shifts, which it does for no rest
     rest *= b
     np.subtract(a, rest, out=rest)  # has the sign of the divisor
-    other = (rest != 0) & ((rest < 0) != (a < 0)) if a.dtype.kind == "i" else None
-    return rest if other is None or not np.count_nonzero(other) else rest - other * b
+    if a.dtype.kind == "u" or (b[0] > 0 and a.min(initial=0) == 0):
+        return rest
+    return rest - ((rest != 0) & ((rest < 0) != (a < 0))) * b
 
 
 def _division(compiler: ExpressionCompiler, node: exp.Expr, compute: Compute) -> Operand:

@@ -118,7 +118,10 @@ def unary(operand: Operand, output: ColumnType, compute: Callable[[Values], Valu
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         column = argument(columns, count)
-        return masked(compute(column.values), column.valid)
+        values = column.values
+        if column.valid is None and len(values) > 1 and values.strides == (0,):  # of a parameter
+            return FixedColumn(np.broadcast_to(compute(values[:1]), len(values)))
+        return masked(compute(values), column.valid)
 
     return computed(output, kernel, operand)
 
