@@ -86,7 +86,8 @@ def _rest(a: Values, b: Values) -> Values:
     np.subtract(a, rest, out=rest)  # has the sign of the divisor
     if a.dtype.kind == "u" or (b[0] > 0 and a.min(initial=0) == 0):
         return rest
-    return rest - ((rest != 0) & ((rest < 0) != (a < 0))) * b
+    rest -= ((rest != 0) & ((rest < 0) != (a < 0))) * b
+    return rest
 
 
 def _division(compiler: ExpressionCompiler, node: exp.Expr, compute: Compute) -> Operand:
