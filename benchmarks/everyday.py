@@ -183,6 +183,12 @@ def cases(folder: Path) -> Iterator[Case]:
     yield Case("SELECT by key after an INSERT", look, 0.5, before=_touch)
     yield Case("BEGIN; SELECT by key; UPDATE by key; COMMIT", _transaction, 1.2)
     yield Case("executemany of 1 000 rows", _thousand, 6, times=10)
+    columns = "id + ?, customer_id, amount, status, ts"
+    by_key = _sql(f"INSERT INTO orders SELECT {columns} FROM orders WHERE id = ?", _copied)
+    yield Case("INSERT … SELECT of a row by key", by_key, 1, True)
+    ten = f"(VALUES {', '.join(['(?, ?)'] * 10)}) o(i, a)"
+    listed = _sql(f"UPDATE orders SET amount = o.a FROM {ten} WHERE id = o.i", _ten)
+    yield Case("UPDATE … FROM ten rows of parameters", listed, 1, True)
     for count in (10, 10**5):
         few = 0 if count == 10 else 5
         file = folder / f"{count}.parquet"
@@ -224,6 +230,14 @@ def _next(count: int) -> Act:
     return lambda side, number: side.run(
         f"INSERT INTO orders {_range(number, count)} LIMIT {count // 2}"
     )
+
+
+def _copied(number: int) -> list[Any]:
+    return [6 * 10**9 + number * 10**6, *_key(number)]
+
+
+def _ten(number: int) -> list[Any]:
+    return [value for i in range(10) for value in (number * 97 % 10**5 + i, i + 0.5)]
 
 
 def _file(file: Path, count: int) -> Act:
