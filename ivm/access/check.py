@@ -15,6 +15,7 @@ from ivm.engine.engine import Engine
 from ivm.session.replacement_scans import explained
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.kept_texts import LONGEST
 from ivm.sql.statements.tokens import tokens
 from ivm.storage.errors import AccessError
 from ivm.storage.identifiers import canonical_name
@@ -29,7 +30,7 @@ _PIVOTS = frozenset(("pivot", "pivot_wider"))  # DuckDB makes several statements
 _FREE = (st.TransactionControl, st.Deallocate, st.ShowViews, st.Subscribe)
 _CHANGES = frozenset(("insert", "update", "delete", "truncate"))
 _SETTINGS = frozenset(("timezone",))
-_MOST, _LENGTH = 4096, 8192  # answers that are kept, and characters of their texts
+_MOST = 4096  # answers that are kept
 
 
 class _Key(NamedTuple):
@@ -65,7 +66,7 @@ class Checks:
         if key in self._good:
             return
         self._demand(session, grant, statement)
-        if len(statement.text) <= _LENGTH and generation == self._current():
+        if len(statement.text) <= LONGEST and generation == self._current():
             with self._lock:
                 if len(self._good) >= _MOST:
                     self._good.clear()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from ivm.sql.statements.short_texts import kept
-from ivm.sql.statements.tokens import Reader, Token, text_of, tokens
+from ivm.sql.statements.kept_texts import kept
+from ivm.sql.statements.tokens import Reader, Token, kept_tokens, text_of
 from ivm.storage.errors import InputError
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
@@ -82,10 +82,10 @@ class _Text(NamedTuple):
     names: frozenset[str]
 
 
-@kept(texts=256)
+@kept(texts=256, long_texts=1)
 def _read(text: str) -> _Text:
     named = _named(text)
-    found = tokens(named)
+    found = kept_tokens(named)
     return _Text(named, found, _parameters(found))
 
 
@@ -107,7 +107,7 @@ def _named(text: str) -> str:
     if "?" not in text:
         return text
     pieces, done, number = [], 0, 0
-    found = tokens(text)
+    found = kept_tokens(text)
     for i, token in enumerate(found):
         if token.word != "?":
             continue

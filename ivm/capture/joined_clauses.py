@@ -14,9 +14,9 @@ from ivm.capture.clauses import Clauses
 from ivm.capture.merge import alias_of
 from ivm.sql.statements.expressions import Expression, Marks
 from ivm.sql.statements.inserts import settings
+from ivm.sql.statements.kept_texts import kept
 from ivm.sql.statements.keyed_changes import conjuncts
 from ivm.sql.statements.nodes import Dml, Name
-from ivm.sql.statements.short_texts import kept
 from ivm.sql.statements.tokens import Reader, SourceText, Token, split, text_of, top_level
 from ivm.storage.errors import SqlError
 
@@ -105,7 +105,7 @@ def read_joined(clauses: Clauses, statement: Dml) -> JoinedChange | None:
     return _read(clauses.text, statement.kind)
 
 
-@kept(texts=256)
+@kept(texts=256, long_texts=1)
 def _read(text: str, kind: str) -> JoinedChange | None:
     try:
         return _READ[kind](Clauses(text, None))

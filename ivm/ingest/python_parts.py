@@ -33,7 +33,7 @@ def parts_of(values: Sequence[Any], type: ColumnType) -> list[list[int]]:
     """The indexes of the values, in parts of one form each."""
     kinds = set(map(builtins.type, values))
     kinds.discard(NoneType)
-    shown = any(word in type.sql for word in _SHOWN)
+    shown = _shows(type)
     if len(kinds) > 1 or any(_varies(kind, shown) for kind in kinds):
         parts: dict[object, list[int]] = {}
         for i, value in enumerate(values):
@@ -41,6 +41,10 @@ def parts_of(values: Sequence[Any], type: ColumnType) -> list[list[int]]:
         if len(parts.keys() - {NoneType}) > 1:
             return list(parts.values())
     return [list(range(len(values)))]
+
+
+def _shows(type: ColumnType) -> bool:
+    return any(word in type.sql for word in _SHOWN)
 
 
 def _varies(kind: builtins.type, shown: bool) -> bool:
@@ -93,7 +97,7 @@ def arrow_form(
     array = inferred(values, given, as_strings=as_strings and not exact)
     if array is None or pa.types.is_decimal256(array.type):
         return None
-    if any(word in type.sql for word in _SHOWN) and "decimal" in str(array.type):
+    if _shows(type) and "decimal" in str(array.type):
         return _as_shown(array, first)
     inner = str(array.type) if pa.types.is_nested(array.type) else ""
     has_times = any(word in inner for word in _TIMES)

@@ -27,7 +27,8 @@ from ivm.engine.view_reads import (
 )
 from ivm.reads.answer import Answer, Shape
 from ivm.reads.parameters import Parameters
-from ivm.reads.state_query import NotFromStateError, StateQuery
+from ivm.reads.state_query import StateQuery
+from ivm.reads.verdicts import NotFromStateError
 from ivm.sql.bind.bind import bind
 from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.plan.nodes import Plan, nodes, types

@@ -1,19 +1,19 @@
 """The rows that a query gives itself: VALUES, and range() and generate_series() of constants.
 
-Law: they are DuckDB's, in the types that the plan says. What depends on parameters is computed for
-each answer by kernels, everything else once.
+Law: they are DuckDB's, in the types that the plan says. Kernels compute them for each answer, but
+VALUES without parameters once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from sqlglot import exp
 
 from ivm.delta_ops.operator import Kernel
 from ivm.reads.parameters import Parameters
+from ivm.reads.verdicts import NotFromStateError
 from ivm.sql.bind.table_functions import function_call
 from ivm.sql.plan.expressions import cast
 from ivm.sql.plan.nodes import Plan, Project, Scan, Unnest, Values, with_inputs
@@ -34,23 +34,6 @@ Compute = Callable[[Sequence[Column]], ZSet]
 """The rows for the parameters' values, columns of one row."""
 
 
-class NotGivenError(Exception):
-    """Some rows have no kernels; the message says why."""
-
-
-@dataclass(frozen=True)
-class _Leaf:
-    """Rows of a plan.
-
-    Attributes:
-        compute: gives them.
-        once: they depend on no parameter.
-    """
-
-    compute: Compute
-    once: bool
-
-
 class GivenRows:
     """The rows that a plan gives itself, each as a relation of its own.
 
@@ -60,20 +43,21 @@ class GivenRows:
 
     Attributes:
         plan: scans these relations instead.
+        marks: those that are read here.
 
     Raises:
-        NotGivenError: DuckDB must compute them.
+        NotFromStateError: DuckDB must compute them.
         LiftedError: a literal is a parameter where its type matters.
     """
 
     def __init__(self, plan: Plan, parameters: Parameters | None) -> None:
         self._parameters = parameters
-        self._leaves: dict[str, _Leaf] = {}
-        self._kept: dict[str, ZSet] = {}
+        self._computed: dict[str, Compute] = {}
+        self.marks: frozenset[str] = frozenset()
         self.plan = self._scanned(plan)
 
     def __contains__(self, relation: str) -> bool:
-        return relation in self._leaves
+        return relation in self._computed
 
     def rows(self, relation: str, given: Sequence[Column]) -> ZSet:
         """The rows of one of the relations.
@@ -85,45 +69,39 @@ class GivenRows:
         Raises:
             EvaluationError: an expression fails, or there would be very many.
         """
-        kept = self._kept.get(relation)
-        if kept is not None:
-            return kept
-        leaf = self._leaves[relation]
-        rows = leaf.compute(given)
-        if leaf.once:
-            self._kept[relation] = rows
-        return rows
+        return self._computed[relation](given)
 
     def _scanned(self, plan: Plan) -> Plan:
-        leaf = self._leaf(plan)
-        if leaf is None:
+        compute = self._compute(plan)
+        if compute is None:
             return with_inputs(plan, self._scanned)
-        name = f"\0{len(self._leaves)}"  # no relation of the database has such a name
-        self._leaves[name] = leaf
+        name = f"\0{len(self._computed)}"  # no relation of the database has such a name
+        self._computed[name] = compute
         return Scan(name, tuple(range(len(plan.schema))), plan.schema)
 
-    def _leaf(self, plan: Plan) -> _Leaf | None:
-        """The rows of a plan that has no other inputs; None for other plans."""
+    def _compute(self, plan: Plan) -> Compute | None:
+        """Computes the rows of a plan that has no other inputs; None for other plans."""
         if isinstance(plan, Values):
-            return self._values(plan)
-        arguments = _series(plan)
-        if isinstance(plan, Unnest) and arguments is not None:
-            return self._series(*arguments)
-        return None
+            return self._of_values(plan)
+        series = _series(plan)
+        return None if series is None else self._of_series(*series)
 
-    def _values(self, plan: Values) -> _Leaf:
+    def _of_values(self, plan: Values) -> Compute:
         types = [type for _, type in plan.schema]
-        rows = [[self._kernel(e, t) for e, t in zip(r, types, strict=True)] for r in plan.rows]
+        cells = [[self._kernel(e, t) for e, t in zip(r, types, strict=True)] for r in plan.rows]
 
         def compute(given: Sequence[Column]) -> ZSet:
-            if not rows:
+            if not cells:
                 return empty(types)
-            columns = [concat([k(given, 1) for k in cells]) for cells in zip(*rows, strict=True)]
-            return ZSet(tuple(columns), ones(len(rows)))
+            columns = [concat([kernel(given, 1) for kernel in c]) for c in zip(*cells, strict=True)]
+            return ZSet(tuple(columns), ones(len(cells)))
 
-        return _Leaf(compute, not any(self._reads(e) for row in plan.rows for e in row))
+        if any(self._marks_read(e) for row in plan.rows for e in row):
+            return compute
+        rows = compute(())
+        return lambda given: rows
 
-    def _series(self, name: str, arguments: Sequence[exp.Expr]) -> _Leaf:
+    def _of_series(self, name: str, arguments: Sequence[exp.Expr]) -> Compute:
         kernels = [self._kernel(e, _BIGINT, literals=True) for e in arguments]
         beyond = _SERIES[name]
 
@@ -133,20 +111,21 @@ class GivenRows:
                 raise EvaluationError("a bound is NULL")
             return _between(*[int(column.values[0]) for column in found], beyond=beyond)  # type: ignore[union-attr]
 
-        return _Leaf(compute, not any(map(self._reads, arguments)))
+        return compute
 
     def _kernel(self, expr: exp.Expr, type: ColumnType, *, literals: bool = False) -> Kernel:
         parameters, types = self._parameters, list[ColumnType]()
+        self.marks |= self._marks_read(expr)
         if parameters is not None:
             expr = parameters.computed(expr, literals=literals)
             types = [type for _, type in parameters.schema]
         kernel = compile_scalar(cast(expr, type), types, type)
         if kernel is None:
-            raise NotGivenError("rows of VALUES or of a table function that have no kernels")
+            raise NotFromStateError("rows of VALUES or of a table function that have no kernels")
         return kernel
 
-    def _reads(self, expr: exp.Expr) -> bool:
-        return self._parameters is not None and self._parameters.reads(expr)
+    def _marks_read(self, expr: exp.Expr) -> frozenset[str]:
+        return frozenset() if self._parameters is None else self._parameters.marks_read(expr)
 
 
 def _series(plan: Plan) -> tuple[str, Sequence[exp.Expr]] | None:

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from ivm.reads.verdicts import LiftedError
 from ivm.sql.plan.expressions import column, position
 from ivm.sql.plan.nodes import Filter, Plan, Project, Scan, inputs, nodes, with_inputs
 from ivm.sql.plan.render import render
@@ -87,13 +88,6 @@ def _column(value: Any, type: ColumnType) -> Column:
     return column_from_arrow(pa.array([value], type.arrow), type)
 
 
-class LiftedError(Exception):
-    """A lifted literal stands where it must not be one; the message says why."""
-
-    def __init__(self, reason: str = "a literal whose type matters") -> None:
-        super().__init__(reason)
-
-
 def literal_type(value: int | str) -> str:
     """The type of a lifted literal; a string that is a date or time can be a VARCHAR, too."""
     if isinstance(value, int):
@@ -127,7 +121,6 @@ class Parameters:
         self._marks = {name: self._marked(name, i) for i, name in enumerate(self._types)}
         self._small: set[int] = set()  # the numbers of literals that are compared with DOUBLEs
         self._found: dict[str, int] = {}
-        self._elsewhere: set[str] = set()  # the marks that stand in no scan's expressions
 
     def _marked(self, name: str, number: int) -> str:
         type = self._types[name]
@@ -184,12 +177,13 @@ class Parameters:
         schema = [(f"\0{i}" if self.marks_in(name) else name, type) for i, (name, type) in named]
         return replace(plan, schema=tuple(schema))
 
-    def reads(self, expr: exp.Expr) -> bool:
-        """Returns whether an expression reads a parameter."""
-        return any(node.name in self._marks.values() for node in _literals(expr))
+    def marks_read(self, expr: exp.Expr) -> frozenset[str]:
+        """The marks that stand in an expression."""
+        found = {node.name for node in _literals(expr)}
+        return frozenset(found.intersection(self._marks.values()))
 
     def computed(self, expr: exp.Expr, *, literals: bool) -> exp.Expr:
-        """An expression over no other columns, which are those of `schema` for its parameters.
+        """An expression that reads nothing but parameters, with the columns of `schema` for them.
 
         Args:
             literals: it may read lifted literals, since their type does not matter.
@@ -197,15 +191,17 @@ class Parameters:
         Raises:
             LiftedError: it reads one all the same.
         """
-        self._found = dict.fromkeys(self._marks.values(), 0)
         if not literals and self._reads_literals((expr,)):
             raise LiftedError
-        replaced = self._replaced(expr, 0)
-        self._elsewhere |= {mark for mark, count in self._found.items() if count}
-        return replaced
+        self._found = dict.fromkeys(self._marks.values(), 0)
+        return self._replaced(expr, 0)
 
-    def widened(self, plan: Plan) -> Plan:
+    def widened(self, plan: Plan, computed: Collection[str]) -> Plan:
         """The plan with the parameters as further columns of the scans where they are read.
+
+        Args:
+            plan: the query's.
+            computed: the marks that are read elsewhere.
 
         Returns:
             A plan with the same columns, over scans that have the parameters as last columns.
@@ -220,7 +216,7 @@ class Parameters:
                 self._learn_types(node.predicate, [type for _, type in node.input.schema])
         wide = self._widened(plan)
         counts = [(m, n, written.count(m)) for m, n in self._found.items()]
-        if any(n != there or not (n or m in self._elsewhere) for m, n, there in counts):
+        if any(n != there or not (n or m in computed) for m, n, there in counts):
             raise LookupError("a parameter outside of WHERE and the select list")
         scans = [(s.relation, s.columns) for s in nodes(wide) if isinstance(s, Scan)]
         if len(set(scans)) < len(scans):
@@ -255,10 +251,11 @@ class Parameters:
         return Project(wide, tuple(exprs), plan.schema + self.schema)
 
     def _reads(self, plan: Filter | Project) -> bool:
-        return any(map(self.reads, (plan.predicate,) if isinstance(plan, Filter) else plan.exprs))
+        exprs = (plan.predicate,) if isinstance(plan, Filter) else plan.exprs
+        return any(self.marks_read(e) for e in exprs)
 
     def _reads_literals(self, exprs: Sequence[exp.Expr]) -> bool:
-        return any(n.name in self._literal_marks for e in exprs for n in _literals(e))
+        return any(self._literal_marks & self.marks_read(e) for e in exprs)
 
     def _learn_types(self, predicate: exp.Expr, types: Sequence[ColumnType]) -> None:
         """Gives each lifted literal the type in which it is compared with a column that fits it.

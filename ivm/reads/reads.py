@@ -22,9 +22,10 @@ from ivm.ingest.key_index import KeyIndex
 from ivm.reads.answer import Answer
 from ivm.reads.compiling import Compiled, ReadCompiler
 from ivm.reads.literals import shape_of
-from ivm.reads.parameters import LiftedError, Values, duckdb_type, literal_type, named
-from ivm.reads.state_query import NotFromStateError
+from ivm.reads.parameters import Values, duckdb_type, literal_type, named
+from ivm.reads.verdicts import LiftedError, NotFromStateError
 from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.statements.kept_texts import LONGEST
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.errors import EvaluationError, InternalError, SqlError, UnsupportedError
 from ivm.storage.values.column import Column
@@ -37,8 +38,6 @@ Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 _WORTHWHILE = 3
 """The time at which a text is compiled (measured: 5 to 10 ms; a read from a file costs 2 to 7)."""
 _MOST_TEXTS = 4096
-_LONGEST = 8192
-"""Characters of a text that is remembered; longer ones seldom come twice."""
 Types: TypeAlias = Mapping[str, str | None]
 Label: TypeAlias = tuple[bool | str, ...]
 
@@ -123,7 +122,7 @@ class StateReads:
             UnavailableError: the last commit cannot be made durable.
         """
         meaning = self._engine.meaning()
-        if len(text) > _LONGEST:
+        if len(text) > LONGEST:
             return None
         try:
             return self._answered(text, params, transaction, meaning, is_source=is_source)

@@ -25,8 +25,9 @@ from ivm.delta_ops.linear.filter import Filter as FilterOperator
 from ivm.delta_ops.linear.map import Map
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.operator import CursorFactory, Source
-from ivm.reads.given_rows import GivenRows, NotGivenError
-from ivm.reads.parameters import LiftedError, Parameters
+from ivm.reads.given_rows import GivenRows
+from ivm.reads.parameters import Parameters
+from ivm.reads.verdicts import LiftedError, NotFromStateError
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan import nodes
 from ivm.sql.plan.expressions import conjunction, conjuncts, position
@@ -43,10 +44,6 @@ from ivm.storage.values.zset import ZSet, add, all_ones, empty, ones
 _ANSWER = "answer"
 _OPERATORS = (Source, FilterOperator, Map, Join, Arrange, Aggregate, SetOp, UnionAll)
 _SLOW = (DuckFilter, CollectingAggregate)
-
-
-class NotFromStateError(Exception):
-    """The query is answered by DuckDB; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -105,17 +102,15 @@ class StateQuery:
         self, plan: Plan, cursors: CursorFactory, parameters: Parameters | None = None
     ) -> None:
         tail = Tail.of(plan)
-        try:
-            self._given = GivenRows(tail.input, parameters)
-            tail = replace(tail, input=self._given.plan)
-            if parameters is not None:
-                tail = replace(tail, input=parameters.widened(tail.input))
-        except NotGivenError as reason:
-            raise NotFromStateError(str(reason)) from reason
-        except LookupError as reason:
-            lifted = parameters is not None and parameters.lifted
-            raise (LiftedError if lifted else NotFromStateError)(str(reason)) from reason
-        self._compile(tail, cursors)
+        self._given = GivenRows(tail.input, parameters)
+        below = self._given.plan
+        if parameters is not None:
+            try:
+                below = parameters.widened(below, self._given.marks)
+            except LookupError as reason:
+                kind = LiftedError if parameters.lifted else NotFromStateError
+                raise kind(str(reason)) from reason
+        self._compile(replace(tail, input=below), cursors)
 
     def _compile(self, tail: Tail, cursors: CursorFactory) -> None:
         self._tail, self._cursors = tail, cursors

@@ -16,6 +16,7 @@ import duckdb
 from ivm.sql.statements import values_list
 from ivm.sql.statements.classify import classify
 from ivm.sql.statements.hints import hint
+from ivm.sql.statements.kept_texts import LONGEST, kept
 from ivm.sql.statements.nodes import (
     Ddl,
     Deallocate,
@@ -51,7 +52,6 @@ from ivm.sql.statements.own_nodes import (
     Subscribe,
     VerifyView,
 )
-from ivm.sql.statements.short_texts import LONGEST, kept
 from ivm.sql.statements.tokens import (
     Reader,
     Token,
@@ -130,7 +130,7 @@ def _parse(script: str) -> tuple[Statement, ...]:
     if opened is not None:
         what = f"unterminated /* comment{_at(script, opened)}: end it with */"
         raise SqlError(what, opened)
-    parts = list(_split((kept_tokens if len(script) <= LONGEST else tokens)(script)))
+    parts = list(_split(kept_tokens(script)))
     statements = tuple([classify(script, part) for part in parts])
     if len(statements) == 1 and len(script) <= LONGEST:
         _check_once(script, statements[0], parts[0])

@@ -7,7 +7,6 @@ case that begins a clause (FROM, WITH, DISTINCT) never is a part of an operator 
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Sequence
 from itertools import accumulate
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 import duckdb
 
+from ivm.sql.statements.kept_texts import kept
 from ivm.storage.errors import SqlError
 
 _NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
@@ -84,9 +84,9 @@ def _mark_phrases(found: list[Token]) -> None:
                     found[i] = found[i]._replace(word=words[i].lower())
 
 
-@functools.lru_cache(maxsize=64)
+@kept(texts=64, long_texts=1)
 def kept_tokens(text: str) -> Sequence[Token]:
-    """The tokens of a short text, kept for whoever looks at the same statement next."""
+    """The tokens of a text, kept for whoever looks at the same statement next."""
     return tuple(tokens(text))
 
 
