@@ -333,6 +333,31 @@ def test_a_second_signal_ends_the_process_at_once() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+_AT_EVERY_STEP = """
+import itertools, signal, sys
+from ivm.shell.stop import Stop
+
+def waits(number):
+    steps = itertools.count()
+    with Stop() as stop:
+        sys.setprofile(lambda *_: next(steps) == number and signal.raise_signal(signal.SIGINT))
+        stop.wait(0.001)
+        sys.setprofile(None)
+        if stop.number is None:
+            return next(steps)
+        assert stop.wait(10)
+
+print(next(filter(None, map(waits, itertools.count()))))
+"""
+
+
+def test_a_signal_at_any_moment_is_noticed() -> None:
+    """One in the middle of the waiting itself has hung the process for good."""
+    run = [sys.executable, "-c", _AT_EVERY_STEP]
+    steps = subprocess.run(run, env=environment(), timeout=60, check=True, stdout=subprocess.PIPE)
+    assert int(steps.stdout) > 2
+
+
 def test_signals_that_are_ignored_stay_so() -> None:
     """As for what a script runs in the background."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
