@@ -1,10 +1,9 @@
 """Literals lifted out of a query's text, so that texts that differ only in them are one.
 
 Law: the text means its shape with the literals as the values of its parameters. A literal is lifted
-only where it is compared with something in a WHERE; the plan must show that this is a column whose
-comparison with the literal does not depend on the type that DuckDB gives the literal: a column of
-integers or DOUBLEs for an integer, of strings, dates or timestamps for a string (see `Parameters`).
-Integers that are bounds of range() or generate_series() are BIGINTs whatever their own type is.
+only where it is compared with something in a WHERE, or added to something and the like before it;
+the plan must show that the literal's own type does not matter there (see `lifted_types`). Integers
+that are bounds of range() or generate_series() are BIGINTs whatever their own type is.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ _AFTER = frozenset(("", "AND", "OR", ")", "ORDER", "GROUP", "LIMIT", "OFFSET", "
 _END = Token("", "", 0)
 _COSTLY = frozenset(("JOIN", "OVER", "WITH", "UNION", "INTERSECT", "EXCEPT", "PIVOT", "UNPIVOT"))
 _SERIES = frozenset(("RANGE", "GENERATE_SERIES"))
+_SIGNS = frozenset(("+", "-", "*", "%", "//"))
+_NO_OPERAND = frozenset(("", "(", ",", *_SIGNS, "SELECT", "$", "?"))
 _SIMPLE = 60
 """Tokens of a simple text."""
 
@@ -42,22 +43,26 @@ class Shape:
     simple: bool
 
 
-def shape_of(text: str, *, of_series: bool = False) -> Shape:
+def shape_of(text: str, *, of_source: bool = False) -> Shape:
     """The shape of a query.
 
     Args:
         text: one SELECT.
-        of_series: the bounds of range() and generate_series() are lifted, too.
+        of_source: it gives the rows of a change, which takes its columns by their positions: the
+            bounds of range() and generate_series() and what is added are lifted, too.
     """
     found = tokens(text)
     words = [token.word for token in found]
     simple = len(found) <= _SIMPLE and words.count("SELECT") <= 1 and _COSTLY.isdisjoint(words)
-    lifted = _bounds(words) if of_series else set()
-    if "WHERE" in words:
-        lifted |= _compared(found, words.index("WHERE"))
-    if not lifted or PREFIX in text.lower():
+    where = words.index("WHERE") if "WHERE" in words else len(words)
+    signed = _compared(found, where)
+    plain = set[int]()
+    if of_source:
+        signed |= _bounds(words)
+        plain = _added(words[:where]) - signed
+    if not (signed or plain) or PREFIX in text.lower():
         return Shape(text, {}, simple)
-    return Shape(*_lifted(text, found, lifted), simple)
+    return Shape(*_lifted(text, found, signed, plain), simple)
 
 
 def literal_value(found: Sequence[Token]) -> int | str | None:
@@ -96,14 +101,31 @@ def _bounds(words: Sequence[str]) -> set[int]:
     return bounds
 
 
+def _added(words: Sequence[str]) -> set[int]:
+    """The tokens that are integers beside a sign of arithmetic, 0 and what has a sign aside."""
+    added = set[int]()
+    for i in range(1, len(words) - 1):
+        if not words[i].isdecimal() or not words[i].strip("0") or words[i - 1] in ("$", "?"):
+            continue
+        behind = words[i - 1] in _SIGNS and words[i - 2] not in _NO_OPERAND
+        if behind or (words[i - 1] not in _SIGNS and words[i + 1] in _SIGNS):
+            added.add(i)
+    return added
+
+
 def _lifted(
-    text: str, found: Sequence[Token], lifted: Collection[int]
+    text: str, found: Sequence[Token], signed: Collection[int], plain: Collection[int]
 ) -> tuple[str, Mapping[str, int | str]]:
-    """The text with parameters for these tokens, where they are literals, and the values."""
+    """The text with parameters for these tokens, where they are literals, and the values.
+
+    Args:
+        signed: those to which a sign before them belongs.
+        plain: others.
+    """
     literals: dict[str, int | str] = {}
     parts, at = list[str](), 0
-    for i in sorted(lifted):
-        negative = found[i - 1].word == "-"
+    for i in sorted({*signed, *plain}):
+        negative = i in signed and found[i - 1].word == "-"
         value = _value(found[i], negative=negative)
         if value is None:
             continue

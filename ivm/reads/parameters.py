@@ -3,14 +3,13 @@
 Law: the plan of the text with parameters = the plan with a constant for each, where that constant
 is replaced. The constants are marks, values that are found again in the plan and stand nowhere in
 the text. DuckDB gives a parameter the type of its Python value (the tests compare the two). A
-literal that was lifted (see `literals`) is marked by a bare literal, which must be compared with a
-plain column; a string has the column's type.
+literal that was lifted (see `literals`) is marked by a bare literal, whose place in the plan says
+what type it has there (see `lifted_types`).
 """
 
 from __future__ import annotations
 
 import datetime
-import re
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from ivm.reads.lifted_types import BOUNDS, type_in_place
 from ivm.reads.verdicts import LiftedError
-from ivm.sql.plan.expressions import column, position
-from ivm.sql.plan.nodes import Filter, Plan, Project, Scan, inputs, nodes, with_inputs
+from ivm.sql.plan.expressions import column
+from ivm.sql.plan.nodes import Filter, Plan, Project, Scan, inputs, nodes, types, with_inputs
 from ivm.sql.plan.render import render
 from ivm.sql.statements.placeholders import filled, placeholders
 from ivm.storage.identifiers import is_text, literal
@@ -44,10 +44,6 @@ _MARKS: dict[str, Callable[[int], str]] = {
     "UUID": lambda i: f"8ceadae7-9c71-4d89-b5e1-00bd5b811d{i:02d}",
 }
 _NUMBERS = frozenset(("INTEGER", "BIGINT", "DOUBLE"))
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
-_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?)?")
-_EXACT = 1 << 53
-"""Integers below it are DOUBLEs, too."""
 _PLAIN: dict[type, str] = {
     float: "DOUBLE",
     datetime.date: "DATE",
@@ -88,19 +84,6 @@ def _column(value: Any, type: ColumnType) -> Column:
     return column_from_arrow(pa.array([value], type.arrow), type)
 
 
-def literal_type(value: int | str) -> str:
-    """The type of a lifted literal; a string that is a date or time can be a VARCHAR, too."""
-    if isinstance(value, int):
-        return "BIGINT"
-    if not _MOMENT.fullmatch(value):
-        return "VARCHAR"
-    try:
-        datetime.datetime.fromisoformat(value)
-    except ValueError:
-        return "VARCHAR"
-    return "DATE" if len(value) == len("2024-01-01") else "TIMESTAMP"
-
-
 class Parameters:
     """The parameters of a text, and their types.
 
@@ -119,7 +102,7 @@ class Parameters:
         self.schema: Schema = tuple([(name, type_of(type)) for name, type in types.items()])
         self._literals = frozenset(literals)
         self._marks = {name: self._marked(name, i) for i, name in enumerate(self._types)}
-        self._small: set[int] = set()  # the numbers of literals that are compared with DOUBLEs
+        self._learnt: dict[str, str] = {}  # the types of literals in their places
         self._found: dict[str, int] = {}
 
     def _marked(self, name: str, number: int) -> str:
@@ -155,9 +138,9 @@ class Parameters:
         return any(mark in name for mark in self._marks.values())
 
     def fits(self, values: Values) -> bool:
-        """Returns whether the values are compared as DuckDB compares their literals."""
-        names = [self.schema[i][0] for i in self._small]
-        return all(-_EXACT <= values[name] <= _EXACT for name in names)
+        """Returns whether the literals are values of the types that they have in their places."""
+        bounds = [(name, BOUNDS[type]) for name, type in self._learnt.items() if type in BOUNDS]
+        return all(abs(values[name]) <= bound for name, bound in bounds)
 
     def columns(self, values: Values) -> tuple[Column, ...]:
         """The values as columns of one row."""
@@ -191,7 +174,7 @@ class Parameters:
         Raises:
             LiftedError: it reads one all the same.
         """
-        if not literals and self._reads_literals((expr,)):
+        if not literals and self._literal_marks & self.marks_read(expr):
             raise LiftedError
         self._found = dict.fromkeys(self._marks.values(), 0)
         return self._replaced(expr, 0)
@@ -212,8 +195,9 @@ class Parameters:
         written = render(plan)
         self._found = dict.fromkeys(self._marks.values(), 0)
         for node in nodes(plan):
-            if isinstance(node, Filter):
-                self._learn_types(node.predicate, [type for _, type in node.input.schema])
+            if isinstance(node, Filter | Project):
+                for expr in _exprs(node):
+                    self._learn_types(expr, types(node.input))
         wide = self._widened(plan)
         counts = [(m, n, written.count(m)) for m, n in self._found.items()]
         if any(n != there or not (n or m in computed) for m, n, there in counts):
@@ -244,41 +228,30 @@ class Parameters:
         if isinstance(plan, Filter):
             return Filter(wide, self._replaced(plan.predicate, first))
         assert isinstance(plan, Project)
-        if self._reads_literals(plan.exprs):
-            raise LiftedError
         exprs = [self._replaced(e, first) for e in plan.exprs]
         exprs += [column(first + i) for i in range(len(self._types))]
         return Project(wide, tuple(exprs), plan.schema + self.schema)
 
     def _reads(self, plan: Filter | Project) -> bool:
-        exprs = (plan.predicate,) if isinstance(plan, Filter) else plan.exprs
-        return any(self.marks_read(e) for e in exprs)
+        return any(self.marks_read(e) for e in _exprs(plan))
 
-    def _reads_literals(self, exprs: Sequence[exp.Expr]) -> bool:
-        return any(self._literal_marks & self.marks_read(e) for e in exprs)
-
-    def _learn_types(self, predicate: exp.Expr, types: Sequence[ColumnType]) -> None:
-        """Gives each lifted literal the type in which it is compared with a column that fits it.
+    def _learn_types(self, expr: exp.Expr, types: Sequence[ColumnType]) -> None:
+        """Gives each lifted literal the type that it has in its place.
 
         Raises:
-            LiftedError: one is not compared so.
+            LiftedError: its own type, or its value, may matter there.
         """
         numbers = {self._marks[name]: i for i, name in enumerate(self._types)}
-        for node in _literals(predicate):
+        for node in _literals(expr):
             if node.name not in self._literal_marks:
                 continue
-            found = [position(side) for side in _compared(node.parent)]
-            compared = {types[i] for i in found if i is not None}
             number = numbers[node.name]
-            name, own = self.schema[number]
-            if len(compared) != 1 or not _fits(self._types[name], *compared):
+            name, _ = self.schema[number]
+            type = type_in_place(node, self._types[name], types)
+            if type is None or self._learnt.setdefault(name, type) != type:
                 raise LiftedError
-            (type,) = compared
-            if type.is_float:
-                self._small.add(number)
-            elif not type.is_integer:
-                own = type
-            self.schema = (*self.schema[:number], (name, own), *self.schema[number + 1 :])
+            learnt = (name, type_of(type))
+            self.schema = (*self.schema[:number], learnt, *self.schema[number + 1 :])
 
     @property
     def _literal_marks(self) -> frozenset[str]:
@@ -302,16 +275,5 @@ def _literals(expr: exp.Expr) -> Iterator[exp.Literal]:
     return (node for node in expr.find_all(exp.Literal) if isinstance(node, exp.Literal))
 
 
-def _compared(node: object) -> Sequence[exp.Expr]:
-    """What a comparison compares; nothing of any other node."""
-    if not isinstance(node, _COMPARISONS):
-        return ()
-    return (node.this,) if isinstance(node, exp.Between) else (node.this, node.expression)
-
-
-def _fits(literal: str, column: ColumnType) -> bool:
-    """Returns whether a literal is compared with a column as a value of the column's type is."""
-    if literal == "BIGINT":
-        return column.sql == "DOUBLE" or (column.is_integer and column.is_word)
-    moments = {"DATE": ("DATE", "TIMESTAMP"), "TIMESTAMP": ("TIMESTAMP",)}
-    return column.sql == "VARCHAR" or column.sql in moments.get(literal, ())
+def _exprs(plan: Filter | Project) -> Sequence[exp.Expr]:
+    return (plan.predicate,) if isinstance(plan, Filter) else plan.exprs

@@ -21,8 +21,9 @@ from ivm.engine.view_contents import MOST_FOUND, between, under
 from ivm.ingest.key_index import KeyIndex
 from ivm.reads.answer import Answer
 from ivm.reads.compiling import Compiled, ReadCompiler
+from ivm.reads.lifted_types import literal_type
 from ivm.reads.literals import shape_of
-from ivm.reads.parameters import Values, duckdb_type, literal_type, named
+from ivm.reads.parameters import Values, duckdb_type, named
 from ivm.reads.verdicts import LiftedError, NotFromStateError
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.statements.kept_texts import LONGEST
@@ -174,7 +175,7 @@ class StateReads:
             self._known = kept if 2 * len(kept) < _MOST_TEXTS else {}
         if len(self._shapes) >= _MOST_TEXTS:
             self._shapes = {}
-        shape = shape_of(text, of_series=is_source)
+        shape = shape_of(text, of_source=is_source)
         left = 1 if shape.simple and not is_source else _WORTHWHILE
         literal = bool(shape.literals)  # then most texts of its shape come once
         entry = _Text(_Query(text, types, _WORTHWHILE if literal else left, is_source=is_source))
@@ -377,7 +378,7 @@ class StateReads:
 
 
 def _fits(query: _Query, literals: Values) -> bool:
-    """Returns whether the values of literals are compared as DuckDB compares them."""
+    """Returns whether the values of literals mean what DuckDB takes them for."""
     parameters = query.compiled.parameters if query.compiled is not None else None
     return parameters is None or not query.literals or parameters.fits(literals)
 

@@ -19,7 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.delta_ops.operator import Kernel
-from ivm.storage.values.column import Column, FixedColumn, Mask, column_from_arrow, null_column
+from ivm.storage.values.column import (
+    Column,
+    FixedColumn,
+    Mask,
+    column_from_arrow,
+    dictionary_encoded,
+    null_column,
+)
 from ivm.storage.values.types import WIDE, ColumnType, type_of
 
 Values: TypeAlias = npt.NDArray[Any]
@@ -192,7 +199,9 @@ def beyond(values: Values, limit: int) -> Mask:
 
 def expand(column: Column, count: int) -> Column:
     """Repeats the one row of a constant."""
-    return column if count == 1 else column.take(np.zeros(count, np.int64))
+    if count == 1:
+        return column
+    return dictionary_encoded(column).take(np.zeros(count, np.int64))
 
 
 def is_128_bit(type: ColumnType) -> bool:

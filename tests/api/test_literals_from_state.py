@@ -167,6 +167,28 @@ def test_shapes(text: str, shape: str, literals: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "shape", "literals"),
+    [
+        (
+            "SELECT i, i % 7 + 12 AS a FROM range(5) r(i)",
+            "SELECT i, i % $ivm_1 + $ivm_2 AS a FROM range($ivm_3) r(i)",
+            [7, 12, 5],
+        ),
+        ("SELECT i -5, 6*i FROM v", "SELECT i -$ivm_1, $ivm_2*i FROM v", [5, 6]),
+        ("SELECT -5, i + -5, i - - 5 FROM v", "SELECT -5, i + -5, i - - 5 FROM v", []),
+        ("SELECT $1 + i, $1 + 2 FROM v", "SELECT $1 + i, $1 + $ivm_1 FROM v", [2]),
+        ("SELECT ?1 + i, ? + 2 FROM v", "SELECT ?1 + i, ? + 2 FROM v", []),
+        ("SELECT i + 0, i % 00 FROM v", "SELECT i + 0, i % 00 FROM v", []),
+        ("SELECT i FROM range(-5, 5 - 2)", "SELECT i FROM range(-5, $ivm_1 - $ivm_2)", [5, 2]),
+        ("SELECT i FROM v WHERE i + 5 = 3", "SELECT i FROM v WHERE i + 5 = $ivm_1", [3]),
+    ],
+)
+def test_shapes_of_sources(text: str, shape: str, literals: list[int]) -> None:
+    found = shape_of(text, of_source=True)
+    assert (found.text, list(found.literals.values())) == (shape, literals)
+
+
+@pytest.mark.parametrize(
     ("text", "most"),
     [
         ("SELECT * FROM w WHERE dt = '2024-1-{:02}'", 1),  # a shape that has no meaning

@@ -25,18 +25,43 @@ INSERT INTO u SELECT i, i / 4, chr(97 + i::INTEGER % 3) FROM range(12) r(i);
 """
 VIEWS = """
 CREATE MATERIALIZED VIEW v AS SELECT k, a, b FROM u;
-CREATE MATERIALIZED VIEW g AS SELECT b, count(*) AS c, sum(k) AS total FROM u GROUP BY b
+CREATE MATERIALIZED VIEW g AS SELECT b, count(*) AS c, sum(k) AS total FROM u GROUP BY b;
+CREATE MATERIALIZED VIEW w AS SELECT k::BIGINT AS i, TRY_CAST(k AS SMALLINT) AS c,
+    TRY_CAST(a AS DECIMAL(9,2)) AS m, k * 1_000_000 AS total, DATE '2024-01-01' + k AS d FROM u
 """
 PLAIN = """
 CREATE VIEW v AS SELECT k, a, b FROM u;
-CREATE VIEW g AS SELECT b, count(*) AS c, sum(k) AS total FROM u GROUP BY b
+CREATE VIEW g AS SELECT b, count(*) AS c, sum(k) AS total FROM u GROUP BY b;
+CREATE VIEW w AS SELECT k::BIGINT AS i, TRY_CAST(k AS SMALLINT) AS c,
+    TRY_CAST(a AS DECIMAL(9,2)) AS m, k * 1_000_000 AS total, DATE '2024-01-01' + k AS d FROM u
 """
 
 integers = st.sampled_from([0, 1, -1, 3, 7, 130, 40_000, 2**31, -(2**31), 2**40])
 few = st.integers(-2, 12)
+positive = st.integers(1, 12)
+wide = st.sampled_from(
+    [
+        "0",
+        "1",
+        "2",
+        "7",
+        "- 3",
+        "300",
+        "2147483647",
+        "3000000000",
+        "1.5",
+        "1e2",
+        "9223372036854775807",
+        "9223372036854775808",
+        "'4'",
+        "NULL",
+        "2 * 3",
+    ]
+)
+signs = st.sampled_from(["+", "-", "*", "%", "//", "/", "**", "<<", "&"])
 numbers = st.sampled_from([0.0, -0.0, 1.5, float("nan"), 1e300, 3.0])
 texts = st.sampled_from(["a", "b", "", "it's", "ä", "2024-02-29", "12"])
-others = st.sampled_from([None, True, Decimal("1.25"), datetime.date(2024, 2, 29), b"x", "a", 5])
+others = st.sampled_from([None, True, Decimal("3"), datetime.date(2024, 2, 29), b"x", "a", 5])
 
 PARAMETERS: list[tuple[str, list[st.SearchStrategy[Any]]]] = [
     ("INSERT OR IGNORE INTO t (id, x) VALUES (? + 0, ?)", [few, numbers]),
@@ -98,6 +123,17 @@ LITERALS: list[tuple[str, list[st.SearchStrategy[Any]]]] = [
         [few, few],
     ),
     ("DELETE FROM t USING range({}, {}) r(i) WHERE id = r.i AND n > {}", [few, few, few]),
+    (
+        "UPDATE t SET x = o.q FROM (SELECT i, 3 * (i % {}) - {} AS q FROM range({}) r(i)) o "
+        "WHERE id = o.i",
+        [positive, positive, few],
+    ),
+    ("INSERT OR REPLACE INTO t (id, n, x) SELECT k + {}, k // {}, a * {} FROM v", [positive] * 3),
+    (
+        "INSERT OR REPLACE INTO t (id, x) SELECT n + {}, a - {} FROM (SELECT k AS n, a FROM u "
+        "WHERE k = {})",
+        [positive, positive, few],
+    ),
 ]
 LEFT: list[tuple[str, list[st.SearchStrategy[Any]]]] = [
     (
@@ -106,6 +142,19 @@ LEFT: list[tuple[str, list[st.SearchStrategy[Any]]]] = [
     ),
     ("INSERT OR REPLACE INTO t (id, n) SELECT i, -{} FROM range({}) r(i)", [few, few]),
     ("INSERT OR IGNORE INTO t (id) SELECT unnest(range({}, {}))", [few, few]),
+    ("INSERT OR REPLACE INTO t (id, s) SELECT k, k {} 2 + {} FROM v", [signs, wide]),
+    ("INSERT OR REPLACE INTO t (id, s) SELECT k, {} {} k FROM v", [wide, signs]),
+    ("INSERT OR REPLACE INTO t (id, s) SELECT k, (a {} {}) FROM v WHERE k > 3", [signs, wide]),
+    ("INSERT OR REPLACE INTO t (id, s) SELECT i, c {} {} FROM w", [signs, wide]),
+    ("INSERT OR REPLACE INTO t (id, s) SELECT i, m {} {} FROM w", [signs, wide]),
+    ("INSERT OR REPLACE INTO t (id, s) SELECT i, {} - total {} {} FROM w", [wide, signs, wide]),
+    ("INSERT OR REPLACE INTO t (id, s) SELECT i, $$x$$ || i {} {} FROM w", [signs, wide]),
+    ("INSERT OR REPLACE INTO t (id, d) SELECT i, d + {} FROM w", [wide]),
+    (
+        "INSERT OR REPLACE INTO t (id, s) SELECT i, CASE WHEN i % {} = 0 THEN {} ELSE i + {} END "
+        "FROM w",
+        [wide, wide, wide],
+    ),
 ]
 
 
@@ -148,6 +197,7 @@ def test_any_history_leaves_what_duckdb_has(history: list[tuple[str, Any]]) -> N
 
 KNOWN: dict[str, list[Any]] = {
     "few": [3, 1, 5],
+    "positive": [2, 7, 4],
     "integers": [9, 70_000],
     "numbers": [1.5],
     "texts": ["a", "b"],
@@ -155,7 +205,13 @@ KNOWN: dict[str, list[Any]] = {
 
 
 def _values(strategies: list[st.SearchStrategy[Any]], number: int) -> list[Any]:
-    named = {few: "few", integers: "integers", numbers: "numbers", texts: "texts"}
+    named = {
+        few: "few",
+        positive: "positive",
+        integers: "integers",
+        numbers: "numbers",
+        texts: "texts",
+    }
     found = [KNOWN[named[strategy]] for strategy in strategies]
     return [values[(i + number) % len(values)] for i, values in enumerate(found)]
 
