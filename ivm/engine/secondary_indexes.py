@@ -1,8 +1,9 @@
 """Arrangements of tables by other columns: of the user's indexes, UNIQUE and foreign keys.
 
 Invariant: as of `KeyIndexes`. An arrangement finds the primary keys of rows by other columns; the
-key index then has the rows. It is built at the first change that it can find rows for, that of a
-large table in a thread, and dropped with the index or constraint.
+key index then has the rows. Where a table has no primary key, those of its indexes hold whole rows.
+It is built at the first change that it can find rows for, that of a large table in a thread, and
+dropped with the index or constraint.
 """
 
 from __future__ import annotations
@@ -50,9 +51,15 @@ class SecondaryIndexes:
             if index is not None:
                 self._known[table, key] = index
         if index is None and builds:
-            columns = sorted({*key, *self._catalog.tables[table].primary_key})
-            index = self._known[table, key] = self._build(table, columns, key)
+            index = self._known[table, key] = self._build(table, self._held(table, key), key)
         return index
+
+    def _held(self, table: str, key: tuple[int, ...]) -> list[int]:
+        """The columns that an arrangement holds, ascending."""
+        info = self._catalog.tables[table]
+        if not info.primary_key and key in info.indexed:
+            return list(range(len(info.schema)))
+        return sorted({*key, *info.primary_key})
 
     def put(self, table: str, key: tuple[int, ...], index: KeyIndex) -> None:
         """Takes an arrangement that is built; not if there is one."""

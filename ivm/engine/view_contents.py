@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from ivm.engine.latest_rows import latest
 from ivm.engine.replaced_rows import encoded, replaced
 from ivm.storage.arrangement.arrangement import Arrangement
@@ -17,7 +15,7 @@ from ivm.storage.errors import InternalError
 from ivm.storage.values.column import Column
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
-from ivm.storage.values.zset import ZSet, add, all_ones, empty, ones
+from ivm.storage.values.zset import ZSet, add, empty
 
 _FEW = 16
 """Changed rows that are each searched among all; the sum of all rows costs more than that."""
@@ -108,7 +106,7 @@ class WholeContent(Content):
         net = consolidate(add(batches), self._types)
         if len(net) and net.weights.min() < 0:
             raise InternalError("a delta removes rows that its view has not; please report this")
-        rows = once_each(net)
+        rows = net.one_by_one()
         return encoded(rows) if len(rows) <= _ENCODED else rows
 
     @property
@@ -144,18 +142,10 @@ class KeyedContent(Content):
 
 def under(rows: Arrangement, key: Sequence[Column]) -> ZSet:
     """The rows under one key, equal ones side by side, each with weight 1."""
-    return once_each(rows.lookup_live(key).rows)
+    return rows.lookup_live(key).rows.one_by_one()
 
 
 def between(rows: Arrangement, low: Column | None, high: Column | None) -> ZSet | None:
     """The rows with a key in a range, as `under`, and perhaps others; None if they are many."""
     found = rows.between(low, high, MOST_FOUND)
-    return None if found is None else once_each(found)
-
-
-def once_each(rows: ZSet) -> ZSet:
-    """The rows as often as they weigh, each with weight 1."""
-    if all_ones(rows.weights):
-        return rows
-    taken = rows.take(np.arange(len(rows)).repeat(rows.weights))
-    return ZSet(taken.columns, ones(len(taken)))
+    return None if found is None else found.one_by_one()

@@ -51,7 +51,7 @@ class KeyIndex:
         *,
         unique: bool,
     ) -> None:
-        self._unique = unique
+        self.unique = unique
         self.columns = tuple(columns)
         self.key = tuple(self.columns.index(position) for position in key)
         layout = Layout(tuple(schema[i][1] for i in self.columns), self.key)
@@ -84,12 +84,20 @@ class KeyIndex:
         Returns:
             Matches: which probe, and the rows (columns `self.columns`) with positive weights.
         """
-        return self._rows.latest(keys) if self._unique else self._rows.lookup_live(keys)
+        return self._rows.latest(keys) if self.unique else self._rows.lookup_live(keys)
 
     def find_committed(self, keys: Sequence[Column]) -> Matches:
         """The same without the changes of the running transaction; needs no writer lock."""
         rows = self._committed
-        return rows.latest(keys) if self._unique else rows.lookup_live(keys)
+        return rows.latest(keys) if self.unique else rows.lookup_live(keys)
+
+    def size(self, keys: Sequence[Column], *, committed: bool) -> int:
+        """Entries under the keys, apart from those of the last commits.
+
+        Args:
+            committed: without the changes of the running transaction, as `find_committed`.
+        """
+        return (self._committed if committed else self._rows).size(keys)
 
     def between(
         self, low: Column | None, high: Column | None, most: int, *, committed: bool
@@ -211,7 +219,7 @@ class LateIndex(KeyIndex):
     """An index of the rows recorded since a snapshot, and a thread that reads the snapshot.
 
     Args:
-        snapshot: of a table with a primary key, as it is now; it is released here.
+        snapshot: of a table as it is now; it is released here.
         columns: positions of the columns to hold, those of both keys included, ascending.
         key: positions of the columns to find rows by; the primary key without.
     """
@@ -295,7 +303,7 @@ class LateIndex(KeyIndex):
         for batch in self._rows.batches():
             rows = rows.append(batch)
         schema = self._snapshot.info.schema
-        return KeyIndex.of(schema, self._by, self.columns, rows, unique=self._unique)
+        return KeyIndex.of(schema, self._by, self.columns, rows, unique=self.unique)
 
     def stop(self) -> None:
         """Ends the reading and releases the snapshot."""

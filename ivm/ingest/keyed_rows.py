@@ -81,7 +81,7 @@ def found_rows(
     index: KeyIndex, keys: Sequence[Column], search: Search, expressions: RowExpressions
 ) -> ZSet | None:
     """The stored rows, with the columns of the index; None if DuckDB must evaluate a condition."""
-    rows = index.find(keys).rows
+    rows = index.find(keys).rows.one_by_one()
     if not search.conditions:
         return rows
     mask = condition_mask(search, rows, expressions)

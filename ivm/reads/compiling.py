@@ -40,9 +40,10 @@ from ivm.storage.errors import UnsupportedError
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.table_info import TableInfo
 
 _ZONED = re.compile(r"TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
-_NO_KEY = "it does not ask for a key of the table {!r}"
+_NO_KEY = "it does not ask for a key of the table {!r}, or by an index of it"
 _MOST_KEYED = 2_000_000
 """Rows of a view that is arranged by its key for a query that asks for keys."""
 
@@ -206,7 +207,7 @@ class ReadCompiler:
         keys: list[tuple[tuple[int, ...], int | None]]
         info = catalog.tables.get(name)
         if info is not None:
-            keys = [(key, None) for key in (info.primary_key, *info.indexed)]
+            keys = [(key, None) for key in _keys(info)]
         else:
             keys = [(key, sys.maxsize) for key in self._indexed(name)]
             keys += [(key, _MOST_KEYED) for key in (catalog.views[name].key,) if key]
@@ -256,15 +257,19 @@ class ReadCompiler:
     def _names_a_key(self, table: str, text: str) -> bool:
         """Returns whether a query of a base table has the names of a key's columns."""
         info, words = self._engine.catalog.tables[table], words_of(text)
-        every = (info.primary_key, *info.indexed)
-        keys = [[info.schema[i][0] for i in key] for key in every]
+        keys = [[info.schema[i][0] for i in key] for key in _keys(info)]
         return any(all(words.issuperset(words_of(name)) for name in key) for key in keys)
 
     def _is_indexed(self, table: str) -> bool:
-        """Returns whether a base table has a key index that holds its columns."""
+        """Returns whether a base table has an index that holds its columns."""
         info = self._engine.catalog.user_tables.get(table)
         plain = info is not None and info.history is None and not info.generated
-        return plain and bool(info and info.primary_key)
+        return plain and bool(info and _keys(info))
+
+
+def _keys(info: TableInfo) -> Sequence[tuple[int, ...]]:
+    """The columns by which rows of a base table are found."""
+    return (info.primary_key, *info.indexed) if info.keyed else info.indexed
 
 
 def _demand_deterministic(text: str, cursor: Cursor, seen: _Seen) -> None:

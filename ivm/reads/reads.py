@@ -17,13 +17,13 @@ import duckdb
 from ivm.engine.engine import Engine
 from ivm.engine.held_views import TooManyRowsError
 from ivm.engine.transaction import Transaction
-from ivm.engine.view_contents import MOST_FOUND, between, under
-from ivm.ingest.key_index import KeyIndex
+from ivm.engine.view_contents import between, under
 from ivm.reads.answer import Answer
 from ivm.reads.compiling import Compiled, ReadCompiler
 from ivm.reads.lifted_types import literal_type
 from ivm.reads.literals import shape_of
 from ivm.reads.parameters import Values, duckdb_type, named
+from ivm.reads.table_reads import TableReads
 from ivm.reads.verdicts import LiftedError, NotFromStateError
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.statements.kept_texts import LONGEST
@@ -32,7 +32,6 @@ from ivm.storage.errors import EvaluationError, InternalError, SqlError, Unsuppo
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, empty
 from ivm.storage.warehouse.refused import RefusedError
-from ivm.storage.warehouse.table_info import TableInfo
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
@@ -95,6 +94,7 @@ class StateReads:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._compiler = ReadCompiler(engine)
+        self._tables = TableReads(engine)
         self._forget(None)
 
     def _forget(self, meaning: Hashable) -> None:
@@ -199,7 +199,7 @@ class StateReads:
         try:
             given = compiled.parameters.columns(values) if compiled.parameters and values else ()
             if compiled.most is None:
-                return self._of_table(compiled, given, meaning, transaction)
+                return self._tables.answer(compiled, given, meaning, transaction)
             if transaction is not None and (transaction.changes or transaction.in_duckdb):
                 return None
             return self._of_views(query, compiled, given, meaning, compiled.most)
@@ -250,79 +250,6 @@ class StateReads:
         """Returns whether the rows of a view will be found in its state, once that is built."""
         grouped = compiled.key and not compiled.ranged and compiled.most is not None
         return bool(grouped) and self._engine.groups.can_find(compiled.reads[0], compiled.key)
-
-    def _of_table(
-        self,
-        compiled: Compiled,
-        given: Sequence[Column],
-        meaning: Hashable,
-        transaction: Transaction | None,
-    ) -> Answer | None:
-        """The answer from the row of a base table under its key, in the key index."""
-        engine, (table,) = self._engine, compiled.reads
-        ((source, scan),) = compiled.query.scans.items()
-        info = engine.catalog.tables[table]
-        look = _looking(compiled, given)
-        found = self._indexes(table, compiled.key, scan.columns, transaction)
-        if found is None:
-            return None
-        index = found[-1]
-        rows: ZSet | None
-        if look is None:
-            rows = empty([info.schema[i][1] for i in index.columns])
-        elif transaction is not None:
-            rows = _found(found, look, info, committed=False)
-        else:
-            with engine.held.publishing:
-                engine.log.demand_readable()
-                same = found == self._committed(table, compiled.key, scan.columns)
-                if not same or meaning != engine.meaning():
-                    return None
-                rows, epoch = _found(found, look, info, committed=True), engine.epoch
-            engine.log.sync(epoch)  # nothing is shown that a crash could undo
-        if rows is None:
-            return None
-        read = rows.project([index.columns.index(i) for i in scan.columns])
-        return Answer(compiled.query.answer({source: read}, given), compiled.shape)
-
-    def _indexes(
-        self,
-        table: str,
-        key: tuple[int, ...],
-        columns: Sequence[int],
-        transaction: Transaction | None,
-    ) -> list[KeyIndex] | None:
-        """The indexes by which rows under a key are found; built if nobody is writing."""
-        indexes = self._engine.indexes
-        by_primary = key == self._engine.catalog.tables[table].primary_key
-        if transaction is not None:
-            last = indexes.find(table)
-            if last is None or not set(columns).issubset(last.columns):
-                last = transaction.index_of_committed(table, all_columns=True)
-            if last is None or by_primary:
-                return None if last is None else [last]
-            first = transaction.index_by(table, key)
-            return None if first is None else [first, last]
-        found = self._committed(table, key, columns)
-        if found is None:
-            with self._engine.aside() as alone:
-                if alone and indexes.find(table, all_columns=True) is None:
-                    indexes.build(table, all_columns=True)
-                if alone and not by_primary:
-                    indexes.secondary.find(table, key, builds=True)
-            found = self._committed(table, key, columns)
-        return found
-
-    def _committed(
-        self, table: str, key: tuple[int, ...], columns: Sequence[int]
-    ) -> list[KeyIndex] | None:
-        """The indexes of `_indexes`, if they can be asked without the writer lock."""
-        indexes = self._engine.indexes
-        last = indexes.committed(table, columns)
-        if last is None or key == self._engine.catalog.tables[table].primary_key:
-            return None if last is None else [last]
-        first = indexes.secondary.committed(table, key)
-        return None if first is None else [first, last]
 
     def why_not(
         self,
@@ -398,11 +325,6 @@ def _labelled(text: str, params: Params, *, is_source: bool) -> tuple[Label, Val
     return _label(text, types, is_source=is_source), values, types
 
 
-Look: TypeAlias = Callable[[KeyIndex, bool], ZSet | None]
-"""Finds rows in an index, committed ones or those of the transaction; None if there are too many.
-"""
-
-
 def _finder(compiled: Compiled, given: Sequence[Column]) -> Callable[[Arrangement], ZSet | None]:
     """Finds the rows of a view in its arrangement; there may be some."""
     if compiled.ranged:
@@ -411,29 +333,3 @@ def _finder(compiled: Compiled, given: Sequence[Column]) -> Callable[[Arrangemen
     values = compiled.values(given)
     assert values is not None
     return lambda rows: under(rows, values)
-
-
-def _looking(compiled: Compiled, given: Sequence[Column]) -> Look | None:
-    """Finds the rows that a query asks for; None if there can be none."""
-    if compiled.ranged:
-        low, high = compiled.bounds(given)
-        return lambda index, committed: index.between(low, high, MOST_FOUND, committed=committed)
-    values = compiled.values(given)
-    return None if values is None else lambda index, committed: _under(index, values, committed)
-
-
-def _under(index: KeyIndex, values: Sequence[Column], committed: bool) -> ZSet:
-    return (index.find_committed if committed else index.find)(values).rows
-
-
-def _found(
-    indexes: Sequence[KeyIndex], look: Look, info: TableInfo, *, committed: bool
-) -> ZSet | None:
-    """The rows that are found in the first index; it has the primary keys for the other one."""
-    found, last = look(indexes[0], committed), indexes[-1]
-    if found is None or len(indexes) == 1:
-        return found
-    if not len(found):
-        return empty([info.schema[i][1] for i in last.columns])
-    keys = [found.columns[indexes[0].columns.index(i)] for i in info.primary_key]
-    return _under(last, keys, committed)

@@ -39,7 +39,7 @@ from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.order import OrderKey, OrderTerm, order_terms, orderable
 from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.types import ColumnType
-from ivm.storage.values.zset import ZSet, add, all_ones, empty, ones
+from ivm.storage.values.zset import ZSet, add, empty
 
 _ANSWER = "answer"
 _OPERATORS = (Source, FilterOperator, Map, Join, Arrange, Aggregate, SetOp, UnionAll)
@@ -131,8 +131,7 @@ class StateQuery:
         self._plain = _plain(tail.input)
         self.lookups: dict[int, Lookup] = {}
         self.ranges: dict[int, Range] = {}
-        if self._chain:
-            self._learn_lookups(tail.input)
+        self._learn_lookups(tail.input)
         self._stepping = threading.Lock()
         self._circuit.hydrate(self._of_empty_sources)
         self._initial = self._of_no_rows()
@@ -149,13 +148,16 @@ class StateQuery:
                 raise NotFromStateError(f"DuckDB rounds otherwise in {operator.describe()}")
 
     def _learn_lookups(self, plan: Plan) -> None:
-        """Finds the comparisons of columns with one value in the filters above the scan."""
+        """Finds the comparisons of columns with one value in the filters above the only scan.
+
+        Rows that such a filter drops make no difference, whatever is computed of the others.
+        """
         below, terms = plan, list[exp.Expr]()
-        while isinstance(below, Filter | Project):
+        while not isinstance(below, Scan):
             terms = [*terms, *conjuncts(below.predicate)] if isinstance(below, Filter) else []
-            below = below.input
-        if not isinstance(below, Scan):
-            return
+            if len(nodes.inputs(below)) != 1:
+                return
+            (below,) = nodes.inputs(below)
         given = types(below), len(below.columns)
         for term in terms:
             lookup, found = Lookup.of(term, *given), range_of(term, *given)
@@ -231,10 +233,7 @@ class StateQuery:
             return self._initial
         if len(self._initial):
             delta = consolidate(add([self._initial, delta]), self._types)
-        if all_ones(delta.weights):
-            return delta
-        once = delta.take(np.arange(len(delta)).repeat(delta.weights))
-        return ZSet(once.columns, ones(len(once)))
+        return delta.one_by_one()
 
     def _bounded(self, batch: ZSet) -> ZSet:
         tail = self._tail
@@ -258,11 +257,9 @@ def _widened(scan: Scan, rows: ZSet, given: Sequence[Column]) -> ZSet:
 
 
 def _without(plan: Plan, terms: Sequence[exp.Expr]) -> Plan:
-    """The plan without these terms of the filters above its scan."""
-    if isinstance(plan, Project):
-        return replace(plan, input=_without(plan.input, terms))
+    """The plan without these terms of its filters."""
     if not isinstance(plan, Filter):
-        return plan
+        return nodes.with_inputs(plan, lambda below: _without(below, terms))
     below = _without(plan.input, terms)
     kept = [each for each in conjuncts(plan.predicate) if not any(each is t for t in terms)]
     predicate = conjunction(kept)

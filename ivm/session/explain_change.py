@@ -103,6 +103,8 @@ def _evaluated(session: Session, info: TableInfo, statement: st.Insert) -> str:
 def _of_keyed(session: Session, info: TableInfo, statement: st.KeyedChange, params: Params) -> str:
     plan = keyed_dml.plan_of(session, info, statement)
     if isinstance(plan, str):
+        if not info.keyed:
+            return f"DuckDB, captured: {plan}"
         return _of_joined(session, info, statement, params)
     kind, further = "the key index", len(plan.search.conditions)
     if plan.key != info.primary_key:

@@ -36,6 +36,8 @@ from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.table_info import TableInfo
 
+_NO_INDEX = "the table has no primary key, and the WHERE clause compares no index of it with values"
+
 
 def change_by_key(session: Session, statement: st.KeyedChange, params: Params) -> Result:
     """Updates or deletes the rows that the WHERE clause finds by an index, or by `evaluated`."""
@@ -76,10 +78,9 @@ def _found(
     if path is None or isinstance(plan, str):
         return None
     keys = keys_of(plan.search, info.schema, plan.key, params or ())
-    if keys is not None and plan.key != info.primary_key:
+    if keys is not None and info.keyed and plan.key != info.primary_key:
         keys = _primary_keys(transaction, info, plan.key, keys)
-    all_columns = needs_all(info, statement, plan.search, plan.sets)
-    index = None if keys is None else transaction.index_of_committed(info.name, all_columns)
+    index = None if keys is None else index_of(transaction, info, statement, plan)
     if index is None or keys is None:
         return None
     expressions = expressions_of(session, transaction, info, statement, lookup_in(params or ()))
@@ -133,6 +134,8 @@ def plan_of(session: Session, info: TableInfo, statement: st.KeyedChange) -> Cha
     """The plan of the fast path, or the reason why DuckDB must run the statement."""
     sets, found = assignments_of(statement, info), _search(info, statement)
     returning = returned(session, info, statement)
+    if found is None and not info.keyed:
+        return _NO_INDEX
     if found is None:
         return "its WHERE clause compares neither the whole primary key nor an index with values"
     if sets is None:
@@ -146,7 +149,7 @@ def plan_of(session: Session, info: TableInfo, statement: st.KeyedChange) -> Cha
 
 def _search(info: TableInfo, statement: st.KeyedChange) -> tuple[Search, tuple[int, ...]] | None:
     """How the rows are found, by the primary key, or by columns with a constraint or an index."""
-    others = (*info.uniques, *info.indexed) if info.primary_key else ()
+    others = (*info.uniques, *info.indexed) if info.keyed else info.indexed
     for key in (info.primary_key, *others):
         search = search_of(statement, info, key)
         if search is not None:
@@ -165,10 +168,19 @@ def _primary_keys(
     return [rows.columns[index.columns.index(position)] for position in info.primary_key]
 
 
-def needs_all(
-    info: TableInfo, statement: st.KeyedChange, search: Search, sets: Assignments
-) -> bool:
+def index_of(
+    transaction: Transaction, info: TableInfo, statement: st.KeyedChange, plan: ChangePlan
+) -> KeyIndex | None:
+    """The index that has the rows: the key index, without a key the arrangement by the columns;
+    None if it cannot be used."""
+    if not info.keyed:
+        return transaction.index_by(info.name, plan.key)
+    return transaction.index_of_committed(info.name, _needs_all(info, statement, plan))
+
+
+def _needs_all(info: TableInfo, statement: st.KeyedChange, plan: ChangePlan) -> bool:
     """Returns whether the index must hold all columns of the table."""
+    search, sets = plan.search, plan.sets
     if search.conditions or sets.computed or not sets.all.isdisjoint(info.primary_key):
         return True
     if statement.kind == "delete":

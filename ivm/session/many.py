@@ -332,10 +332,9 @@ class _Changes:
         self._sets, self._search = plan.sets, plan.search
         self._key = Keyed(call.given.keys, [info.schema[i][1] for i in plan.key])
         self._by = None
-        if plan.key != info.primary_key:
+        if info.keyed and plan.key != info.primary_key:
             self._by = _demand(call.transaction.index_by(info.name, plan.key))
-        needed = keyed_dml.needs_all(info, statement, plan.search, plan.sets)
-        self._index = _demand(call.transaction.index_of_committed(info.name, needed))
+        self._index = _demand(keyed_dml.index_of(call.transaction, info, statement, plan))
 
     def rounds(self) -> list[Indexes]:
         """See `_Rounds`."""
@@ -352,7 +351,7 @@ class _Changes:
             key = self._call.info.primary_key
             keys = [found.rows.columns[self._by.columns.index(i)] for i in key]
         matches = self._index.find(keys)
-        return matches.rows, rows[matches.probe]
+        return matches.rows.one_by_one(), rows[matches.probe.repeat(matches.rows.weights)]
 
     def apply(self, rows: Indexes) -> int | None:
         """See `_Rounds`."""

@@ -79,6 +79,13 @@ class ZSet:
         """The same rows, with strings that repeat in dictionary encoding."""
         return ZSet(tuple([dictionary_encoded(c) for c in self.columns]), self.weights)
 
+    def one_by_one(self) -> ZSet:
+        """Each row as often as its weight, which is positive, says."""
+        if all_ones(self.weights):
+            return self
+        each = self.take(np.arange(len(self)).repeat(self.weights))
+        return ZSet(each.columns, ones(len(each)))
+
     def negate(self) -> ZSet:
         return ZSet(self.columns, -self.weights)
 

@@ -250,10 +250,8 @@ def _in_order(target: Target, batch: ZSet) -> Iterator[ZSet]:
 def _insert(cursor: Cursor, target: Target, batch: ZSet, appenders: Appenders) -> None:
     """Inserts each row as often as its weight says."""
     written = [i for i in range(len(target.schema)) if i not in target.generated]
-    if not bool((batch.weights == 1).all()):
-        batch = batch.take(np.repeat(np.arange(len(batch)), batch.weights))
     schema = tuple([target.schema[i] for i in written])
-    batch = batch.project(written)
+    batch = batch.one_by_one().project(written)
     rows = python_rows(batch, schema)
     if rows is not None and not target.generated:
         appenders.write(target.table, rows)

@@ -189,3 +189,66 @@ def test_rows_by_an_index_of_the_user(steps: list[tuple[str, int]], together: bo
             assert Counter(result.fetchall()) == Counter(oracle(db, text, [n]).fetchall())
         db.execute("DROP INDEX by_n")
         assert not isinstance(read(db, text, [1]), StateResult)
+
+
+AGGREGATES = [
+    "SELECT count(*) AS n, sum(n) AS s, min(s) AS a, max(id) AS z FROM t WHERE n = ?",
+    "SELECT s, count(*) AS c FROM t WHERE n = ? GROUP BY s HAVING count(*) < 3 ORDER BY s",
+    "SELECT DISTINCT s FROM t WHERE n = ?",
+    "SELECT count(*) FILTER (WHERE s > 's2') AS c FROM t WHERE n = ? AND id > 2",
+    "SELECT x + 1 AS x FROM (SELECT count(*) AS x FROM t WHERE n = ?) WHERE x > 1",
+    "SELECT max(s) AS s FROM t WHERE id = ?",
+    "SELECT count(s) AS c FROM t WHERE id BETWEEN ? AND 9",
+]
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
+@pytest.mark.parametrize("text", AGGREGATES)
+def test_what_is_computed_of_rows_by_an_index(text: str, key: str) -> None:
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE t (id INTEGER {key}, n INTEGER, s VARCHAR)")
+        db.execute("INSERT INTO t SELECT i, i % 4, 's' || i % 5 FROM range(20) r(i)")
+        if not key:
+            db.execute("INSERT INTO t FROM t WHERE id < 7")
+            db.execute("CREATE INDEX by_id ON t (id)")
+        db.execute("CREATE INDEX by_n ON t (n)")
+        assert isinstance(read(db, text, [1]), StateResult)
+        for change in (
+            "UPDATE t SET n = 3 WHERE id = 5",
+            "DELETE FROM t WHERE n = 2",
+            "INSERT INTO t VALUES (100, 1, NULL)",
+            "UPDATE t SET n = NULL WHERE n = 1",
+        ):
+            db.execute(change)
+            for n in (1, 2, 3, 100, 7):
+                result = db.execute(text, [n])
+                assert isinstance(result, StateResult)
+                assert Counter(result.fetchall()) == Counter(oracle(db, text, [n]).fetchall())
+
+
+def test_keys_with_very_many_rows_are_left_to_duckdb() -> None:
+    text = "SELECT count(*) AS n FROM t WHERE n = ?"
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+        db.execute("INSERT INTO t SELECT i, i // 30000 FROM range(30010) r(i)")
+        db.execute("CREATE INDEX by_n ON t (n)")
+        assert isinstance(read(db, text, [1]), StateResult)
+        result = db.execute(text, [0])
+        assert not isinstance(result, StateResult)
+        assert result.fetchall() == [(30000,)]
+
+
+def test_what_is_computed_of_rows_of_a_large_view() -> None:
+    text = "SELECT count(*) AS n, max(id) AS m FROM v WHERE n = ?"
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")
+        db.execute("INSERT INTO t SELECT i, i % 5000 FROM range(30000) r(i)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT id, n FROM t WHERE id > 2")
+        assert not isinstance(read(db, text, [1]), StateResult)
+        db.execute("CREATE INDEX by_n ON v (n)")
+        db.execute(text, [1]).fetchall()
+        db.execute("INSERT INTO t VALUES (40000, 1)")
+        for n in (1, 7, 9999):
+            result = read(db, text, [n])
+            assert isinstance(result, StateResult)
+            assert result.fetchall() == oracle(db, text, [n]).fetchall()
