@@ -36,7 +36,10 @@ from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.table_info import TableInfo
 
-_NO_INDEX = "the table has no primary key, and the WHERE clause compares no index of it with values"
+_NO_INDEX = (
+    "the table has no primary key, and the WHERE clause compares no index of it with values; "
+    "CREATE INDEX on the columns that it compares has the rows found in memory"
+)
 
 
 def change_by_key(session: Session, statement: st.KeyedChange, params: Params) -> Result:

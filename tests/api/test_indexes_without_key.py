@@ -166,10 +166,8 @@ def test_ways_are_told() -> None:
     both = Twin(TABLES, VIEWS)
     by_index = "fast path: rows are found in an arrangement of the index (n)"
     assert told_way(both, "UPDATE t SET m = 1 WHERE n = 1") == by_index
-    assert told_way(both, "UPDATE t SET m = 1 WHERE m = 1") == (
-        "DuckDB, captured: the table has no primary key, and the WHERE clause compares no index of "
-        "it with values"
-    )
+    no_index = "the WHERE clause compares no index of it with values; CREATE INDEX on the columns"
+    assert no_index in told_way(both, "UPDATE t SET m = 1 WHERE m = 1")
     assert both.run("DROP INDEX by_n")
     assert told_way(both, "DELETE FROM t WHERE n = 1").startswith("DuckDB, captured")
     assert both.run("DELETE FROM t WHERE n = 1")
