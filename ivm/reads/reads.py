@@ -17,7 +17,7 @@ import duckdb
 from ivm.engine.engine import Engine
 from ivm.engine.held_views import TooManyRowsError
 from ivm.engine.transaction import Transaction
-from ivm.engine.view_contents import between, under
+from ivm.engine.view_contents import MOST_FOUND, between, under
 from ivm.reads.answer import Answer
 from ivm.reads.compiling import Compiled, ReadCompiler
 from ivm.reads.lifted_types import literal_type
@@ -274,15 +274,18 @@ class StateReads:
         query = self._worthwhile(known, meaning)
         if query is None or query.compiled is None:
             return known.query.reason
-        if query.compiled.most is not None:
-            if transaction is not None and (transaction.changes or transaction.in_duckdb):
-                return "the transaction has changes of its own, or has used DuckDB"
-            values = {**(values or {}), **known.literals} if query is known.shape else values
-            answered = self._answer(query, query.compiled, values, meaning, None)
-            compiled = query.compiled  # unless it has found too many rows
-            if answered is None and compiled is not None and self._waits(compiled):
-                return "the state of its view is not built yet: the next change does that"
-        return query.reason
+        compiled, of_table = query.compiled, query.compiled.most is None
+        changes = transaction is not None and (transaction.changes or transaction.in_duckdb)
+        if changes and not of_table:
+            return "the transaction has changes of its own, or has used DuckDB"
+        values = {**(values or {}), **known.literals} if query is known.shape else values
+        within = transaction if of_table else None
+        answered = self._answer(query, compiled, values, meaning, within)
+        if answered is None and of_table:
+            return f"it asks for more than {MOST_FOUND:,} rows, or the index is not built yet"
+        if answered is None and query.compiled is not None and self._waits(compiled):
+            return "the state of its view is not built yet: the next change does that"
+        return query.reason  # perhaps it has just found too many rows
 
     def _compile_or_say_why(self, query: _Query, meaning: Hashable) -> None:
         """Compiles a text; what was compiled while names changed their meaning is dropped."""

@@ -236,6 +236,9 @@ def test_keys_with_very_many_rows_are_left_to_duckdb() -> None:
         result = db.execute(text, [0])
         assert not isinstance(result, StateResult)
         assert result.fetchall() == [(30000,)]
+        ways = [db.execute(f"EXPLAIN {text}", [n]).fetchall()[-1][1] for n in (0, 1)]
+        assert "it asks for more than 20,000 rows" in ways[0]
+        assert ways[1] == "memory"
 
 
 def test_what_is_computed_of_rows_of_a_large_view() -> None:
