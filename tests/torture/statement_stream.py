@@ -29,7 +29,7 @@ _ONE_DATABASE = "single attached database"
 _ANSWERED = ("SELECT", "EXECUTE", "INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "TRUNCATE", "WITH")
 """What gives rows, or how many were changed."""
 _WAIT = 120
-_INDEXES = "SELECT index_name FROM duckdb_indexes() WHERE database_name <> 'temp'"
+_INDEXES = f"SELECT index_name FROM duckdb_indexes() WHERE database_name = '{HOME}'"
 
 Rows = Counter[str]
 
