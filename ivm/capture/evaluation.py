@@ -16,13 +16,12 @@ import duckdb
 import pyarrow as pa
 
 from ivm.capture.few_rows import FewRows, Params
-from ivm.capture.row_diff import temporary
 from ivm.storage.interrupts import interruptible
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
 from ivm.storage.warehouse.arrow_streams import aside, streamed
 from ivm.storage.warehouse.carried import may_be_unfit
-from ivm.storage.warehouse.duck import Cursor, give_up, run
+from ivm.storage.warehouse.duck import Cursor, give_up, run, temporary
 from ivm.storage.warehouse.duckdb_errors import raised_below
 from ivm.storage.warehouse.warehouse import roll_back
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses, Params
 from ivm.capture.result import Captured, run_shown
-from ivm.capture.row_diff import run_rewritten, temporary, watching
+from ivm.capture.row_diff import run_rewritten, watching
 from ivm.capture.trial import Trial
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import quote
-from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.duck import Cursor, run, temporary
 from ivm.storage.warehouse.row_ids import same_row
 from ivm.storage.warehouse.table_info import TableInfo
 

@@ -13,7 +13,6 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -26,7 +25,7 @@ from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, from_arrow
-from ivm.storage.warehouse.duck import Cursor, run, table
+from ivm.storage.warehouse.duck import Cursor, table, temporary
 from ivm.storage.warehouse.row_ids import last_row_id, same_row
 from ivm.storage.warehouse.table_info import TableInfo
 
@@ -41,20 +40,6 @@ class Watch(Protocol):
 
     def changes(self) -> Change:
         """The rows removed and added since it was created."""
-
-
-@contextlib.contextmanager
-def temporary(cursor: Cursor, name: str, definition: str, params: Any = None) -> Iterator[str]:
-    """Creates a temporary table for the block, and yields its quoted name.
-
-    If the block fails in a way that aborts the transaction, the table goes with the transaction.
-    """
-    run(cursor, f"CREATE OR REPLACE TEMP TABLE {quote(name)} {definition}", params)
-    try:
-        yield f"temp.main.{quote(name)}"
-    finally:
-        with contextlib.suppress(duckdb.TransactionException):
-            run(cursor, f"DROP TABLE temp.main.{quote(name)}")
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ import duckdb
 
 from ivm.capture.clauses import Clauses, Params
 from ivm.capture.result import Captured, run_shown
-from ivm.capture.row_diff import temporary
 from ivm.capture.trial import require_binding
 from ivm.capture.update import read_update
 from ivm.capture.upsert import definition, read_upsert
@@ -28,7 +27,7 @@ from ivm.storage.identifiers import path_of, quote
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add, from_arrow
-from ivm.storage.warehouse.duck import Cursor, registered, run, table
+from ivm.storage.warehouse.duck import Cursor, registered, run, table, temporary
 from ivm.storage.warehouse.table_info import TableInfo
 
 _ROWS, _ADDED = "__ivm_rows", "__ivm_added"

@@ -23,7 +23,6 @@ from ivm.capture.row_diff import (
     rows_now,
     run_and_compare,
     run_rewritten,
-    temporary,
 )
 from ivm.capture.trial import Trial, require_binding
 from ivm.sql.statements.nodes import Dml
@@ -31,7 +30,7 @@ from ivm.sql.statements.tokens import Reader, Token, split, text_of
 from ivm.storage.errors import InternalError, SqlError
 from ivm.storage.identifiers import quote
 from ivm.storage.values.zset import from_arrow
-from ivm.storage.warehouse.duck import Cursor, rows, run, table
+from ivm.storage.warehouse.duck import Cursor, rows, run, table, temporary
 from ivm.storage.warehouse.row_ids import last_row_id, same_row
 from ivm.storage.warehouse.table_info import TableInfo
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses, Params
 from ivm.capture.result import Captured, run_shown
-from ivm.capture.row_diff import run_rewritten, temporary, watching
+from ivm.capture.row_diff import run_rewritten, watching
 from ivm.capture.trial import Trial, require_binding
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import quote
-from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.duck import Cursor, rows, run, temporary
 from ivm.storage.warehouse.table_info import TableInfo
 
 _SOURCE = "__ivm_source"

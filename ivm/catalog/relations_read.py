@@ -170,6 +170,8 @@ class Relations:
             return self.everything(), True, False  # a parameter may name what is read
         try:
             named = cursor.get_table_names(plain, qualified=True)
+        except duckdb.InterruptException:
+            raise
         except duckdb.Error:  # no SELECT, or it does not bind: DuckDB will say so
             if _Spelled(indirect()).may_be_in(words):
                 return self.everything(), True, False

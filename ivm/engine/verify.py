@@ -23,7 +23,7 @@ from ivm.engine.told_time import told
 from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, fixes_all
 from ivm.sql.resolve.fixed_columns import text_parts
 from ivm.storage.values.types import ColumnType, Schema, type_of
-from ivm.storage.warehouse.duck import Cursor, rows, run, table
+from ivm.storage.warehouse.duck import Cursor, rows, table, temporary
 
 TOLERANCE = 1e-9
 _ANSWER = "_ivm_answer"
@@ -103,16 +103,13 @@ def compare(
     names = ", ".join(f"c{i}" for i in range(len(schema)))
     columns = ", ".join(f"{bare(f'c{i}', t)} AS c{i}" for i, (_, t) in enumerate(schema))
     answer = f"SELECT {columns} FROM ({query}) AS q({names})"
-    run(cursor, f"CREATE OR REPLACE TEMP TABLE {_ANSWER} AS {answer}")
-    old, new = f"FROM ({stored}) AS q({names})", f"FROM {_ANSWER}"
-    try:
+    with temporary(cursor, _ANSWER, f"AS {answer}") as held:
+        old, new = f"FROM ({stored}) AS q({names})", f"FROM {held}"
         found = _compare(cursor, old, new, schema)
         if found == (0, 0) or fixed is None:
             return found
         parts = [_compare_part(cursor, old, new, schema, part) for part in fixed]
         return max(parts, key=sum, default=(0, 0))
-    finally:
-        run(cursor, f"DROP TABLE temp.main.{_ANSWER}")
 
 
 def compare_answers(cursor: Cursor, stored: str, answer: str, schema: Schema) -> tuple[int, int]:

@@ -297,6 +297,8 @@ class StateReads:
             reason = str(verdict)
         except LiftedError as verdict:
             reason, unlike = str(verdict), True
+        except duckdb.InterruptException:
+            return  # which says nothing of the text
         except duckdb.Error as error:  # perhaps of a mark in the place of a literal
             reason, unlike = str(error), bool(query.literals)
         except NotIncremental as verdict:

@@ -81,6 +81,8 @@ def _reads(engine: Engine, cursor: Cursor, statement: st.Statement, text: str, n
         with contextlib.closing(engine.warehouse.cursor()) as other:
             named = other.get_table_names(plain, qualified=True)
         return fold(last) in {fold(split_name(each)[-1]) for each in named}
+    except duckdb.InterruptException:
+        raise
     except duckdb.Error:  # no query in DuckDB's eyes, or a name that this session alone sees
         words = _words(cursor, plain)
         reading = not isinstance(statement, st.Ddl) or not words.isdisjoint(_READING)

@@ -183,7 +183,7 @@ def changed(session: Session, transaction: Transaction, statement: st.Ddl) -> No
     refuse_unfit(session.cursor, engine.catalog.tables, before, typed)
     follow_tables(session, statement, before)
     if statement.retention is not None:
-        retain_created(session, statement)
+        retain_created(session, statement, before)
     affected = _affected(session, statement, before, typed | transaction.unbound)
     session.refuse_temporary([(view.name, view.query) for view in affected])
     rebuilt = _bound_anew(session, transaction, statement, affected, typed)
@@ -323,6 +323,8 @@ def _demand_valid(
         why = f" (its query would give {_difference(view.described, found)})"
         if dict(_folded(found)).keys() != dict(_folded(view.described)).keys():
             way += ", or replace it by one that names its columns"
+    except duckdb.InterruptException:
+        raise
     except duckdb.Error:
         if renames_table(statement):
             way += ", or give its table's name to another table in the same transaction"

@@ -59,8 +59,12 @@ def refuse_retention(statement: st.Ddl) -> None:
         )
 
 
-def retain_created(session: Session, statement: st.Ddl) -> None:
-    """Notes the rule of a table that has just been created, unless it was there before."""
+def retain_created(session: Session, statement: st.Ddl, before: Mapping[str, TableInfo]) -> None:
+    """Notes the rule of a table that has just been created, unless it was there before.
+
+    Args:
+        before: the tables before.
+    """
     retention, catalog = statement.retention, session.engine.catalog
     name = None if statement.name is None else session.names.resolve(statement.name)
     if retention is None:
@@ -69,8 +73,7 @@ def retain_created(session: Session, statement: st.Ddl) -> None:
         raise UnsupportedError(
             "only a table of this database can lose rows by their age", statement.offset
         )
-    known = {rule.table for rule in stored_rules(session.cursor, catalog.database)}
-    if name not in known or statement.replace:
+    if name not in before or statement.replace:
         _write(session, name, _rule(catalog.tables[name], retention.by, retention.retain, session))
 
 

@@ -69,6 +69,8 @@ def bind(
         written = render(plan)
         refuse_caught(written, cursor, known)
         found = describe(cursor, written)
+    except duckdb.InterruptException:
+        raise
     except duckdb.Error as error:
         # The user's query is fine, so our reading of it was not.
         raise NotIncremental(f"a reading that DuckDB refuses: {error}") from error

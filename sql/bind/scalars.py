@@ -156,6 +156,8 @@ class _Binder:
             raise NotIncremental("ANY or ALL of a list in this place")
         try:
             return self.nesting.context.types([self.bound(node)], self.nesting.plan)[0]
+        except duckdb.InterruptException:
+            raise
         except duckdb.Error as error:  # of a part of an aggregate's value, or of a subquery's
             raise NotIncremental(f"ANY or ALL of a list beside {node.sql('duckdb')}") from error
 

@@ -81,6 +81,20 @@ def lenient(cursor: Cursor) -> Iterator[None]:
         run(cursor, f"{_POLICY}'STANDARD_POLICY'")
 
 
+@contextlib.contextmanager
+def temporary(cursor: Cursor, name: str, definition: str, params: Any = None) -> Iterator[str]:
+    """Creates a temporary table for the block, and yields its quoted name.
+
+    If the block fails in a way that aborts the transaction, the table goes with the transaction.
+    """
+    run(cursor, f"CREATE OR REPLACE TEMP TABLE {quote(name)} {definition}", params)
+    try:
+        yield f"temp.main.{quote(name)}"
+    finally:
+        with contextlib.suppress(duckdb.TransactionException):
+            run(cursor, f"DROP TABLE temp.main.{quote(name)}")
+
+
 def describe(cursor: Cursor, query: str) -> Schema:
     """Names and types of a query's result, as DuckDB binds it (the query is not run)."""
     found = rows(cursor, f"DESCRIBE {query}")

@@ -160,6 +160,10 @@ def test_rules_follow_their_tables(db: ivm.Database, clock: HandMoved) -> None:
     assert rules(db) == [("h", "ts", "1 day")]
     db.execute("ALTER TABLE h RESET (retain)")
     assert rules(db) == []
+    for columns in ("ts TIMESTAMPTZ", "other INTEGER"):
+        options = "retain = '1 day', retain_by = ts"
+        db.execute(f"CREATE TABLE IF NOT EXISTS h ({columns}) WITH ({options})")
+        assert rules(db) == []  # else rows of a table that was there would go
 
 
 def test_what_is_refused(db: ivm.Database) -> None:
