@@ -49,7 +49,7 @@ def test_a_view_is_not_taken_for_one_that_must_be_recomputed(db: ivm.Database) -
             db.execute(VIEW.replace(" v ", " w "))
     db.execute(VIEW.replace(" v ", " w "))
     shown = db.execute("SHOW MATERIALIZED VIEWS").arrow().to_pylist()
-    assert {row["strategy"] for row in shown} == {"incremental"}
+    assert "whole recompute" not in {row["strategy"] for row in shown}
 
 
 def test_a_query_is_read_from_memory_the_next_time(db: ivm.Database) -> None:
