@@ -14,7 +14,9 @@ from pathlib import Path
 import duckdb
 
 from ivm.catalog.catalog import Catalog, View
+from ivm.catalog.columns import other_columns
 from ivm.catalog.functions import Function
+from ivm.engine.broken_views import record_of
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
 from ivm.sql.parse.function_list import FunctionList
@@ -44,6 +46,7 @@ from ivm.storage.warehouse.system_tables import (
     forget_view_epochs,
     load_views,
     save_view,
+    upgrade,
 )
 from ivm.storage.warehouse.table_info import TableInfo
 from ivm.storage.warehouse.warehouse import Warehouse
@@ -162,7 +165,8 @@ def _is_readable(cursor: Cursor, history: History) -> bool:
 def _load(engine: Engine) -> bool:
     """Binds the views; returns whether one that was recomputed is now maintained incrementally."""
     cursor = engine.warehouse.cursor()
-    stored, promoted, demoted = load_views(cursor), False, []
+    stored, promoted = load_views(cursor), False
+    saved = list[StoredView]()
     engine.catalog.expect_views(view.name for view in stored)
     engine.reload_databases(cursor)
     engine.reload_tables(cursor)
@@ -173,7 +177,9 @@ def _load(engine: Engine) -> bool:
     functions = engine.definitions.functions
     for each in stored:
         view = _define(engine, cursor, each, functions)
-        view.broken = each.reason
+        view.broken = each.reason or _why_other(engine, cursor, view)
+        if view.broken != each.reason:
+            saved.append(record_of(view, "broken", view.broken))
         engine.catalog.add_view(view)
         engine.outbox.load_owed(cursor, view.name)
         if view.name in engine.broken.names():
@@ -181,19 +187,39 @@ def _load(engine: Engine) -> bool:
             continue  # REFRESH fills it anew, whatever its rows are now
         engine.views.attach(view)
         if not view.incremental:
-            demoted += [view] if each.state != "recomputed" else []
+            if each.state != "recomputed":
+                saved.append(engine.views.stored(view, exact=True))
         elif each.state == "recomputed":
             promoted = True
         elif each.state == "needs_rewrite":
             _owe(engine, [view.name])
             with contextlib.suppress(EvaluationError):  # the next change raises it, and is refused
                 engine.views.rewrite_rows(view)
-    if demoted:
+    if saved:
+        upgrade(cursor)  # our records may not fit those of another format
         run(cursor, "BEGIN TRANSACTION")
-        for view in demoted:
-            save_view(cursor, engine.views.stored(view, exact=True))
+        for record in saved:
+            save_view(cursor, record)
         run(cursor, "COMMIT")
     return promoted
+
+
+def _why_other(engine: Engine, cursor: Cursor, view: View) -> str | None:
+    """Why a view is broken if another program has changed the columns of what it reads, or its own.
+
+    Raises:
+        CorruptionError: the table that holds the view is gone.
+    """
+    if not engine.warehouse.foreign_write:
+        return None
+    try:
+        why = other_columns(cursor, engine.catalog, view)
+    except LookupError:
+        raise CorruptionError(
+            f"the table that holds materialized view {view.name!r} is gone; another program has "
+            "dropped or renamed it: restore it, or remove the view from _ivm.views"
+        ) from None
+    return None if why is None else f"another program has changed columns: {why}"
 
 
 def _owe(engine: Engine, views: Iterable[str]) -> None:

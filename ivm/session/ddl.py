@@ -15,6 +15,7 @@ from dataclasses import replace
 import duckdb
 
 from ivm.catalog.catalog import View
+from ivm.catalog.columns import difference, same_columns, same_names
 from ivm.engine.transaction import Transaction
 from ivm.engine.view_reads import (
     relations_read,
@@ -41,7 +42,6 @@ from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens, unquoted
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
-from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.duck import Cursor, describe, rows, run
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.history import removal
@@ -317,11 +317,11 @@ def _demand_valid(
         if bool(tellers) != bool(view.tellers):
             raise UnsupportedError("it would begin or cease to read the time")
         view.tellers = tellers
-        if _folded(found) == _folded(view.described):
+        if same_columns(found, view.described):
             view.described = found  # the view's own columns keep their names
             return
-        why = f" (its query would give {_difference(view.described, found)})"
-        if dict(_folded(found)).keys() != dict(_folded(view.described)).keys():
+        why = f" (its query would give {difference(view.described, found)})"
+        if not same_names(found, view.described):
             way += ", or replace it by one that names its columns"
     except duckdb.InterruptException:
         raise
@@ -335,21 +335,6 @@ def _demand_valid(
         f"{view.name}{why}: {way}" + (", or add CASCADE" if statement.action == "drop" else ""),
         statement.offset,
     )
-
-
-def _difference(before: Schema, after: Schema) -> str:
-    """What is other in columns, in words."""
-    old, new = dict(_folded(before)), dict(_folded(after))
-    names = {fold(name): name for name, _ in (*before, *after)}
-    parts = [f"a new column {names[name]!r}" for name in new if name not in old]
-    parts += [f"no column {names[name]!r}" for name in old if name not in new]
-    both = [(name, type) for name, type in new.items() if name in old and old[name] != type]
-    parts += [f"{names[name]!r} as {type.sql}" for name, type in both]
-    return ", ".join(parts) or "its columns in another order"
-
-
-def _folded(schema: Schema) -> Schema:
-    return tuple([(fold(name), type) for name, type in schema])
 
 
 def _update_reads(session: Session, view: View) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ivm.catalog.broken_views import broken_error, broken_views
 from ivm.catalog.catalog import Catalog, View
+from ivm.catalog.columns import demand_own_columns
 from ivm.engine.broken_views import why
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
@@ -56,6 +57,7 @@ def _refresh(session: Session, statement: st.RefreshView) -> None:
         functions = list_functions(session.cursor)
         view.broken = None
         for each in filled:
+            demand_own_columns(session.cursor, engine.catalog, each)
             engine.views.bind(each, session.cursor, functions)
             engine.catalog.add_view(each)
         transaction.rebuild(filled)

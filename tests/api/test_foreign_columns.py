@@ -1,0 +1,127 @@
+"""Another program changes columns that views read, or their own: they say so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import ivm
+from ivm.errors import CorruptionError, EvaluationError
+from tests.support.view_oracle import assert_verified
+
+SETUP = """
+CREATE TABLE t (id INTEGER PRIMARY KEY, m INTEGER, x INTEGER);
+CREATE TABLE u (id INTEGER PRIMARY KEY, m INTEGER);
+CREATE MACRO half(a) AS a // 2;
+INSERT INTO t VALUES (1, 10, 7), (2, 20, 7); INSERT INTO u VALUES (1, 1);
+CREATE MATERIALIZED VIEW v AS SELECT *, half(m) AS h FROM t;
+CREATE MATERIALIZED VIEW above AS SELECT id, m FROM v;
+CREATE MATERIALIZED VIEW other AS SELECT m, count(*) AS n FROM u GROUP BY m
+"""
+CHANGES = {
+    "ALTER TABLE t ALTER m TYPE BIGINT": "'m' as BIGINT",
+    "ALTER TABLE t ALTER m TYPE FLOAT": "'m' as FLOAT",
+    "ALTER TABLE t ALTER m TYPE VARCHAR; CREATE OR REPLACE MACRO half(a) AS 1": "'m' as VARCHAR",
+    "ALTER TABLE t ADD COLUMN z INTEGER": "a new column 'z'",
+    "ALTER TABLE t DROP COLUMN x": "no column 'x'",
+    "ALTER TABLE t DROP COLUMN m; ALTER TABLE t ADD COLUMN m INTEGER": "in another order",
+    "ALTER TABLE t RENAME COLUMN x TO y": "a new column 'y'",
+    "CREATE OR REPLACE MACRO half(a) AS a / 2": "'h' as DOUBLE",
+    "ALTER TABLE v ADD COLUMN z INTEGER": "no column 'z'",
+    "ALTER TABLE v ALTER m TYPE BIGINT": "'m' as INTEGER",
+}
+
+
+def changed(path: Path, sql: str) -> None:
+    with ivm.connect(path) as db:
+        db.execute(SETUP)
+    with duckdb.connect(str(path)) as plain:
+        plain.execute(sql)
+
+
+@pytest.mark.parametrize("sql", CHANGES)
+def test_a_view_that_no_longer_fits_its_table_is_broken(sql: str, tmp_path: Path) -> None:
+    """Bug: its rows were those of other types, or in other columns, and VERIFY said they fit."""
+    path = tmp_path / "t.duckdb"
+    changed(path, sql)
+    for number in (2, 3):
+        with ivm.connect(path) as db:
+            for name in ("v", "above"):
+                with pytest.raises(EvaluationError, match=CHANGES[sql]):
+                    db.execute(f"FROM {name}")
+            with pytest.raises(EvaluationError, match="CREATE OR REPLACE"):
+                db.execute("REFRESH MATERIALIZED VIEW v")
+            db.execute("INSERT INTO u VALUES (?, 5)", [number])
+            db.execute("INSERT INTO t BY NAME SELECT ? AS id, 30 AS m", [number + 10])
+            assert_verified(db, "other")
+            assert not any(row[-2] for row in verdicts(db) if row[0] != "other")
+    with ivm.connect(path) as db:
+        db.execute("DROP MATERIALIZED VIEW v CASCADE")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT *, half(m) AS h FROM t")
+        db.execute("DELETE FROM t WHERE id = 2")
+        assert_verified(db)
+        query = "SELECT *, half(m) AS h FROM t"
+        assert Counter(db.execute("FROM v").fetchall()) == Counter(db.execute(query).fetchall())
+
+
+def verdicts(db: ivm.Database) -> list[Any]:
+    return db.execute("VERIFY MATERIALIZED VIEWS").fetchall()
+
+
+def test_it_is_filled_anew_when_the_columns_are_back(tmp_path: Path) -> None:
+    path = tmp_path / "t.duckdb"
+    changed(path, "ALTER TABLE t ALTER m TYPE BIGINT")
+    with ivm.connect(path) as db, pytest.raises(EvaluationError, match="another program"):
+        db.execute("FROM v")
+    with duckdb.connect(str(path)) as plain:
+        plain.execute("ALTER TABLE t ALTER m TYPE INTEGER; UPDATE t SET m = 5")
+    with ivm.connect(path) as db:
+        db.execute("REFRESH MATERIALIZED VIEW v")
+        db.execute("INSERT INTO t VALUES (9, 9, 9)")
+        assert_verified(db)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE v",
+        "ALTER TABLE v RENAME TO w",
+        "DROP TABLE v; CREATE VIEW v AS SELECT 1 AS id",
+    ],
+)
+def test_a_view_without_its_table_is_named(sql: str, tmp_path: Path) -> None:
+    """Bug: opening raised KeyError."""
+    changed(tmp_path / "t.duckdb", sql)
+    with pytest.raises(CorruptionError, match="holds materialized view 'v' is gone"):
+        ivm.connect(tmp_path / "t.duckdb")
+
+
+def test_columns_of_every_type_are_known_again(tmp_path: Path) -> None:
+    path = tmp_path / "t.duckdb"
+    with ivm.connect(path) as db:
+        db.execute("CREATE TYPE mood AS ENUM ('a', 'b'); CREATE TYPE pair AS STRUCT(a INT, b mood)")
+        db.execute(
+            "CREATE TABLE t (id INTEGER, e mood, p pair, l pair[], m MAP(VARCHAR, mood[]), u UUID, "
+            "j JSON, d DECIMAL(30,3), b BIT, n TIMESTAMP_NS, z TIMESTAMPTZ, i INTERVAL, "
+            "w UNION(a INTEGER, b VARCHAR), a INTEGER[3], h HUGEINT, x BLOB, "
+            "s VARCHAR COLLATE NOCASE, o TIME, q TIMETZ, v VARIANT)"
+        )
+        db.execute("INSERT INTO t (id, e) VALUES (1, 'a')")
+        db.execute("CREATE MATERIALIZED VIEW v AS FROM t")
+        db.execute(
+            "CREATE MATERIALIZED VIEW w AS SELECT NULL AS nothing, [] AS empty, {'k': NULL} AS s, "
+            'id + 1, id AS "Id", e::VARCHAR AS "a ""b", 1.5 AS c, \'x\' AS t, '
+            "INTERVAL 1 DAY AS i, MAP {} AS m, sum(id) AS total, avg(d) AS mean, "
+            "list(e) AS es, row(1, 'a') AS r FROM t GROUP BY id, e"
+        )
+        assert_verified(db)
+    with duckdb.connect(str(path)) as plain:
+        plain.execute("INSERT INTO t (id, e) VALUES (2, 'b')")
+    with ivm.connect(path) as db:
+        db.execute("INSERT INTO t (id, e) VALUES (3, NULL)")
+        assert_verified(db)
+        assert len(db.execute("SELECT id FROM v").fetchall()) == 3
