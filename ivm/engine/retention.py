@@ -203,10 +203,20 @@ class Retention:
 
     def load(self, cursor: Cursor) -> None:
         """Reads the rules as the cursor sees them; callers hold the writer lock."""
-        self.rules = {rule.table: rule for rule in stored_rules(cursor, self._catalog.database)}
+        stored = stored_rules(cursor, self._catalog.database)
+        self.rules = {rule.table: rule for rule in stored if self._applies(rule)}
         for table, held in list(self._expiring.items()):
             if table not in self.rules or self._catalog.tables.get(table) != held.info:
                 del self._expiring[table]
+
+    def _applies(self, rule: Rule) -> bool:
+        """Returns whether the table and its column are there; another program may have altered it.
+
+        Such a rule rests until its table is as it was, or has another rule.
+        """
+        info = self._catalog.tables.get(rule.table)
+        at = None if info is None else info.position(rule.column)
+        return info is not None and at is not None and info.schema[at][1].sql in TIMED
 
     def columns(self, table: str) -> frozenset[int]:
         """The positions of the columns that must be known of each row that goes."""

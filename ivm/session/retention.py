@@ -103,7 +103,8 @@ def follow_tables(session: Session, statement: st.Ddl, before: Mapping[str, Tabl
         return
     for rule in stored_rules(session.cursor, session.engine.catalog.database):
         old = before.get(rule.table)
-        if old is None:
+        if old is None:  # another program has dropped it: a new one of the name has no rule
+            _write(session, rule.table, None)
             continue
         now = next((info for info in tables.values() if info.oid == old.oid), None)
         if now is None:

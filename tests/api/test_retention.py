@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -284,3 +285,29 @@ def test_tables_keep_what_they_are_to_keep(monkeypatch: pytest.MonkeyPatch) -> N
         Retained,
         settings=settings(max_examples=examples(16), stateful_step_count=15, deadline=None),
     )
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["DROP TABLE r", "ALTER TABLE r RENAME ts TO other", "ALTER TABLE r ALTER ts TYPE VARCHAR"],
+)
+def test_a_rule_rests_when_another_program_has_taken_its_column(
+    sql: str, clock: HandMoved, tmp_path: Path
+) -> None:
+    """Bug: from the next tick on, no statement worked."""
+    path = tmp_path / "t.duckdb"
+    with ivm.connect(path, clock=clock) as db:
+        db.execute(f"CREATE TABLE r (id INTEGER, ts TIMESTAMPTZ) {RETAINED}")
+        db.execute(f"CREATE TABLE u (id INTEGER, ts TIMESTAMPTZ) {RETAINED}")
+        db.execute(f"INSERT INTO u VALUES (1, '{NOON}')")
+    with duckdb.connect(str(path)) as plain:
+        plain.execute(sql)
+    with ivm.connect(path, clock=clock) as db:
+        if sql.startswith("DROP"):  # one of the same name has no rule
+            db.execute("CREATE TABLE r (id INTEGER, ts TIMESTAMPTZ)")
+        db.execute(f"INSERT INTO r VALUES (1, '{NOON}')")
+        clock.move(db, seconds=2 * 3600)
+        db.execute("INSERT INTO r VALUES (2, NULL)")
+        assert (count(db, "r"), count(db, "u")) == (2, 0)
+        db.execute("ALTER TABLE r RESET (retain)")
+        assert [name for name, *_ in rules(db)] == ["u"]
