@@ -259,8 +259,13 @@ class Views:
         now = self._tables.content(name)
         return consolidate(add([now, before.negate()]), [t for _, t in schema])
 
-    def refuse_readers(self, names: list[str], what: str) -> None:
+    def refuse_readers(self, names: list[str], what: str, *, cascades: bool) -> None:
         """Refuses to drop or replace relations that other views read.
+
+        Args:
+            names: of the relations.
+            what: would be done.
+            cascades: CASCADE would drop the others, too.
 
         Raises:
             UnsupportedError: other views read them.
@@ -269,8 +274,8 @@ class Views:
         if readers:
             raise UnsupportedError(
                 f"cannot {what}: {', '.join(readers)} read{'s' if len(readers) == 1 else ''} it; "
-                f"drop {'it' if len(readers) == 1 else 'them'} first, or add CASCADE to drop them "
-                "too"
+                f"drop {'it' if len(readers) == 1 else 'them'} first"
+                + (", or add CASCADE to drop them too" if cascades else "")
             )
 
     # -- filling --------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 """DDL: DuckDB runs it, the catalog is read anew, and statements that would break a view fail.
 
 Invariant: after a DDL statement every materialized view's query still describes the same columns.
-A statement after which one would not is undone, unless CASCADE drops the view; but a table that is
-renamed within a transaction may leave a view without one until the commit. Views whose tables or
-definitions have changed are compiled and filled anew; but a view whose plan is the same after
-ALTER TABLE, since it reads nothing that was altered, stays as it is, with its rows and its state.
+A statement after which one would not is undone, unless CASCADE drops the views with a table; but a
+table that is renamed within a transaction may leave a view without one until the commit. Views
+whose tables or definitions have changed are compiled and filled anew; but a view whose plan is the
+same after ALTER TABLE, since it reads nothing that was altered, stays as it is, with its rows and
+its state.
 """
 
 from __future__ import annotations
@@ -332,9 +333,15 @@ def _demand_valid(
         why = f" ({error})"
     raise UnsupportedError(
         f"{statement.action.upper()} {statement.target.upper()} would break the materialized view "
-        f"{view.name}{why}: {way}" + (", or add CASCADE" if statement.action == "drop" else ""),
+        f"{view.name}{why}: {way}" + (", or add CASCADE" if _may_cascade(statement) else ""),
         statement.offset,
     )
+
+
+def _may_cascade(statement: st.Ddl) -> bool:
+    """Returns whether CASCADE would have dropped the views that read what is dropped."""
+    takes_views = statement.action == "drop" and statement.target in ("table", "schema")
+    return takes_views and not statement.cascade
 
 
 def _update_reads(session: Session, view: View) -> None:

@@ -174,7 +174,7 @@ def _may_create(
             "IF NOT EXISTS",
             statement.offset,
         )
-    session.engine.views.refuse_readers([present], f"replace view {present!r}")
+    session.engine.views.refuse_readers([present], f"replace view {present!r}", cascades=False)
     refuse_sinks(session, transaction, [present], f"replace view {present!r}")
     return True
 
@@ -185,7 +185,7 @@ def drop(session: Session, statement: st.DropView, params: Params) -> Result:
         wanted = _wanted(session, statement)
         if not statement.cascade:
             what = f"drop view {', '.join(wanted)}"
-            session.engine.views.refuse_readers(wanted, what)
+            session.engine.views.refuse_readers(wanted, what, cascades=True)
             refuse_sinks(session, transaction, wanted, f"{what} without CASCADE")
         if session.transaction is None:
             transaction.allow_late_flush()

@@ -218,3 +218,33 @@ def test_beside_another_session(db: ivm.Database) -> None:
     thread.join()
     assert failed == []
     assert_verified(db)
+
+
+@pytest.mark.parametrize(
+    ("sql", "helps"),
+    [
+        ("DROP TABLE t", True),
+        ("DROP VIEW p", False),
+        ("DROP VIEW p CASCADE", False),
+        ("DROP MACRO f CASCADE", False),
+        ("DROP TYPE y CASCADE", False),
+        ("CREATE OR REPLACE MATERIALIZED VIEW v AS FROM t", False),
+        ("DROP MATERIALIZED VIEW v", True),
+    ],
+)
+def test_cascade_is_advised_only_where_it_helps(sql: str, helps: bool) -> None:
+    with ivm.connect() as db:
+        db.execute(
+            "CREATE TABLE t (a INTEGER); CREATE VIEW p AS FROM t; CREATE SCHEMA s; "
+            "CREATE TABLE s.u (a INTEGER); CREATE MACRO f(x) AS x + 1; CREATE TYPE y AS INTEGER"
+        )
+        db.execute(
+            "CREATE MATERIALIZED VIEW v AS SELECT f(p.a) AS a, 1::y AS b FROM p JOIN s.u USING (a)"
+        )
+        db.execute("CREATE MATERIALIZED VIEW w AS FROM v")
+        with pytest.raises(UnsupportedError) as refused:
+            db.execute(sql)
+        assert ("CASCADE" in str(refused.value)) == helps
+        if helps:
+            db.execute(f"{sql} CASCADE")
+            assert db.execute("SHOW MATERIALIZED VIEWS").fetchall() == []
