@@ -126,6 +126,38 @@ def test_parameters_that_duckdb_does_not_take_from_python(
         connection.rollback()
 
 
+def test_bytes_that_drivers_write_into_the_statement(
+    connection: psycopg.Connection[Any], shop: Served
+) -> None:
+    r"""DuckDB would take PostgreSQL's `'\x005c'` for a byte and two letters."""
+    given, text = (bytes(range(256)), b"", b"\0\\x41"), r"'\x4142'::bytea"
+    for value in given:
+        found = psycopg.ClientCursor(connection).execute("SELECT %s, %s", [value, text])
+        assert found.fetchone() == (value, text)
+    with psycopg2.connect(shop.dsn()) as other, other.cursor() as cursor:
+        cursor.execute("SELECT %s, %s", [psycopg2.Binary(given[0]), [given[0], given[2]]])
+        whole, listed = cursor.fetchone() or (b"", [])
+        assert [bytes(whole), *map(bytes, listed)] == [given[0], given[0], given[2]]
+
+
+def test_bytes_of_postgresqls_form_are_those_of_a_cast_alone(
+    connection: psycopg.Connection[Any],
+) -> None:
+    row = connection.execute(
+        r"SELECT '\x005c' :: BYTEA, CAST('\x4142' AS blob), E'\\x4142'::bytea, bytea '\x4142', "
+        r"'\x41\x42'::BLOB, '\x4142', '''\x4142''::bytea', $$'\x4142'::bytea$$, "
+        "'\\x41'::bytea::VARCHAR -- '\\x4142'::bytea"
+    ).fetchone()
+    texts = r"\x4142", r"'\x4142'::bytea", r"'\x4142'::bytea", "A"
+    assert row == (b"\0\\", b"AB", b"AB", b"AB", b"AB", *texts)
+    with pytest.raises(psycopg.errors.SyntaxErrorOrAccessRuleViolation, match="two hexa"):
+        connection.execute(r"SELECT '\x414'::bytea")
+    connection.rollback()
+    with pytest.raises(psycopg.errors.UndefinedColumn) as raised:  # places stay what they are
+        connection.execute(r"SELECT '\x4142'::bytea, nothing")
+    assert raised.value.diag.statement_position == "25"
+
+
 def test_infinite_dates_and_years_before_our_era_as_text(
     connection: psycopg.Connection[Any],
 ) -> None:

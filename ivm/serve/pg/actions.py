@@ -1,8 +1,9 @@
 """What a client's text asks for: statements of the database, and those that only PostgreSQL knows.
 
-Law: the database gets a statement exactly as the client wrote it. What stands here instead is what
-drivers send for themselves: settings, BEGIN with an isolation level, COPY over the connection, and
-statements without a meaning here that are answered with nothing.
+Law: the database gets a statement exactly as the client wrote it, but for bytes, see
+`bytea_literals`. What stands here instead is what drivers send for themselves: settings, BEGIN with
+an isolation level, COPY over the connection, and statements without a meaning here that are
+answered with nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ivm.serve.pg import cursors
+from ivm.serve.pg.bytea_literals import with_bytes
 from ivm.serve.pg.catalog_words import asks_catalog
 from ivm.serve.pg.copy_syntax import CopyRows, copy_rows, unquoted_value
 from ivm.sql.statements import parse as st
@@ -231,7 +233,7 @@ def _cached(text: str) -> tuple[Action, ...]:
 
 
 def _actions(text: str) -> Iterator[Action]:
-    for piece, offset in _pieces(text):
+    for piece, offset in _pieces(with_bytes(text)):
         yield from _of(piece, offset)
 
 
