@@ -37,6 +37,7 @@ class ServedSession:
     Attributes:
         secret: by which the client cancels statements.
         seconds: after which a statement is cancelled; 0: never.
+        cancelled: what the client has cancelled last, for what waits for the client.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class ServedSession:
         self.secret = secrets.randbits(32)
         self.seconds = seconds
         self.connection = connection
+        self.cancelled: CancelledError | None = None
         self._call: Cancellable | None = None
         self._began = 0.0
 
@@ -86,14 +88,15 @@ class ServedSession:
                 self._call = None
 
     def cancel(self, reason: str) -> None:
-        """Cancels the statement that runs, from any thread; nothing happens if none does.
+        """Cancels the statement that runs, from any thread; if none does, it is only noted.
 
         It is repeated until the statement has ended: DuckDB loses an interrupt between two
         statements.
         """
+        self.cancelled = CancelledError(reason)
         call = self._call
         if call is not None:
-            call.take(CancelledError(reason))
+            call.take(self.cancelled)
 
     def look(self, now: float) -> None:
         """Cancels the statement that runs if it takes too long, and again if it is cancelled."""

@@ -179,6 +179,24 @@ def test_values_of_all_types_go_and_come_back(
     assert connection.execute("SELECT * FROM typed").fetchall() == wanted
 
 
+@pytest.mark.parametrize("more", [False, True])
+def test_a_copy_is_cancelled_while_it_waits_for_rows(
+    connection: psycopg.Connection[Any], *, more: bool
+) -> None:
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        _copy_and_cancel(connection, "2\tb\n" * 100_000 * more)
+    with connection.cursor().copy("COPY copied FROM STDIN") as copy:
+        copy.write("3\tc\n")
+    assert connection.execute("FROM copied").fetchall() == [(3, "c")]
+
+
+def _copy_and_cancel(connection: psycopg.Connection[Any], more: str) -> None:
+    with connection.cursor().copy("COPY copied FROM STDIN") as copy:
+        copy.write("1\ta\n")
+        connection.cancel()
+        copy.write(more)
+
+
 def test_what_is_no_binary_copy_is_refused(connection: psycopg.Connection[Any]) -> None:
     head = b"PGCOPY\n\xff\r\n\0" + bytes(8)
     for data, code in (

@@ -350,6 +350,7 @@ class Backend:
     # -- COPY -----------------------------------------------------------------------------------
 
     def _copy_in(self, action: CopyRows, *, by_query: bool) -> None:
+        self._served.cancelled = None
         self._copy = CopyIn(action, self._statements)
         self._copy_by_query = by_query
         self._out += codec.copy_response(b"G", self._copy.columns, binary=self._copy.binary)
@@ -357,7 +358,13 @@ class Backend:
 
     def _copy_data(self, data: bytes) -> None:
         if self._copy is not None:  # else it has failed, and the client does not know yet
+            self._demand_wanted()
             self._copy.write(data)
+
+    def _demand_wanted(self) -> None:
+        """Ends a COPY that was cancelled while it waited for rows: no statement ran then."""
+        if self._served.cancelled is not None:
+            raise self._served.cancelled
 
     def _copy_end(self, failed: str | None) -> None:
         copy, self._copy = self._copy, None
@@ -366,6 +373,7 @@ class Backend:
         try:
             if failed is not None:
                 raise PgError("57014", f"COPY was ended by its client: {failed}")
+            self._demand_wanted()
             began = time.perf_counter()
             count = copy.finish()
             self._out += codec.command_complete(f"COPY {count}")
