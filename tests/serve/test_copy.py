@@ -103,6 +103,31 @@ TYPES: dict[str, Any] = {
     "VARCHAR[]": ["a,b", None, 'q"', ""],
 }
 
+HARD = (  # types, and values that Python does not have or that travel as other texts
+    ("TIME", "'24:00:00'"),
+    ("TIMETZ", "'24:00:00-05:30:15'"),
+    ("TIMETZ", "'00:00:00.5+15:59:59'"),
+    ("INTERVAL", "'30 hours'"),
+    ("INTERVAL", "'1 day -1 second'"),
+    ("INTERVAL", "'-1 microsecond'"),
+    ("INTERVAL", "'-1 month 2 days -25 hours'"),
+    ("DATE", "'infinity'"),
+    ("DATE", "'0044-03-15 (BC)'"),
+    ("DATE", "'10000-01-01'"),
+    ("TIMESTAMP", "'-infinity'"),
+    ("TIMESTAMP", "'0044-03-15 (BC) 10:00:01.5'"),
+    ("TIMESTAMPTZ", "'0044-03-15 (BC) 10:00:01+00'"),
+    ("TIMESTAMPTZ", "'1800-01-01 00:00:00.25+00'"),
+    ("BIT", "'0101'"),
+    ("STRUCT(q VARCHAR)", "{'q': 'a' || chr(10) || 'b'}"),
+    ("UNION(i INTEGER, s VARCHAR)", "union_value(i := 1)"),
+    ("UNION(i INTEGER, s VARCHAR)", "union_value(s := '1')"),
+    ("MAP(VARCHAR, INTEGER)", "MAP {'k\"': 1, '': NULL}"),
+    ('STRUCT(b BLOB, "BLOB" BIT)', r"{'b': '\xff\x22a', 'BLOB': '01'}"),
+    ("STRUCT(a DOUBLE, t TIME)[]", "[{'a': 'nan', 't': '24:00:00'}, NULL]"),
+    ("VARCHAR[][]", "[['a,b', NULL, 'null'], [], NULL]"),
+)
+
 
 @pytest.fixture
 def connection(shop: Served) -> Iterator[psycopg.Connection[Any]]:
@@ -177,6 +202,37 @@ def test_values_of_all_types_go_and_come_back(
         for at in range(0, len(data), 11):
             back.write(data[at : at + 11])
     assert connection.execute("SELECT * FROM typed").fetchall() == wanted
+
+
+@pytest.mark.parametrize("format", ["text", "csv", "binary"])
+def test_values_that_python_does_not_have_go_and_come_back(
+    connection: psycopg.Connection[Any], format: str
+) -> None:
+    """Also as those of lists, and where the zone's distance from Greenwich has seconds."""
+    columns = [(type, f"({value})::{type}") for type, value in HARD]
+    columns += [(f"{type}[]", f"[{value}, NULL]") for type, value in columns]
+    listed = ", ".join(f"c{i} {type}" for i, (type, _) in enumerate(columns))
+    connection.execute("SET TimeZone = 'Europe/Berlin'")
+    for table in ("hard", "back"):
+        connection.execute(f"CREATE TABLE {table} ({listed})".encode())
+    connection.execute(f"INSERT INTO hard VALUES ({', '.join(v for _, v in columns)})".encode())
+    data = _goes(connection, f"COPY hard TO STDOUT (FORMAT {format})")
+    with connection.cursor().copy(f"COPY back FROM STDIN (FORMAT {format})".encode()) as copy:
+        copy.write(data)
+    for i, (_, value) in enumerate(columns):
+        sql = (
+            f"SELECT hard.c{i}::VARCHAR, back.c{i}::VARCHAR, hard.c{i} = back.c{i} FROM hard, back"
+        )
+        ((given, found, same),) = connection.execute(sql.encode()).fetchall()
+        assert (found, same) == (given, True), value
+    connection.execute("DROP TABLE hard; DROP TABLE back; RESET TimeZone")
+
+
+def test_years_before_our_era_are_written_as_in_postgresql(
+    connection: psycopg.Connection[Any],
+) -> None:
+    sql = "COPY (SELECT DATE '0044-03-15 (BC)', TIMESTAMP '0044-03-15 (BC) 10:00:00') TO STDOUT"
+    assert _goes(connection, sql) == b"0044-03-15 BC\t0044-03-15 10:00:00 BC\n"
 
 
 @pytest.mark.parametrize("more", [False, True])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import json
+import struct
 import threading
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,10 +18,13 @@ import psycopg
 import psycopg2
 import pytest
 import sqlalchemy as sa
+from psycopg.types.json import Json
 
+from ivm.serve.pg import types
 from tests.serve.serving import Served
 
 UTC = datetime.UTC
+DAY = 86_400_000_000  # microseconds
 VALUES: dict[str, Any] = {
     "true": True,
     "1::TINYINT": 1,
@@ -156,6 +161,92 @@ def test_bytes_of_postgresqls_form_are_those_of_a_cast_alone(
     with pytest.raises(psycopg.errors.UndefinedColumn) as raised:  # places stay what they are
         connection.execute(r"SELECT '\x4142'::bytea, nothing")
     assert raised.value.diag.statement_position == "25"
+
+
+BINARY: dict[int, list[bytes]] = {
+    types.TIME: [struct.pack("!q", micros) for micros in (0, 1, DAY)],
+    types.TIMETZ: [
+        struct.pack("!qi", micros, west) for micros in (5, DAY) for west in (0, 19_815, -57_599)
+    ],
+    types.INTERVAL: [
+        struct.pack("!qii", *parts)
+        for parts in ((-1, 0, 0), (DAY, -1, 13), (30 * DAY, 0, 0), (-5, 1, 0), (0, -(1 << 31), 0))
+    ],
+    types.DATE: [struct.pack("!i", days) for days in (-746_000, -730_120, 3_000_000)],
+    types.TIMESTAMP: [
+        struct.pack("!q", micros) for micros in (-746_000 * DAY + 5, 3_000_000 * DAY)
+    ],
+    types.TIMESTAMPTZ: [struct.pack("!q", -746_000 * DAY + 5)],
+}
+
+
+@pytest.mark.parametrize("oid", BINARY)
+def test_binary_values_that_python_does_not_have(
+    connection: psycopg.Connection[Any], oid: int
+) -> None:
+    """They come back as they went, by themselves and in arrays, or are refused."""
+    sql = f"SELECT $1, [$1::{types.duckdb_type(oid)}, NULL]".encode()
+    for value in BINARY[oid]:
+        found = connection.pgconn.exec_params(sql, [value], [oid], [1], 1)
+        assert found.error_message == b""
+        assert found.get_value(0, 0) == value
+        assert value in (found.get_value(0, 1) or b"")
+
+
+def test_times_of_no_day_are_refused(connection: psycopg.Connection[Any]) -> None:
+    for oid, zone in ((types.TIME, b""), (types.TIMETZ, bytes(4))):
+        for micros in (-1, DAY + 1):
+            given = [struct.pack("!q", micros) + zone]
+            found = connection.pgconn.exec_params(b"SELECT $1", given, [oid], [1], 1)
+            assert b"invalid value for parameter $1" in found.error_message
+
+
+def test_json_as_a_parameter_becomes_a_value_that_is_nested(
+    connection: psycopg.Connection[Any],
+) -> None:
+    connection.execute(
+        "CREATE TABLE nested (s STRUCT(q VARCHAR), m MAP(VARCHAR, INTEGER), "
+        "u UNION(i INTEGER, s VARCHAR), j JSON)"
+    )
+    values: list[Any] = [{"q": "a\nb"}, {"k": 1}, {"i": 1}, ["é", None]]
+    for form in ("%s", "%b", "%t"):
+        marks = ", ".join([form] * 4)
+        given = [Json(value) for value in values]
+        connection.execute(f"INSERT INTO nested VALUES ({marks})".encode(), given)
+    texts = [json.dumps(value) for value in values]  # their types are those of the columns
+    connection.execute("INSERT INTO nested VALUES (%s, %s, %s, %s)", texts)
+    sql = "SELECT s.q, m['k'], u.i, j FROM nested"
+    assert connection.execute(sql).fetchall() == [("a\nb", 1, 1, ["é", None])] * 4
+    sql = "SELECT count(*) FROM nested WHERE s = %s AND u IN (%s, %s)"
+    given = [Json(value) for value in ({"q": "a\nb"}, {"s": "x"}, {"i": 1})]
+    assert connection.execute(sql, given).fetchone() == (4,)
+    connection.execute("DELETE FROM nested")
+    connection.commit()
+    for column, text in (("s", "{'q': 'x'}"), ("j", "{x"), ("j", '"\\ud800"'), ("u", "1")):
+        with pytest.raises(psycopg.errors.InvalidTextRepresentation):
+            connection.execute(f"INSERT INTO nested ({column}) VALUES (%s)".encode(), [text])
+        connection.rollback()
+    connection.execute("DROP TABLE nested")
+    connection.commit()
+
+
+def test_bytes_in_json_come_as_they_go(connection: psycopg.Connection[Any]) -> None:
+    connection.execute("CREATE TABLE nested (s STRUCT(b BLOB, n VARCHAR))")
+    connection.execute(r"INSERT INTO nested VALUES ({'b': '\x00\xFFa', 'n': '\x00'})")
+    (told,) = connection.execute("FROM nested").fetchone() or (None,)
+    connection.execute("INSERT INTO nested VALUES (%s)", [Json(told)])
+    assert connection.execute("SELECT DISTINCT s.b, s.n FROM nested").fetchall() == [
+        (b"\0\xffa", r"\x00")
+    ]
+
+
+def test_years_before_our_era_as_parameters(connection: psycopg.Connection[Any]) -> None:
+    """DuckDB reads the second text as one of our era."""
+    row = connection.execute(
+        "SELECT %s::DATE::VARCHAR, %s::TIMESTAMP::VARCHAR",
+        ["0044-03-15 BC", "0044-03-15 10:00:00 BC"],
+    ).fetchone()
+    assert row == ("0044-03-15 (BC)", "0044-03-15 (BC) 10:00:00")
 
 
 def test_infinite_dates_and_years_before_our_era_as_text(

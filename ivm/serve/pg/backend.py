@@ -331,6 +331,7 @@ class Backend:
         if prepared.parameters is None:
             found = self._statements.parameters(prepared.action, prepared.oids)
             prepared.parameters = found
+            prepared.action = self._statements.with_nested(prepared.action, found)
         return prepared.parameters
 
     # -- running --------------------------------------------------------------------------------

@@ -290,9 +290,11 @@ def _numeric(text: str) -> bytes:
 def _timetz(text: str) -> bytes:
     import datetime
 
-    time = datetime.time.fromisoformat(text)
+    ends = text.startswith("24:")  # a day; Python has no such time
+    time = datetime.time.fromisoformat(f"00{text[2:]}" if ends else text)
     offset = time.utcoffset() or datetime.timedelta()
-    micros = ((time.hour * 60 + time.minute) * 60 + time.second) * 1_000_000 + time.microsecond
+    hour = 24 if ends else time.hour
+    micros = ((hour * 60 + time.minute) * 60 + time.second) * 1_000_000 + time.microsecond
     return (
         np.array([micros], ">i8").tobytes()
         + np.array([-int(offset.total_seconds())], ">i4").tobytes()

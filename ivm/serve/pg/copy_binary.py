@@ -5,7 +5,6 @@ The texts are those that DuckDB casts to the columns' types.
 
 from __future__ import annotations
 
-import datetime
 import struct
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -130,6 +129,4 @@ def _text(value: Any) -> Any:
             return value.object
         case Decimal():
             return format(value, "f")
-        case datetime.timedelta(days=days, seconds=seconds, microseconds=micros):
-            return f"{days} days {seconds} seconds {micros} microseconds"
     return str(value)

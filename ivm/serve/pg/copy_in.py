@@ -21,6 +21,7 @@ from ivm.serve.pg.copy_lines import Lines
 from ivm.serve.pg.copy_options import CopyOptions
 from ivm.serve.pg.copy_syntax import CopyRows
 from ivm.serve.pg.parameters import array_from_text, bytes_from_text
+from ivm.serve.pg.text_sql import value_sql
 from ivm.serve.pg.types import element_of, pg_type
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import EvaluationError, InputError
@@ -90,7 +91,7 @@ class CopyIn:
         self._writer.close()
         if not self._count:
             return 0
-        cells = ", ".join(_cell(i, type) for i, type in enumerate(self._types))
+        cells = ", ".join(value_sql(type, f"c{i}") for i, type in enumerate(self._types))
         read = f"read_parquet({literal(str(self._path))})"
         asked = _insert(self._relation, f"VALUES ({', '.join(['NULL'] * self.columns)})")
         outcome = self._statements.change(
@@ -133,10 +134,6 @@ def _arrow(type: str) -> pa.DataType:
     if element is not None:
         return pa.list_(_arrow(element))
     return pa.binary() if type == "BLOB" else pa.string()
-
-
-def _cell(number: int, type: str) -> str:
-    return f"CAST(c{number} AS {type})" if element_of(type) is not None else f"c{number}"
 
 
 def _converted(column: pa.ChunkedArray, type: str) -> pa.ChunkedArray | pa.Array:

@@ -6,19 +6,21 @@ column that the parameter is compared with, assigned or inserted to, or of a cas
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import sqlglot
 from sqlglot import exp
 
 from ivm.serve.pg import types
-from ivm.serve.pg.types import duckdb_type, pg_type
+from ivm.serve.pg.types import duckdb_type, is_json, pg_type
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import filled, placeholders
 from ivm.storage.identifiers import fold, literal, quote
 from ivm.storage.warehouse.duck import rows
 
+T = TypeVar("T")
 Columns = list[tuple[str, str]]
 """Names and DuckDB's types."""
 
@@ -38,21 +40,29 @@ class KnownParameters:
 
     def __init__(self) -> None:
         self._meaning: Hashable = None
-        self._known: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {}
+        self._known: dict[Hashable, Any] = {}
 
     def types(
         self, session: Session, statement: st.Statement, given: Sequence[int]
     ) -> tuple[int, ...]:
         """See `parameter_types`."""
-        meaning, key = session.engine.meaning(), (statement.text, tuple(given))
+        key = statement.text, tuple(given)
+        return self._remembered(session, key, lambda: parameter_types(session, statement, given))
+
+    def nested(self, session: Session, statement: st.Statement) -> Mapping[str, str]:
+        """See `nested_types`."""
+        return self._remembered(session, statement.text, lambda: nested_types(session, statement))
+
+    def _remembered(self, session: Session, key: Hashable, asked: Callable[[], T]) -> T:
+        meaning = session.engine.meaning()
         if meaning is None or session.sees_more():
-            return parameter_types(session, statement, given)
+            return asked()
         if meaning != self._meaning or len(self._known) >= _MOST_KNOWN:
             self._meaning, self._known = meaning, {}
         known = self._known  # another thread may put another one in its place meanwhile
-        found = known.get(key)
+        found: T | None = known.get(key)
         if found is None:
-            found = parameter_types(session, statement, given)
+            found = asked()
             if meaning == session.engine.meaning():
                 known[key] = found
         return found
@@ -197,3 +207,9 @@ def _inserted(values: exp.Values, at: int, columns: Mapping[str, str]) -> str | 
         names = [fold(each.name) for each in target.expressions]
         return columns.get(names[at]) if at < len(names) else None
     return columns.get(f"{fold(target.name)}#{at + 1}")
+
+
+def nested_types(session: Session, statement: st.Statement) -> dict[str, str]:
+    """DuckDB's types of parameters that travel as json but are values that are nested, by name."""
+    found = _inferred(session, statement)
+    return {str(number): type for number, type in found.items() if is_json(type)}

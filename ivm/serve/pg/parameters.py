@@ -1,12 +1,14 @@
 """Parameters of a statement: PostgreSQL's text and binary values as Python's.
 
-Contract: what no Python value stands for exactly (infinite dates, months) becomes a value of
-DuckDB's, with its type.
+Contract: what no Python value stands for exactly (infinite dates, years before our era, the end of
+a day, intervals, json) becomes a value of DuckDB's, with its type.
 """
 
 from __future__ import annotations
 
 import datetime
+import json
+import re
 import struct
 import uuid
 from collections.abc import Callable, Sequence
@@ -24,6 +26,9 @@ _EPOCH = datetime.datetime(2000, 1, 1)
 _DAY = datetime.date(2000, 1, 1)
 _ENDLESS = {(1 << 31) - 1: "infinity", -(1 << 31): "-infinity"}
 _ENDLESS |= {(1 << 63) - 1: "infinity", -(1 << 63): "-infinity"}
+_DAYS_OF_400_YEARS = 146_097
+_MICROS_OF_A_DAY = 86_400_000_000
+_BEFORE_OUR_ERA = re.compile(r"(\S+)(.*) BC")
 
 
 class OutOfRangeError(ValueError):
@@ -93,6 +98,8 @@ def _from_text(text: str, oid: int) -> Any:
 def _duckdb(text: str, oid: int) -> Any:
     """A value of DuckDB's, cast from its text when it is bound."""
     type = str(types.duckdb_type(oid))
+    before = _BEFORE_OUR_ERA.fullmatch(text)
+    text = text if before is None else f"{before[1]} (BC){before[2]}"
     with duckdb.connect() as connection:
         try:
             connection.execute(f"SELECT CAST(? AS {type})", [text])
@@ -127,38 +134,84 @@ def bytes_from_text(text: str) -> bytes:
     return text.encode("latin-1").decode("unicode_escape").encode("latin-1")
 
 
+def _json(text: str) -> Any:
+    """As json, of which DuckDB makes a value that is nested; it takes a text by its own rules."""
+    try:
+        json.dumps(json.loads(text), ensure_ascii=False).encode()  # half a surrogate is no text
+    except RecursionError as error:
+        raise ValueError("json that is nested too deeply") from error
+    return duckdb.Value(text, "JSON")  # type: ignore[arg-type]
+
+
 def _date(value: bytes) -> Any:
     (days,) = struct.unpack("!i", value)
     if days in _ENDLESS:
         return _duckdb(_ENDLESS[days], types.DATE)
-    return _DAY + datetime.timedelta(days)
+    try:
+        return _DAY + datetime.timedelta(days)
+    except OverflowError:
+        return _duckdb(_date_text(days), types.DATE)
+
+
+def _date_text(days: int) -> str:
+    """DuckDB's text of a day in any year, counted from 2000: years repeat themselves."""
+    cycles, days = divmod(days, _DAYS_OF_400_YEARS)
+    day = _DAY + datetime.timedelta(days)
+    year = day.year + 400 * cycles
+    return f"{year:04}-{day:%m-%d}" if year > 0 else f"{1 - year:04}-{day:%m-%d} (BC)"
+
+
+def _time_text(micros: int) -> str:
+    """DuckDB's text of a time, of which a day's end is one, too."""
+    if not 0 <= micros <= _MICROS_OF_A_DAY:
+        raise ValueError(f"no time of a day: {micros} microseconds")
+    return _clock_text(micros)
+
+
+def _clock_text(micros: int) -> str:
+    seconds, micros = divmod(micros, 1_000_000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}"
+
+
+def _moment_text(micros: int) -> str:
+    days, micros = divmod(micros, _MICROS_OF_A_DAY)
+    return f"{_date_text(days)} {_time_text(micros)}"
 
 
 def _timestamp(value: bytes) -> Any:
     (micros,) = struct.unpack("!q", value)
     if micros in _ENDLESS:
         return _duckdb(_ENDLESS[micros], types.TIMESTAMP)
-    return _EPOCH + datetime.timedelta(microseconds=micros)
+    try:
+        return _EPOCH + datetime.timedelta(microseconds=micros)
+    except OverflowError:
+        return _duckdb(_moment_text(micros), types.TIMESTAMP)
 
 
 def _timestamptz(value: bytes) -> Any:
     (micros,) = struct.unpack("!q", value)
     if micros in _ENDLESS:
         return _duckdb(_ENDLESS[micros], types.TIMESTAMPTZ)
-    moment = _EPOCH.replace(tzinfo=datetime.UTC)
-    return moment + datetime.timedelta(microseconds=micros)
+    try:
+        moment = _EPOCH.replace(tzinfo=datetime.UTC)
+        return moment + datetime.timedelta(microseconds=micros)
+    except OverflowError:
+        return _duckdb(f"{_moment_text(micros)}+00", types.TIMESTAMPTZ)
 
 
-def _time(value: bytes) -> datetime.time:
+def _time(value: bytes) -> Any:
     (micros,) = struct.unpack("!q", value)
-    return (datetime.datetime.min + datetime.timedelta(microseconds=micros)).time()
+    text = _time_text(micros)
+    if micros == _MICROS_OF_A_DAY:
+        return _duckdb(text, types.TIME)
+    return datetime.time.fromisoformat(text)
 
 
 def _timetz(value: bytes) -> Any:
     micros, west = struct.unpack("!qi", value)
-    zone = datetime.timezone(datetime.timedelta(seconds=-west))
-    time = (datetime.datetime.min + datetime.timedelta(microseconds=micros)).time()
-    return _zoned_time(time.replace(tzinfo=zone).isoformat())
+    hours, minutes = abs(west) // 3600, abs(west) // 60 % 60
+    zone = f"{'-' if west > 0 else '+'}{hours:02}:{minutes:02}:{abs(west) % 60:02}"
+    return _zoned_time(_time_text(micros) + zone)
 
 
 def _zoned_time(text: str) -> Any:
@@ -167,10 +220,9 @@ def _zoned_time(text: str) -> Any:
 
 
 def _interval(value: bytes) -> Any:
-    micros, days, months = struct.unpack("!qii", value)
-    if not months:
-        return datetime.timedelta(days=days, microseconds=micros)
-    return _duckdb(f"{months} months {days} days {micros} microseconds", types.INTERVAL)
+    micros, days, months = struct.unpack("!qii", value)  # Python makes other days of such micros
+    clock = f"{'-' if micros < 0 else ''}{_clock_text(abs(micros))}"
+    return duckdb.Value(f"{months} months {days} days {clock}", "INTERVAL")  # type: ignore[arg-type]
 
 
 def _numeric(value: bytes) -> Decimal:
@@ -266,6 +318,7 @@ _TEXT: dict[int, Callable[[str], Any]] = {
     types.INTERVAL: lambda text: _duckdb(text, types.INTERVAL),
     types.UUID: uuid.UUID,
     types.VARBIT: lambda text: _duckdb(text, types.VARBIT),
+    **dict.fromkeys((types.JSON, types.JSONB), _json),
 }
 _BINARY: dict[int, Decoder] = {
     types.BOOL: lambda value: value[0] != 0,
@@ -284,6 +337,7 @@ _BINARY: dict[int, Decoder] = {
     types.TIMESTAMPTZ: _timestamptz,
     types.INTERVAL: _interval,
     types.UUID: lambda value: uuid.UUID(bytes=value),
-    types.JSONB: lambda value: value[1:].decode(),
+    types.JSON: lambda value: _json(value.decode()),
+    types.JSONB: lambda value: _json(value[1:].decode()),
     types.VARBIT: _varbit,
 }

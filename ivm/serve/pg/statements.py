@@ -31,10 +31,13 @@ from ivm.serve.pg.describe import READS, Columns, KnownParameters, result_column
 from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
 from ivm.serve.pg.session_settings import SessionSettings, seconds
 from ivm.serve.pg.tags import tag_of
+from ivm.serve.pg.text_sql import value_sql
+from ivm.serve.pg.types import JSON, JSONB
 from ivm.serve.served_session import ServedSession
 from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.placeholders import filled
 from ivm.storage.errors import UnavailableError, UnsupportedError
 from ivm.storage.identifiers import literal
 
@@ -244,6 +247,19 @@ class Statements:
         return self._allowed(
             statement, lambda session: self._known.types(session, statement, given)
         )
+
+    def with_nested(self, action: Action | None, oids: Sequence[int]) -> Action | None:
+        """The action that takes json for its nested values: DuckDB compares such by their texts."""
+        if not isinstance(action, Sql) or not {JSON, JSONB} & set(oids):
+            return action
+        asked = action.statement
+        types = self._allowed(asked, lambda session: self._known.nested(session, asked))
+        if not types:
+            return action
+        written = {name: value_sql(type, f"${name}") for name, type in types.items()}
+        text = filled(action.text, lambda name: written.get(name, f"${name}"))
+        (statement,) = st.parse(text)
+        return Sql(text, action.offset, statement)
 
     def columns(self, action: Action | None, oids: Sequence[int]) -> Columns | None:
         """The columns of a statement's result, None if it has none."""

@@ -1,14 +1,21 @@
-"""DuckDB's values as PostgreSQL writes them as text, said in DuckDB's SQL.
+"""DuckDB's values as PostgreSQL writes them as text, and back, said in DuckDB's SQL.
 
 They are DuckDB's own texts but for booleans, infinities, bytes, months, years before our era,
 arrays, and what travels as json.
+
+Law: `value_sql` of a value's `text_sql` is the value, or an error.
 """
 
 from __future__ import annotations
 
+import re
+
 from ivm.serve.pg.types import element_of, is_json
 
 _QUOTED = ("VARCHAR", "ENUM(", "JSON", "BLOB", "TIMESTAMP", "INTERVAL", "DATE", "TIME")
+_QUOTES = r"""'(?:[^']|'')*'|"(?:[^"]|"")*\""""
+_NOT_IN_JSON = re.compile(rf"{_QUOTES}|\b(BLOB|BIT|BIGNUM)(?=[,)\[]|\Z)")
+_WHOLE_MINUTES = "TIMESTAMPTZ '1973-01-01'"  # later all zones are so far from Greenwich
 
 
 def text_sql(type: str, value: str) -> str:
@@ -35,9 +42,43 @@ def text_sql(type: str, value: str) -> str:
         return f"'\\x' || lower(hex({value}))"
     if type == "INTERVAL":
         return f"replace({text}, 'month', 'mon')"
+    if type.endswith("WITH TIME ZONE") and type.startswith("TIMESTAMP"):
+        text = _to_the_second(value, text)
     if type.startswith(("DATE", "TIMESTAMP")):
-        return f"replace({text}, ' (BC)', ' BC')"
+        told = f"regexp_replace({text}, ' \\(BC\\)(.*)', '\\1 BC')"
+        return f"CASE WHEN contains({text}, '(') THEN {told} ELSE {text} END"
     return text
+
+
+def value_sql(type: str, text: str) -> str:
+    """An expression for the value of a text, which may be DuckDB's own, too; NULL for NULL.
+
+    Args:
+        type: the value's, of DuckDB.
+        text: an expression; lists are lists of texts already.
+    """
+    element = element_of(type)
+    if element is not None:
+        item = value_sql(element, "e")
+        items = text if item == "e" else f"list_transform({text}, lambda e: {item})"
+        return f"CAST({items} AS {type})"
+    if is_json(type):
+        read = _NOT_IN_JSON.sub(lambda found: "VARCHAR" if found[1] else found[0], type)
+        json = f"CAST(CAST({text} AS JSON) AS {read})"
+        return json if read == type else f"CAST({json} AS {type})"
+    if type.startswith(("DATE", "TIMESTAMP")):
+        told = f"regexp_replace({text}, '^(\\S+)(.*) BC$', '\\1 (BC)\\2')"
+        return f"CAST(CASE WHEN ends_with({text}, ' BC') THEN {told} ELSE {text} END AS {type})"
+    return text
+
+
+def _to_the_second(value: str, text: str) -> str:
+    """The text of a moment with the seconds of its zone, which DuckDB leaves out."""
+    seconds = f"abs(date_part('timezone', {value})) % 60"
+    return (
+        f"CASE WHEN {value} < {_WHOLE_MINUTES} AND {seconds} > 0 "
+        f"THEN {text} || printf(':%02d', {seconds}) ELSE {text} END"
+    )
 
 
 def _array(element: str, value: str) -> str:
