@@ -228,6 +228,42 @@ def test_values_that_python_does_not_have_go_and_come_back(
     connection.execute("DROP TABLE hard; DROP TABLE back; RESET TimeZone")
 
 
+def test_nanoseconds_go_as_text_alone(connection: psycopg.Connection[Any]) -> None:
+    for value, goes in (
+        ("TIMESTAMP_NS '2024-01-02 03:04:05.123456789'", None),
+        ("'03:04:05.123456789'::TIME_NS", False),
+        ("['03:04:05.123456789'::TIME_NS, NULL]", False),
+        ("TIMESTAMP_NS '2024-01-02 03:04:05.123456'", True),
+        ("[TIMESTAMP_NS 'infinity', NULL]", True),
+        ("'24:00:00'::TIME_NS", True),
+    ):
+        sql = f"COPY (SELECT {value}) TO STDOUT (FORMAT binary)"
+        if goes:
+            assert _goes(connection, sql)
+        else:
+            with pytest.raises(psycopg.Error, match="microseconds"):
+                _goes(connection, sql)
+    sql = "COPY (SELECT '03:04:05.123456789'::TIME_NS) TO STDOUT"
+    assert _goes(connection, sql) == b"03:04:05.123456789\n"
+
+
+@pytest.mark.parametrize(
+    ("zone", "text"),
+    [
+        ("Europe/Berlin", "1800-01-01 00:53:28.5+00:53:28"),
+        ("America/New_York", "1799-12-31 19:03:58.5-04:56:02"),
+        ("America/Anchorage", "1800-01-01 14:00:24.5+14:00:24"),
+        ("UTC", "1800-01-01 00:00:00.5+00"),
+    ],
+)
+def test_moments_have_the_seconds_of_their_zone(
+    connection: psycopg.Connection[Any], zone: str, text: str
+) -> None:
+    connection.execute(f"SET TimeZone = '{zone}'".encode())
+    sql = "COPY (SELECT TIMESTAMPTZ '1800-01-01 00:00:00.5+00') TO STDOUT"
+    assert _goes(connection, sql).decode() == f"{text}\n"
+
+
 def test_years_before_our_era_are_written_as_in_postgresql(
     connection: psycopg.Connection[Any],
 ) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,12 +18,14 @@ from ivm.serve.pg.copy_binary import END, HEAD
 from ivm.serve.pg.copy_in import NAMED
 from ivm.serve.pg.copy_options import CopyOptions
 from ivm.serve.pg.copy_syntax import CopyRows
+from ivm.serve.pg.types import element_of
 from ivm.storage.errors import InputError
 
 if TYPE_CHECKING:
     from ivm.serve.pg.statements import Statements
     from ivm.session.result import Result
 
+_ENDLESS = np.iinfo(np.int64).max  # an infinite time
 _ENDS = [pa.scalar(each, pa.large_binary()) for each in (b"\n", b"")]
 _SIGNS = {"\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r"}
 
@@ -65,6 +68,9 @@ class CopyOut:
 
     def _messages(self, table: pa.Table) -> bytes:
         if self.binary:
+            for column, wanted in zip(table.columns, self._wanted, strict=True):
+                if "_NS" in wanted.type:
+                    _demand_micros(column, wanted.type)
             return one_buffer(data_rows(table, self._wanted, self._zone, tag=b"d"))
         cells = value_bytes(table, self._wanted, self._zone)
         return self._lines([cell.cast(pa.large_string()) for cell in cells])
@@ -102,6 +108,17 @@ class CopyOut:
             told = pc.replace_substring(told, sign, f"\\{written}")
         sign = self._options.delimiter
         return told if sign in _SIGNS else pc.replace_substring(told, sign, f"\\{sign}")
+
+
+def _demand_micros(column: pa.ChunkedArray, type: str) -> None:
+    """Refuses nanoseconds, which PostgreSQL's binary values do not have."""
+    element = element_of(type)
+    if element is not None:
+        _demand_micros(pc.list_flatten(column), element)
+    elif type in ("TIMESTAMP_NS", "TIME_NS"):
+        nanos = np.asarray(pc.drop_null(column).cast(pa.int64()))
+        if (nanos[np.abs(nanos) != _ENDLESS] % 1000).any():
+            raise InputError(f"COPY's format binary has microseconds: copy {type} in another one")
 
 
 def _query(relation: str) -> str:
