@@ -15,7 +15,7 @@ import sqlglot
 from sqlglot import exp
 
 from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS
-from ivm.serve.pg.describe import is_marked, marked
+from ivm.serve.pg.parameter_places import is_marked, marked
 from ivm.sql.statements.placeholders import filled
 from ivm.storage.errors import SqlError, UnsupportedError
 

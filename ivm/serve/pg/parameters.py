@@ -83,7 +83,11 @@ def _name(oid: int) -> str:
 
 def _from_text(text: str, oid: int) -> Any:
     if oid in types.ELEMENTS:
+        if text.startswith("["):  # as DuckDB writes a list, which it casts itself
+            return text
         return array_from_text(text, types.ELEMENTS[oid])
+    if oid in (types.TIME, types.TIMESTAMP) and _NANOSECONDS.search(text):
+        return text  # DuckDB casts it itself: Python's times end with microseconds
     read = _TEXT.get(oid)
     if read is None:
         return text
@@ -141,6 +145,11 @@ def _json(text: str) -> Any:
     except RecursionError as error:
         raise ValueError("json that is nested too deeply") from error
     return duckdb.Value(text, "JSON")  # type: ignore[arg-type]
+
+
+def _single(text: str) -> float:
+    """The FLOAT of a text: a DOUBLE that lies near it would equal no FLOAT."""
+    return float(_BINARY[types.FLOAT4](struct.pack("!f", float(text))))
 
 
 def _date(value: bytes) -> Any:
@@ -225,7 +234,7 @@ def _interval(value: bytes) -> Any:
     return duckdb.Value(f"{months} months {days} days {clock}", "INTERVAL")  # type: ignore[arg-type]
 
 
-def _numeric(value: bytes) -> Decimal:
+def _numeric(value: bytes) -> Decimal | int:
     count, weight, sign, scale = struct.unpack_from("!hhHh", value)
     if sign not in (0, 0x4000) or not 0 <= scale <= 0x3FFF or abs(weight) > 0x3FFF:
         raise ValueError("a number that is none, or without an end")
@@ -238,9 +247,12 @@ def _numeric(value: bytes) -> Decimal:
     return _fitting(Decimal((int(sign != 0), tuple(map(int, str(whole))), -scale)))
 
 
-def _fitting(number: Decimal) -> Decimal:
-    """A number that a DECIMAL holds: DuckDB takes larger ones for DOUBLEs, which are others."""
+def _fitting(number: Decimal) -> Decimal | int:
+    """A number that a DECIMAL or an integer of 128 bits holds: DuckDB takes larger ones for
+    DOUBLEs, which are others."""
     _, digits, exponent = number.as_tuple()
+    if exponent == 0 and len(digits) > MOST_DIGITS and -(1 << 127) <= number < 1 << 128:
+        return int(number)
     if isinstance(exponent, int) and max(len(digits) + max(exponent, 0), -exponent) > MOST_DIGITS:
         raise OutOfRangeError(f"numbers have up to {MOST_DIGITS} digits")
     return number
@@ -273,6 +285,8 @@ def array_from_text(text: str, oid: int) -> list[Any]:
     """The values of an array such as `{1,NULL,"a b"}`."""
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError(text)
+    if not text[1:-1].strip():
+        return []
     found: list[Any] = []
     item, quoted, was_quoted, escaped = "", False, False, False
     for sign in text[1:-1] + ",":
@@ -289,7 +303,7 @@ def array_from_text(text: str, oid: int) -> list[Any]:
             raise ValueError("arrays have one dimension")
         else:
             item += sign
-    return found if text != "{}" else []
+    return found
 
 
 def _item(item: str, oid: int, was_quoted: bool) -> Any:
@@ -303,10 +317,12 @@ def _unpacked(format: str) -> Decoder:
     return lambda value: read(value)[0]
 
 
+_NANOSECONDS = re.compile(r"\.\d{7}")
 _CAST = frozenset((types.DATE, types.TIME, types.TIMESTAMP, types.TIMESTAMPTZ, types.TIMETZ))
 _TEXT: dict[int, Callable[[str], Any]] = {
     **dict.fromkeys((types.INT2, types.INT4, types.INT8, types.OID), int),
-    **dict.fromkeys((types.FLOAT4, types.FLOAT8), float),
+    types.FLOAT4: _single,
+    types.FLOAT8: float,
     types.BOOL: _boolean,
     types.BYTEA: bytes_from_text,
     types.NUMERIC: lambda text: _fitting(Decimal(text)),
