@@ -16,7 +16,7 @@ from ivm.cdc.keyless import merge_keyless
 from ivm.cdc.merged import Merged
 from ivm.cdc.records import Letter, Records
 from ivm.cdc.sources.source import Part, Position
-from ivm.cdc.versions import stale_events, version_column
+from ivm.cdc.versions import merge_newer, version_column
 from ivm.engine.transaction import Transaction
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
@@ -188,12 +188,8 @@ def _merge(
     if version:
         position = version_column(info, version)
         index = transaction.index(info.name, all_columns=True)
-        old = stale_events(path, events, index, position)
-        stale = int(old.sum())
-        if stale:
-            current = (~old).nonzero()[0]
-            events, lines = events.take(current), lines[current]
-    if info.primary_key:
+        merged, stale = merge_newer(path, events, index, position)
+    elif info.primary_key:
         index = transaction.index(info.name, all_columns=bool(events.unknown))
         merged = merge_keyed(path, events, index)
     else:

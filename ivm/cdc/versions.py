@@ -3,16 +3,21 @@
 Law: with a version column, a write is applied only if its version is greater than that of the row
 under its key, and a delete only if its version is not less. So events that come again, or late,
 change nothing. A row without a version is written over; an event without one is applied. A delete
-ends the row's history: what is written after it is not compared with what was before.
+ends the row's history: what is written after it is not compared with what was before. This holds
+event by event, wherever batches are cut: a row has the version that was set last, if only to NULL,
+takes it along to another key, and an event that is refused sets none.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ivm.cdc.formats.events import DELETE, UPDATE, Events
+from ivm.cdc.keyed import merge_keyed
+from ivm.cdc.merged import Merged
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.errors import InputError
@@ -43,39 +48,65 @@ def version_column(info: TableInfo, name: str) -> int:
     return position
 
 
-def stale_events(path: FastPath, events: Events, index: KeyIndex, version: int) -> Mask:
-    """The events that must not be applied.
+def merge_newer(
+    path: FastPath, events: Events, index: KeyIndex, version: int
+) -> tuple[Merged, int]:
+    """Merges the events that are not older than what the table has.
+
+    An event that is refused may have made others old, so they are looked at again without it.
 
     Args:
         path: of the table, which has a primary key.
         events: with every column.
-        index: of the table, with the version column.
-        version: its position.
+        index: of the table, with all columns.
+        version: the position of the version column.
+
+    Returns:
+        What the events have come to, by their numbers, and how many are older.
     """
-    steps = _steps(path, events, index, version)
-    stale = np.zeros(len(events), np.bool_)
+    left, refused = np.arange(len(events)), dict[int, str]()
     while True:
-        found = np.zeros(len(events), np.bool_)
+        steps = _steps(path, events.take(left), index, version)
+        newer = (~_stale(steps)).nonzero()[0]
+        merged = merge_keyed(path, events.take(left[newer]), index)
+        if not merged.refused:
+            return replace(merged, refused=refused), len(left) - len(newer)
+        why = {int(newer[i]): text for i, text in merged.refused.items()}
+        found = np.isin(np.arange(len(left)), list(why))
+        certain = found & (np.arange(len(left)) <= _last_certain(steps, found[steps.event]))
+        refused |= {int(left[i]): why[i] for i in certain.nonzero()[0].tolist()}
+        left = left[~certain]
+
+
+def _stale(steps: _Steps) -> Mask:
+    """The events that must not be applied."""
+    stale = np.zeros(steps.total, np.bool_)
+    while True:
+        found = np.zeros(len(stale), np.bool_)
         found[steps.event[_behind(steps, stale)]] = True
-        certain = found & (np.arange(len(events)) <= _last_certain(steps, found))
+        blocking = found[steps.event] & steps.ends
+        certain = found & (np.arange(len(stale)) <= _last_certain(steps, blocking))
         if not certain.any():
             return stale
         stale |= certain
 
 
-def _last_certain(steps: _Steps, found: Mask) -> Indexes:
+def _last_certain(steps: _Steps, wrong: Mask) -> Indexes:
     """For each event up to where what was found about its key holds.
 
-    It holds up to the first stale event that, if it were applied, would end a row's history: as it
-    is not applied, later events look at another row. Rows that move connect keys.
+    It holds up to the first event that is not applied although the versions after it were found as
+    if it were: later events look at another row. Rows that move connect keys.
+
+    Args:
+        steps: of the events.
+        wrong: bool[n], the steps of such events.
     """
-    blocking = found[steps.event] & steps.ends
-    last = np.full(len(found), len(found))
-    if (np.bincount(steps.event, minlength=len(found)) > 1).any():
-        last[:] = steps.event[blocking].min(initial=len(found))
+    last = np.full(steps.total, steps.total)
+    if (np.bincount(steps.event, minlength=len(last)) > 1).any():
+        last[:] = steps.event[wrong].min(initial=len(last))
         return last
-    first = np.full(steps.group.max(initial=0) + 1, len(found))
-    np.minimum.at(first, steps.group[blocking], steps.event[blocking])
+    first = np.full(steps.group.max(initial=0) + 1, len(last))
+    np.minimum.at(first, steps.group[wrong], steps.event[wrong])
     last[steps.event] = first[steps.group]
     return last
 
@@ -84,20 +115,35 @@ class _Steps(NamedTuple):
     """Looks at single keys, by key and in order; an update that moves a row looks at two.
 
     Attributes:
+        total: of the events.
+        default: the rank of the version of a row that comes without one.
         event: int64[n], the number of the event.
         group: int64[n], the number of the key, ascending.
         rank: int64[n], of the event's version among all versions, -1 if it has none.
+        sent: bool[n], whether the event sets the version, if only to NULL.
+        moves: bool[n], whether the event is an update that moves a row.
         deletes: bool[n], whether the event is a delete.
         ends: bool[n], whether the row under the key is gone after it.
+        exists: bool[n], whether there is a stored row.
         stored: int64[n], the rank of the stored row's version, -1 if there is none.
     """
 
+    total: int
+    default: int
     event: Indexes
     group: Indexes
     rank: Indexes
+    sent: Mask
+    moves: Mask
     deletes: Mask
     ends: Mask
+    exists: Mask
     stored: Indexes
+
+    def take(self, chosen: Mask) -> _Steps:
+        """The chosen steps."""
+        parts: list[Any] = [part[chosen] for part in self[2:]]
+        return _Steps(self.total, self.default, *parts)
 
 
 def _steps(path: FastPath, events: Events, index: KeyIndex, version: int) -> _Steps:
@@ -109,18 +155,19 @@ def _steps(path: FastPath, events: Events, index: KeyIndex, version: int) -> _St
     moved = (events.operations == UPDATE) & (number[:count] != number[count:])
     found = index.find([column.take(first) for column in both])
     versions = found.rows.columns[index.columns.index(version)]
-    ranks = _ranks([events.columns[version], versions])
-    stored = np.full(len(first), -1)
-    stored[found.probe] = ranks[count:]
-    unknown = events.unknown.get(version)
-    own = ranks[:count] if unknown is None else np.where(unknown, -1, ranks[:count])
+    ranks = _ranks([events.columns[version], versions, path.default(version, 1)])
+    exists, stored = np.zeros(len(first), np.bool_), np.full(len(first), -1)
+    exists[found.probe], stored[found.probe] = True, ranks[count:-1]
+    sent = ~events.unknown.get(version, np.zeros(count, np.bool_))
     event = np.concatenate([moved.nonzero()[0], np.arange(count)])
     groups = np.concatenate([number[:count][moved], number[count:]])
     ends = np.concatenate([np.ones(moved.sum(), np.bool_), events.operations == DELETE])
     order = np.lexsort((event, groups))
     event, groups = event[order], groups[order]
-    deletes = events.operations[event] == DELETE
-    return _Steps(event, groups, own[event], deletes, ends[order], stored[groups])
+    own, deletes = np.where(sent, ranks[:count], -1), events.operations == DELETE
+    parts: list[Any] = [part[event] for part in (own, sent, moved, deletes)]
+    parts += [ends[order], exists[groups], stored[groups]]
+    return _Steps(count, int(ranks[-1]), event, groups, *parts)
 
 
 def _ranks(columns: list[Column]) -> Indexes:
@@ -134,16 +181,39 @@ def _ranks(columns: list[Column]) -> Indexes:
 def _behind(steps: _Steps, dropped: Mask) -> Indexes:
     """The steps that are older than what is under their key when they come."""
     kept = ~dropped[steps.event]
-    event, number, rank, deletes, ends, stored = [part[kept] for part in steps]
-    if not len(event):
-        return np.zeros(0, np.int64)
-    first = np.append(True, number[1:] != number[:-1])
-    begins = first | np.append(False, ends[:-1])
-    span = np.int64(max(rank.max(), stored.max()) + 2)
-    segment = begins.cumsum() * span
-    start = np.where(first, stored, -1)  # what a history begins with
-    before = np.append(-1, rank[:-1])
-    highest = np.maximum.accumulate(np.where(begins, start, before) + segment) - segment
-    behind = (rank >= 0) & np.where(deletes, rank < highest, rank <= highest)
+    chosen = steps.take(kept)
+    rank, highest = chosen.rank, _highest(chosen)
+    behind = (rank >= 0) & np.where(chosen.deletes, rank < highest, rank <= highest)
     found: Indexes = kept.nonzero()[0][behind]
     return found
+
+
+def _highest(steps: _Steps) -> Indexes:
+    """The rank of the version under each step's key before it, -1 if there is none.
+
+    Within a history it is the highest, since what is not higher is not applied. A history begins
+    with a key's first step, and after each that leaves a version whatever was there before.
+    """
+    first = np.diff(steps.group, prepend=-1) > 0  # of its key; np.roll's wrapped value is not read
+    exists = np.where(first, steps.exists, ~np.roll(steps.ends, 1))
+    moved = steps.moves & ~steps.sent
+    writes, removals = _by_event(steps, moved & ~steps.ends), _by_event(steps, moved & steps.ends)
+    left = np.where(steps.sent | exists, steps.rank, steps.default)
+    left[steps.ends] = -1
+    resets = steps.ends | moved | (steps.sent & (steps.rank < 0))
+    begins = first | np.roll(resets, 1)
+    highest_rank = max(steps.rank.max(initial=-1), steps.stored.max(initial=-1), steps.default)
+    segment = begins.cumsum() * np.int64(highest_rank + 2)
+    while True:  # rows that move with their versions: a round for each move of one row
+        known = np.where(first, steps.stored, np.roll(left, 1))
+        highest: Indexes = np.maximum.accumulate(known + segment) - segment
+        taken = np.where(exists[removals], highest[removals], steps.default)
+        if (left[writes] == taken).all():
+            return highest
+        left[writes] = taken
+
+
+def _by_event(steps: _Steps, chosen: Mask) -> Indexes:
+    """The chosen steps in the order of their events."""
+    found = chosen.nonzero()[0]
+    return found[steps.event[found].argsort()]

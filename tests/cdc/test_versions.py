@@ -57,6 +57,32 @@ def test_stale_events_change_nothing(batches: list[list[Any]]) -> None:
         assert sorted(db.execute("FROM t").fetchall()) == sorted(rows.values())
 
 
+parts: dict[str, Any] = {"version": versions, "x": st.none() | st.integers(-1, 3)}
+rows = st.fixed_dictionaries({"k": keys}, optional=parts)
+sent = st.fixed_dictionaries({"op": st.sampled_from("cud"), "before": rows, "after": rows})
+defaults = st.sampled_from(["", "DEFAULT 3"])
+
+
+@given(st.lists(sent, max_size=6), st.lists(st.booleans(), min_size=6), defaults)
+def test_where_batches_are_cut_changes_nothing(
+    events: list[Any], ends: list[bool], default: str
+) -> None:
+    # A row may come without its version, with NULL as it, and be moved or refused.
+    with ivm.connect() as db:
+        for name in ("one", "cut"):
+            columns = f"version BIGINT {default}, x INTEGER NOT NULL DEFAULT 0 CHECK (x >= 0)"
+            db.execute(f"CREATE TABLE {name} (k INTEGER PRIMARY KEY, {columns})")
+        batch, refused = list[Any](), [0, 0]
+        for event, end in zip(events, [*ends[: len(events) - 1], True], strict=False):
+            refused[0] += len(db.ingest("one", [event], version="version").refused)
+            batch.append(event)
+            if end:
+                refused[1] += len(db.ingest("cut", batch, version="version").refused)
+                batch = []
+        one, cut = (db.execute(f"FROM {name} ORDER BY k").fetchall() for name in ("one", "cut"))
+        assert (one, refused[0]) == (cut, refused[1])
+
+
 @pytest.fixture
 def db() -> Any:
     with ivm.connect() as opened:
