@@ -15,6 +15,7 @@ from ivm.storage.identifiers import literal
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.types import importable
 from ivm.storage.warehouse.duck import run
+from ivm.storage.warehouse.json_text import mended
 
 Texts = list[str | None]
 """One column's cells; None is NULL."""
@@ -89,7 +90,7 @@ def json_lines(names: Sequence[str], table: pa.Table, zone: str | None = None) -
 def _json_cell(position: int, arrow: pa.DataType) -> str:
     """A JSON value; NaN and infinities, which JSON does not have, become strings."""
     column = f"c{position}"
-    value = f"CAST(to_json({column}) AS VARCHAR)"
+    value = mended(f"CAST(to_json({column}) AS VARCHAR)")
     if pa.types.is_floating(arrow):
         value = f"CASE WHEN isfinite({column}) THEN {value} ELSE '\"' || {column} || '\"' END"
     return f"coalesce({value}, 'null')"

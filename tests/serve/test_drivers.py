@@ -76,6 +76,13 @@ def connection(shop: Served) -> Iterator[psycopg.Connection[Any]]:
 # -- values -------------------------------------------------------------------------------------
 
 
+def test_every_number_of_nested_values_is_json(connection: psycopg.Connection[Any]) -> None:
+    # DuckDB's own JSON has `.5` for a DECIMAL(p, p), and a bare NaN.
+    value = "{'x': -0.5::DECIMAL(18, 18), 't': ':.5', 'd': 'nan'::DOUBLE}"
+    found = connection.execute(f"SELECT {value}").fetchone()
+    assert found == ({"x": -0.5, "t": ":.5", "d": "NaN"},)
+
+
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("many", [False, True])
 def test_values_of_all_types(

@@ -83,6 +83,15 @@ def test_names_that_are_equal_and_no_rows(client: httpx.Client) -> None:
     assert sql(client, "SELECT 1 AS a WHERE false")["rows"] == []
 
 
+def test_every_number_is_json(client: httpx.Client) -> None:
+    # DuckDB's own JSON has `.5` for a DECIMAL(p, p), and a bare NaN in a list.
+    values = "-0.5::DECIMAL(18, 18) AS x, [0.25::DECIMAL(38, 38)] AS l"
+    query = f"SELECT {values}, {{'d': 'nan'::DOUBLE}} AS s"
+    assert sql(client, query)["rows"] == [[-0.5, [0.25], {"d": "NaN"}]]
+    [line] = client.post("/sql", content=query, headers={"Accept": LINES}).text.splitlines()
+    assert json.loads(line) == {"x": -0.5, "l": [0.25], "s": {"d": "NaN"}}
+
+
 def test_parameters(client: httpx.Client) -> None:
     answer = client.post("/sql", json={"sql": "SELECT ? + 1 AS a, ? AS b", "params": [1, "x"]})
     assert answer.json()["rows"] == [[2, "x"]]

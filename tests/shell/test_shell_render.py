@@ -99,6 +99,12 @@ def test_cells_are_duckdbs_own_text() -> None:
     assert [column[0] for column in texts(rows)] == list(expected[0])
 
 
+def test_every_number_of_json_lines_is_json() -> None:
+    # DuckDB's own JSON has `.5` for a DECIMAL(p, p), and a bare NaN in a list.
+    names, _, rows = query("SELECT -0.5::DECIMAL(18, 18) AS x, ['nan'::DOUBLE] AS l, '[.5' AS t")
+    assert json.loads("".join(json_lines(names, rows))) == [{"x": -0.5, "l": ["NaN"], "t": "[.5"}]
+
+
 def test_times_with_a_zone_are_written_in_the_sessions_zone() -> None:
     _, _, rows = query("SELECT TIMESTAMPTZ '2020-01-01 00:00:00+00' AS t")
     assert texts(rows, "Asia/Tokyo") == [["2020-01-01 09:00:00+09"]]

@@ -24,15 +24,12 @@ from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet, add, ones
 from ivm.storage.warehouse.duck import Cursor, registered, table
+from ivm.storage.warehouse.json_text import json_text
 
 EPOCH = "_epoch"
 _DELTA = "_ivm_delta"
 _COUNT = type_of("BIGINT")
 _NUMBERS = ("epoch", "ms", "n")
-_FLOATS, _TEXTS = ("FLOAT", "DOUBLE"), ("VARCHAR", "JSON", "ENUM", '"')
-_BARE = r"([\[,:])(-?(?:NaN|Infinity))"
-"""What DuckDB writes for numbers inside of other values that JSON does not have; where a value may
-hold texts too, it stays bare."""
 _TEXTUAL = ("BIT", "BIGNUM", "VARIANT", "BLOB", "GEOMETRY")  # which JSON has no form for
 
 
@@ -128,7 +125,8 @@ def _object(
     """SQL of a row, or of some of its columns, as the text of a JSON object."""
     chosen = range(len(schema)) if columns is None else columns
     pairs = [f"{literal(schema[i][0])}, {value(f'c{i}', schema[i][1])}" for i in chosen]
-    return f"CAST(system.main.json_object({', '.join(pairs)}) AS VARCHAR)"
+    made = f"CAST(system.main.json_object({', '.join(pairs)}) AS VARCHAR)"
+    return json_text(made, [schema[i][1].sql for i in chosen])
 
 
 def _key(shape: Shape, value: Callable[[str, ColumnType], str]) -> str:
@@ -170,7 +168,7 @@ def _debezium(shape: Shape) -> str:
 
 
 def json_value(column: str, type: ColumnType) -> str:
-    """SQL of a value that `json_object` takes: a number, a text, or nested."""
+    """SQL of a value that `json_object` takes for `json_text`: a number, a text, or nested."""
     if type.is_float:
         text = f"system.main.to_json(CAST({column} AS VARCHAR))"
         number = f"system.main.to_json({column})"
@@ -179,16 +177,14 @@ def json_value(column: str, type: ColumnType) -> str:
         return f"system.main.to_base64({column})"
     if any(name in type.sql for name in _TEXTUAL):
         return f"CAST({column} AS VARCHAR)"
-    if any(name in type.sql for name in _FLOATS) and not any(name in type.sql for name in _TEXTS):
-        json = f"CAST(system.main.to_json({column}) AS VARCHAR)"
-        quoted = f"system.main.regexp_replace({json}, '{_BARE}', '\\1\"\\2\"', 'g')"
-        return f"CAST({quoted} AS JSON)"
     return column
 
 
 def _event_value(column: str, type: ColumnType) -> str:
     """The same, but decimals are texts: many readers of JSON keep 15 digits of a number."""
-    return f"CAST({column} AS VARCHAR)" if type.is_decimal else json_value(column, type)
+    if type.is_decimal:
+        return json_text(f"CAST({column} AS VARCHAR)", [type.sql])
+    return json_value(column, type)
 
 
 FORMATS = {

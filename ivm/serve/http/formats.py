@@ -23,6 +23,7 @@ from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.types import importable, type_of
+from ivm.storage.warehouse.json_text import json_text
 
 JSON, LINES = "application/json", "application/x-ndjson"
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
@@ -154,7 +155,8 @@ def _texts(rows: Rows, form: Callable[[list[str], list[str]], str]) -> Iterator[
     columns = [f"c{i}" for i in range(len(rows.names))]
     types = [type_of(sql) for sql in rows.types]
     values = [json_value(column, type) for column, type in zip(columns, types, strict=True)]
-    sql = f"SELECT CAST({form(rows.names, values)} AS VARCHAR) AS line FROM batch"
+    line = json_text(f"CAST({form(rows.names, values)} AS VARCHAR)", rows.types)
+    sql = f"SELECT {line} AS line FROM batch"
     for batch in rows.batches:
         yield _asked(batch, columns, sql)["line"].combine_chunks()
 

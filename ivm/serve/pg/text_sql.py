@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from ivm.serve.pg.types import element_of, is_json
+from ivm.storage.warehouse.json_text import json_text
 
 _QUOTED = ("VARCHAR", "ENUM(", "JSON", "BLOB", "TIMESTAMP", "INTERVAL", "DATE", "TIME")
 _QUOTES = r"""'(?:[^']|'')*'|"(?:[^"]|"")*\""""
@@ -29,7 +30,7 @@ def text_sql(type: str, value: str) -> str:
     if element is not None:
         return _array(element, value)
     if is_json(type):
-        return f"CAST(to_json({value}) AS VARCHAR)"
+        return json_text(f"CAST(to_json({value}) AS VARCHAR)", [type])
     text = f"CAST({value} AS VARCHAR)"
     if type == "BOOLEAN":
         return f"CASE WHEN {value} THEN 't' WHEN NOT {value} THEN 'f' END"
