@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ EPOCH = "_epoch"
 _DELTA = "_ivm_delta"
 _COUNT = type_of("BIGINT")
 _NUMBERS = ("epoch", "ms", "n")
+_DOCUMENTS = re.compile(r"JSON(\[\d*\])*")
 _TEXTUAL = ("BIT", "BIGNUM", "VARIANT", "BLOB", "GEOMETRY")  # which JSON has no form for
 
 
@@ -181,9 +183,15 @@ def json_value(column: str, type: ColumnType) -> str:
 
 
 def _event_value(column: str, type: ColumnType) -> str:
-    """The same, but decimals are texts: many readers of JSON keep 15 digits of a number."""
+    """The same, but decimals are texts, and so are documents, alone and in lists.
+
+    Many readers of JSON keep 15 digits of a number. A string alone would not tell whether it is a
+    document's text, as Debezium writes it, or the document; nor does null tell what it is of.
+    """
     if type.is_decimal:
         return json_text(f"CAST({column} AS VARCHAR)", [type.sql])
+    if _DOCUMENTS.fullmatch(type.sql):
+        return f"CAST({column} AS {type.sql.replace('JSON', 'VARCHAR')})"
     return json_value(column, type)
 
 
