@@ -15,6 +15,7 @@ from ivm.cdc.sources.source import Position
 from ivm.engine.transaction import Transaction
 from ivm.session.query import query
 from ivm.session.session import Session
+from ivm.session.stream_positions import POSITIONS, SOURCES
 from ivm.session.table_writer import FastWriter
 from ivm.sql.statements.nodes import Query
 from ivm.storage.errors import UnavailableError, UnsupportedError
@@ -24,7 +25,7 @@ from ivm.storage.values.zset import ZSet, ones
 from ivm.storage.warehouse.duck import run
 from ivm.storage.warehouse.system_tables import OLDER_STREAM_TABLES, STREAM_TABLES
 
-POSITIONS, LETTERS, SOURCES = "_ivm.positions", "_ivm.dead_letters", "_ivm.sources"
+LETTERS = "_ivm.dead_letters"
 _KEPT = "temp._ivm_kept"
 
 

@@ -20,6 +20,7 @@ from ivm.cdc.sources.source import OfTables, Position, Source
 from ivm.engine.transaction import Transaction
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
+from ivm.session.stream_positions import SOURCES
 from ivm.storage.errors import InputError, SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, literal
 
@@ -67,7 +68,7 @@ def load_all(session: Session) -> list[StoredSource]:
 
     Outside of transactions that needs no flush, which a full disk would refuse.
     """
-    rows = None if session.transaction else session.engine.small.rows(records.SOURCES)
+    rows = None if session.transaction else session.engine.small.rows(SOURCES)
     if rows is None:
         rows = records.listed(session, "FROM _ivm.sources")
     return [stored_source(row) for row in sorted(rows)]

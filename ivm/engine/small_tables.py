@@ -35,10 +35,7 @@ class SmallTables:
             key: the cells of the key columns.
             changes: of the open transaction, which are not committed.
         """
-        mirror = self._mirrors.get(table)
-        if mirror is None:
-            self._tables.flush([table])
-            mirror = self._mirrors[table] = self._added(table, self._tables.content(table))
+        mirror = self._mirror(table)
         for change in reversed(changes):
             if change.table == table:
                 if (row := self._added(table, change.added).get(key)) is not None:
@@ -46,6 +43,16 @@ class SmallTables:
                 if key in self._removed(change):
                     return None
         return mirror.get(key)
+
+    def current(self, table: str, changes: Sequence[TableChange]) -> list[Row]:
+        """All rows of a table; the arguments as for `find`."""
+        mirror = dict(self._mirror(table))
+        for change in changes:
+            if change.table == table:
+                for key in self._removed(change):
+                    mirror.pop(key, None)
+                mirror.update(self._added(table, change.added))
+        return list(mirror.values())
 
     def rows(self, table: str) -> list[Row] | None:
         """The committed rows of a table; None if nobody has asked for one yet. Needs no lock."""
@@ -62,6 +69,13 @@ class SmallTables:
                 for key in self._removed(change):
                     if key not in added:
                         mirror.pop(key, None)
+
+    def _mirror(self, table: str) -> dict[Row, Row]:
+        mirror = self._mirrors.get(table)
+        if mirror is None:
+            self._tables.flush([table])
+            mirror = self._mirrors[table] = self._added(table, self._tables.content(table))
+        return mirror
 
     def _key(self, table: str) -> tuple[int, ...]:
         return self._tables.catalog.tables[table].primary_key

@@ -34,6 +34,7 @@ from ivm.session.query import query
 from ivm.session.result import Result
 from ivm.session.retention import follow_tables, refuse_retention, retain_created
 from ivm.session.session import Params, Session
+from ivm.session.stream_positions import move_positions
 from ivm.session.view_indexes import change_index
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.plan.same_plan import same_plan, scans
@@ -183,6 +184,7 @@ def changed(session: Session, transaction: Transaction, statement: st.Ddl) -> No
         refuse_types(before, engine.catalog.tables)
     refuse_unfit(session.cursor, engine.catalog.tables, before, typed)
     follow_tables(session, statement, before)
+    move_positions(session, transaction, before)
     if statement.retention is not None:
         retain_created(session, statement, before)
     affected = _affected(session, statement, before, typed | transaction.unbound)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -70,6 +71,57 @@ def test_a_rolled_back_batch_leaves_nothing(db: ivm.Database) -> None:
     assert content(db) == [(1,)]
     assert content(db, "FROM _ivm.dead_letters") == []
     assert not db.ingest("orders", [created(2)], source="shop", position=2).skipped
+
+
+def test_positions_follow_their_table(tmp_path: Path) -> None:
+    file = tmp_path / "shop.duckdb"
+    with ivm.connect(file) as db:
+        db.execute("CREATE SCHEMA s; CREATE TABLE s.t (x INTEGER); CREATE TABLE u (x INTEGER)")
+        for source in ("a", "b"):
+            db.ingest("s.t", [{"op": "c", "after": {"x": 1}}], source=source, position=5)
+        db.ingest("u", [], source="a", position=7)
+        db.execute("CREATE MATERIALIZED VIEW reached AS FROM _ivm.positions")
+        db.execute("ALTER TABLE s.t RENAME TO v")
+        db.execute("ALTER TABLE s.v ADD COLUMN y INTEGER")
+        db.execute("BEGIN; ALTER TABLE u RENAME TO gone; DROP TABLE s.v; ROLLBACK")
+        assert db.ingest("s.v", [{"op": "c", "after": {"x": 1}}], source="a", position=5).skipped
+    with ivm.connect(file) as db:
+        reached = content(db, "SELECT source, stream, position FROM reached ORDER BY ALL")
+        assert reached == [("a", "s.v", 5), ("a", "u", 7), ("b", "s.v", 5)]
+        assert_verified(db)
+
+
+@pytest.mark.parametrize(
+    "anew",
+    [
+        "DROP TABLE orders; CREATE TABLE orders (id INTEGER)",
+        "BEGIN; DROP TABLE orders; CREATE TABLE orders (id INTEGER); COMMIT",
+        "CREATE OR REPLACE TABLE orders (id INTEGER)",
+        "ALTER TABLE orders RENAME TO old; CREATE TABLE orders (id INTEGER)",
+    ],
+)
+def test_another_table_of_the_name_begins_anew(anew: str) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE orders (id INTEGER)")
+        event = {"op": "c", "after": {"id": 1}}
+        db.ingest("orders", [event], source="shop", position=5)
+        db.execute(anew)
+        assert not db.ingest("orders", [event], source="shop", position=1).skipped
+        assert content(db, "FROM orders") == [(1,)]
+
+
+def test_positions_of_stored_sources_follow_no_table(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    path.write_text('{"id": 1}\n')
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE orders (id INTEGER)")
+        db.execute(f"CREATE SOURCE s INTO orders FROM FILES (path '{path}', format 'json appends')")
+        db.start_sources()
+        while not content(db, "FROM orders"):
+            time.sleep(0.01)
+        db.stop_sources()
+        db.execute(f'CREATE TABLE "{path}" (id INTEGER); DROP TABLE "{path}"')
+        assert content(db, "SELECT stream FROM _ivm.positions") == [(str(path),)]
 
 
 def test_the_first_batch_is_refused_in_a_transaction(db: ivm.Database) -> None:
