@@ -95,20 +95,31 @@ def _last_certain(steps: _Steps, wrong: Mask) -> Indexes:
     """For each event up to where what was found about its key holds.
 
     It holds up to the first event that is not applied although the versions after it were found as
-    if it were: later events look at another row. Rows that move connect keys.
+    if it were: later events look at another row.
 
     Args:
         steps: of the events.
         wrong: bool[n], the steps of such events.
     """
-    last = np.full(steps.total, steps.total)
-    if (np.bincount(steps.event, minlength=len(last)) > 1).any():
-        last[:] = steps.event[wrong].min(initial=len(last))
-        return last
-    first = np.full(steps.group.max(initial=0) + 1, len(last))
-    np.minimum.at(first, steps.group[wrong], steps.event[wrong])
-    last[steps.event] = first[steps.group]
+    first = np.full(steps.group.max(initial=0) + 1, steps.total)
+    np.minimum.at(first, steps.linked[wrong], steps.event[wrong])
+    last = np.zeros(steps.total, np.int64)
+    last[steps.event] = first[steps.linked]
     return last
+
+
+def _linked(event: Indexes, group: Indexes) -> Indexes:
+    """The lowest of the keys that rows move to and from, directly or not; of each step."""
+    linked = group
+    while True:
+        least = np.full(event.max(initial=0) + 1, len(group))
+        np.minimum.at(least, event, linked)
+        of_key = np.full(group.max(initial=0) + 1, len(group))
+        np.minimum.at(of_key, group, least[event])
+        further: Indexes = of_key[of_key[group]]  # pointers are doubled: few rounds
+        if (further == linked).all():
+            return linked
+        linked = further
 
 
 class _Steps(NamedTuple):
@@ -119,6 +130,7 @@ class _Steps(NamedTuple):
         default: the rank of the version of a row that comes without one.
         event: int64[n], the number of the event.
         group: int64[n], the number of the key, ascending.
+        linked: int64[n], the same, but one for all keys that moving rows connect.
         rank: int64[n], of the event's version among all versions, -1 if it has none.
         sent: bool[n], whether the event sets the version, if only to NULL.
         moves: bool[n], whether the event is an update that moves a row.
@@ -132,6 +144,7 @@ class _Steps(NamedTuple):
     default: int
     event: Indexes
     group: Indexes
+    linked: Indexes
     rank: Indexes
     sent: Mask
     moves: Mask
@@ -165,9 +178,10 @@ def _steps(path: FastPath, events: Events, index: KeyIndex, version: int) -> _St
     order = np.lexsort((event, groups))
     event, groups = event[order], groups[order]
     own, deletes = np.where(sent, ranks[:count], -1), events.operations == DELETE
-    parts: list[Any] = [part[event] for part in (own, sent, moved, deletes)]
+    parts: list[Any] = [event, groups, _linked(event, groups)]
+    parts += [part[event] for part in (own, sent, moved, deletes)]
     parts += [ends[order], exists[groups], stored[groups]]
-    return _Steps(count, int(ranks[-1]), event, groups, *parts)
+    return _Steps(count, int(ranks[-1]), *parts)
 
 
 def _ranks(columns: list[Column]) -> Indexes:
