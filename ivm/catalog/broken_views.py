@@ -18,6 +18,15 @@ UNFILLED = "its first fill on Spark has not ended"
 """The reason of a view that was never filled; it is not maintained, and not read, until it is."""
 
 
+FOREIGN = "another program has changed columns"
+"""Begins the reason of a view whose query gives other columns than the table that holds it has."""
+
+
+def is_foreign(reason: str | None) -> bool:
+    """Returns whether a view is broken since another program has changed columns."""
+    return reason is not None and reason.startswith(FOREIGN)
+
+
 def broken_views(views: Mapping[str, View]) -> dict[str, str]:
     """The broken views among these, each with the lowest view to be filled anew first.
 
@@ -56,6 +65,8 @@ def broken_error(views: Mapping[str, View], name: str) -> EvaluationError | None
             f"db.backfill() wait for it, and REFRESH MATERIALIZED VIEW {spelled(to_blame)} has "
             "DuckDB fill it now"
         )
+    if is_foreign(views[to_blame].broken):
+        return EvaluationError(f"the view {name!r} is broken: {why_broken(views, name)}")
     return EvaluationError(
         f"the view {name!r} is broken: {why_broken(views, name)}. Mend the rows: then REFRESH "
         f"MATERIALIZED VIEW {spelled(to_blame)} fills it anew; or replace {to_blame!r} by a view "

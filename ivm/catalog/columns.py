@@ -1,15 +1,12 @@
-"""Compares the columns of a view with those that it had, or those of the table that holds it.
+"""Compares the columns that a view's query gives with those that it gave.
 
 Law: they are the same if names, up to their case, types and order are.
 """
 
 from __future__ import annotations
 
-from ivm.catalog.catalog import Catalog, View
-from ivm.storage.errors import EvaluationError
 from ivm.storage.identifiers import fold
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.duck import Cursor, describe
 
 
 def same_columns(before: Schema, after: Schema) -> bool:
@@ -31,24 +28,6 @@ def difference(before: Schema, after: Schema) -> str:
     both = [(name, type) for name, type in new.items() if name in old and old[name] != type]
     parts += [f"{names[name]!r} as {type.sql}" for name, type in both]
     return ", ".join(parts) or "its columns in another order"
-
-
-def other_columns(cursor: Cursor, catalog: Catalog, view: View) -> str | None:
-    """Why a view does not fit the table that holds it, in words; None if it does."""
-    held = describe(cursor, f"FROM {catalog.qualified[view.name]}")
-    if same_columns(held, view.schema):
-        return None
-    return (
-        f"its query gives {difference(held, view.schema)}, unlike the table that holds it; CREATE "
-        "OR REPLACE MATERIALIZED VIEW makes it anew"
-    )
-
-
-def demand_own_columns(cursor: Cursor, catalog: Catalog, view: View) -> None:
-    """Raises EvaluationError if the table that holds a view has other columns than its query."""
-    why = other_columns(cursor, catalog, view)
-    if why is not None:
-        raise EvaluationError(f"the view {view.name!r} cannot be filled: {why}")
 
 
 def _folded(schema: Schema) -> Schema:

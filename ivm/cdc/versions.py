@@ -67,13 +67,15 @@ def merge_newer(
     left, refused = np.arange(len(events)), dict[int, str]()
     while True:
         steps = _steps(path, events.take(left), index, version)
-        newer = (~_stale(steps)).nonzero()[0]
+        stale = _stale(steps)
+        newer = (~stale).nonzero()[0]
         merged = merge_keyed(path, events.take(left[newer]), index)
         if not merged.refused:
             return replace(merged, refused=refused), len(left) - len(newer)
         why = {int(newer[i]): text for i, text in merged.refused.items()}
         found = np.isin(np.arange(len(left)), list(why))
-        certain = found & (np.arange(len(left)) <= _last_certain(steps, found[steps.event]))
+        doubtful = _doubtful(steps, found, stale)
+        certain = found & (np.arange(len(left)) <= _last_certain(steps, doubtful))
         refused |= {int(left[i]): why[i] for i in certain.nonzero()[0].tolist()}
         left = left[~certain]
 
@@ -89,6 +91,22 @@ def _stale(steps: _Steps) -> Mask:
         if not certain.any():
             return stale
         stale |= certain
+
+
+def _doubtful(steps: _Steps, refused: Mask, stale: Mask) -> Mask:
+    """The steps from which on other events may be applied, or refused, without those refused.
+
+    Most refused events set a version that is higher than the one before: without it, events that
+    are newer stay newer. So it is the stale ones behind that may not be stale then, and those that
+    leave the version as it is, for which it matters whether the row is there.
+    """
+    apart = refused[steps.event]
+    first = np.full(steps.group.max(initial=0) + 1, steps.total)
+    np.minimum.at(first, steps.linked[apart], steps.event[apart])
+    behind = steps.event > first[steps.linked]
+    raises = steps.sent & (steps.rank >= 0) & ~steps.ends & ~steps.moves
+    found: Mask = behind & (stale[steps.event] | ~steps.sent) | apart & ~raises
+    return found
 
 
 def _last_certain(steps: _Steps, wrong: Mask) -> Indexes:

@@ -127,6 +127,6 @@ class LogWriter:
             self._log.rotate(schemas, epoch)
         except UnavailableError as error:
             self.fault = (
-                f"the log cannot go on since an earlier change of the catalog, which is committed "
+                "the log cannot go on since an earlier change of the catalog, which is committed "
                 f"({error.__cause__}). Close the database and open it again"
             )

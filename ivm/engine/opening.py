@@ -9,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 
+from ivm.catalog.broken_views import is_foreign
 from ivm.catalog.catalog import Catalog, View
-from ivm.catalog.columns import other_columns
 from ivm.catalog.functions import Function
-from ivm.engine.broken_views import record_of
 from ivm.engine.engine import Engine
+from ivm.engine.foreign_columns import fit_columns
 from ivm.engine.transaction import Transaction
 from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.resolve.determinism import check_deterministic
@@ -163,7 +164,10 @@ def _is_readable(cursor: Cursor, history: History) -> bool:
 
 
 def _load(engine: Engine) -> bool:
-    """Binds the views; returns whether one that was recomputed is now maintained incrementally."""
+    """Binds the views; returns whether they are to be filled anew.
+
+    So it is if one that was recomputed is now maintained incrementally, or fits its table again.
+    """
     cursor = engine.warehouse.cursor()
     stored, promoted = load_views(cursor), False
     saved = list[StoredView]()
@@ -177,9 +181,12 @@ def _load(engine: Engine) -> bool:
     functions = engine.definitions.functions
     for each in stored:
         view = _define(engine, cursor, each, functions)
-        view.broken = each.reason or _why_other(engine, cursor, view)
-        if view.broken != each.reason:
-            saved.append(record_of(view, "broken", view.broken))
+        view.broken = each.reason
+        if engine.warehouse.foreign_write or is_foreign(each.reason):
+            fit_columns(cursor, engine.catalog, view)
+        promoted |= view.broken is None and each.reason is not None
+        if view.broken not in (None, each.reason):
+            saved.append(replace(each, state="broken", reason=view.broken))
         engine.catalog.add_view(view)
         engine.outbox.load_owed(cursor, view.name)
         if view.name in engine.broken.names():
@@ -202,24 +209,6 @@ def _load(engine: Engine) -> bool:
             save_view(cursor, record)
         run(cursor, "COMMIT")
     return promoted
-
-
-def _why_other(engine: Engine, cursor: Cursor, view: View) -> str | None:
-    """Why a view is broken if another program has changed the columns of what it reads, or its own.
-
-    Raises:
-        CorruptionError: the table that holds the view is gone.
-    """
-    if not engine.warehouse.foreign_write:
-        return None
-    try:
-        why = other_columns(cursor, engine.catalog, view)
-    except LookupError:
-        raise CorruptionError(
-            f"the table that holds materialized view {view.name!r} is gone; another program has "
-            "dropped or renamed it: restore it, or remove the view from _ivm.views"
-        ) from None
-    return None if why is None else f"another program has changed columns: {why}"
 
 
 def _owe(engine: Engine, views: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ stream of the view's columns and, last, of their weights.
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivm.storage.errors import UnsupportedError
+from ivm.storage.errors import CorruptionError, UnsupportedError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
 from ivm.storage.values.types import ColumnType, Schema, type_of
@@ -107,11 +108,34 @@ def packed(delta: ZSet, schema: Schema) -> bytes:
 
 
 def unpacked(payload: bytes, schema: Schema) -> ZSet:
-    """The delta that a payload holds."""
+    """The delta that a payload holds.
+
+    Raises:
+        CorruptionError: its columns have other types, since another program has altered the view's.
+    """
     with pa.ipc.open_stream(payload) as reader:
         table = reader.read_all()
+    if not _are_alike(table.schema.types, _packed_types(schema)):
+        raise CorruptionError(
+            "what waits for a sink has not the columns of its view, which another program has "
+            "altered: restore the table that holds the view, or drop the sink"
+        )
     weights = table.column(len(schema)).to_numpy()
     return from_arrow(table.select(range(len(schema))), schema, weights)
+
+
+@functools.lru_cache(256)
+def _packed_types(schema: Schema) -> list[pa.DataType]:
+    """The types of a payload's columns."""
+    with pa.ipc.open_stream(packed(empty([type for _, type in schema]), schema)) as reader:
+        return reader.schema.types  # type: ignore[no-any-return]
+
+
+def _are_alike(found: Sequence[pa.DataType], wanted: Sequence[pa.DataType]) -> bool:
+    """Returns whether values are read as values of these types; names within them may be others."""
+    pairs = zip(found, wanted, strict=False)
+    alike = all(a == b or (a.id == b.id and pa.types.is_nested(a)) for a, b in pairs)
+    return alike and len(found) == len(wanted)
 
 
 def part_of(sink: str, epoch: int, part: int, delta: ZSet, payload: bytes) -> Part:

@@ -43,7 +43,7 @@ from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 
 _ZONED = re.compile(r"TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
-_NO_KEY = "it does not ask for a key of the table {!r}, or by an index of it"
+_NO_KEY = "it does not ask for a key of the table {!r}, nor by an index of it"
 _MOST_KEYED = 2_000_000
 """Rows of a view that is arranged by its key for a query that asks for keys."""
 

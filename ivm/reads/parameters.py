@@ -102,6 +102,7 @@ class Parameters:
         self.schema: Schema = tuple([(name, type_of(type)) for name, type in types.items()])
         self._literals = frozenset(literals)
         self._marks = {name: self._marked(name, i) for i, name in enumerate(self._types)}
+        self._literal_marks = {self._marks[name]: name for name in self._literals}
         self._learnt: dict[str, str] = {}  # the types of literals in their places
         self._found: dict[str, int] = {}
 
@@ -174,7 +175,7 @@ class Parameters:
         Raises:
             LiftedError: it reads one all the same.
         """
-        if not literals and self._literal_marks & self.marks_read(expr):
+        if not literals and not self.marks_read(expr).isdisjoint(self._literal_marks):
             raise LiftedError
         self._found = dict.fromkeys(self._marks.values(), 0)
         return self._replaced(expr, 0)
@@ -198,6 +199,8 @@ class Parameters:
             if isinstance(node, Filter | Project):
                 for expr in _exprs(node):
                     self._learn_types(expr, types(node.input))
+        own = {**self._types, **self._learnt}
+        self.schema = tuple([(name, type_of(type)) for name, type in own.items()])
         wide = self._widened(plan)
         counts = [(m, n, written.count(m)) for m, n in self._found.items()]
         if any(n != there or not (n or m in computed) for m, n, there in counts):
@@ -241,21 +244,13 @@ class Parameters:
         Raises:
             LiftedError: its own type, or its value, may matter there.
         """
-        numbers = {self._marks[name]: i for i, name in enumerate(self._types)}
         for node in _literals(expr):
-            if node.name not in self._literal_marks:
+            name = self._literal_marks.get(node.name)
+            if name is None:
                 continue
-            number = numbers[node.name]
-            name, _ = self.schema[number]
             type = type_in_place(node, self._types[name], types)
             if type is None or self._learnt.setdefault(name, type) != type:
                 raise LiftedError
-            learnt = (name, type_of(type))
-            self.schema = (*self.schema[:number], learnt, *self.schema[number + 1 :])
-
-    @property
-    def _literal_marks(self) -> frozenset[str]:
-        return frozenset([self._marks[name] for name in self._literals])
 
     def _replaced(self, expr: exp.Expr, first: int) -> exp.Expr:
         """A copy of the expression with columns for the marks."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ivm.catalog.broken_views import broken_error, broken_views
+from ivm.catalog.broken_views import broken_error, broken_views, is_foreign
 from ivm.catalog.catalog import Catalog, View
-from ivm.catalog.columns import demand_own_columns
 from ivm.engine.broken_views import why
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
@@ -57,7 +56,6 @@ def _refresh(session: Session, statement: st.RefreshView) -> None:
         functions = list_functions(session.cursor)
         view.broken = None
         for each in filled:
-            demand_own_columns(session.cursor, engine.catalog, each)
             engine.views.bind(each, session.cursor, functions)
             engine.catalog.add_view(each)
         transaction.rebuild(filled)
@@ -67,9 +65,10 @@ def _filled(catalog: Catalog, view: View) -> list[View]:
     """The view and those above it that are not broken once it is filled.
 
     Raises:
-        EvaluationError: one below it is broken.
+        EvaluationError: one below it is broken, or its table has not the columns of its query.
     """
-    broken = broken_views({**catalog.views, view.name: replace(view, broken=None)})
+    kept = view.broken if is_foreign(view.broken) else None
+    broken = broken_views({**catalog.views, view.name: replace(view, broken=kept)})
     if view.name in broken:
         error = broken_error(catalog.views, view.name)
         assert error is not None
