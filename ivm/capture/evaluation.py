@@ -22,7 +22,7 @@ from ivm.storage.values.zset import ZSet, from_arrow
 from ivm.storage.warehouse.arrow_streams import aside, streamed
 from ivm.storage.warehouse.carried import may_be_unfit
 from ivm.storage.warehouse.duck import Cursor, give_up, run, temporary
-from ivm.storage.warehouse.duckdb_errors import raised_below
+from ivm.storage.warehouse.duckdb_errors import is_cut_short
 from ivm.storage.warehouse.warehouse import roll_back
 
 MOST_ROWS = 1 << 18
@@ -144,7 +144,7 @@ def _reading(cursor: Cursor, *, alone: bool = False) -> Iterator[list[duckdb.Err
         with interruptible(cursor):
             yield failed
     except duckdb.Error as error:
-        if isinstance(error, duckdb.InterruptException) or raised_below(error) is not None:
+        if is_cut_short(error):
             raise
         failed.append(error)
     finally:

@@ -22,7 +22,7 @@ from ivm.storage.identifiers import quote
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, concat
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.duckdb_errors import of_our_sql
+from ivm.storage.warehouse.duckdb_errors import is_cut_short, of_our_sql
 
 _MOST_PARTS = 64  # of one column; DuckDB casts the values of more one by one
 
@@ -89,6 +89,8 @@ class RowColumns:
         try:
             return cast_parameters(values, type, self._cursor)
         except duckdb.Error as error:
+            if is_cut_short(error):
+                raise
             raise self._misfit(type.sql, error) from error
 
     def _cast(self, arrays: Mapping[int, Array]) -> dict[int, Column]:
@@ -98,6 +100,8 @@ class RowColumns:
         except duckdb.NotImplementedException:  # an Arrow type that DuckDB does not know
             raise
         except duckdb.Error as error:
+            if is_cut_short(error):
+                raise
             columns = [f"{quote(self._schema[i][0])} {type.sql}" for i, type in types.items()]
             raise self._misfit(", ".join(columns), error) from error
 

@@ -45,7 +45,7 @@ from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import lenient, rows
-from ivm.storage.warehouse.duckdb_errors import raised_below
+from ivm.storage.warehouse.duckdb_errors import is_cut_short
 from ivm.storage.warehouse.table_info import TableInfo
 
 _LARGE = 1 << 24
@@ -138,7 +138,7 @@ def _named(session: Session, clauses: Clauses, query: str) -> tuple[str, ...] | 
         try:
             found = rows(session.cursor, f"DESCRIBE {query}", clauses.params(query))
         except duckdb.Error as error:
-            if raised_below(error) is not None:
+            if is_cut_short(error):
                 raise
             return None
     return tuple([name for name, *_ in found])

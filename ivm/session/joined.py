@@ -27,7 +27,7 @@ from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import describe, lenient
-from ivm.storage.warehouse.duckdb_errors import raised_below
+from ivm.storage.warehouse.duckdb_errors import is_cut_short
 from ivm.storage.warehouse.table_info import TableInfo
 
 KINDS = ("update", "delete", "merge")
@@ -98,7 +98,7 @@ def finds_rows(session: Session, path: FastPath, statement: st.Dml, change: Join
         try:
             schema = describe(session.cursor, change.source)
         except duckdb.Error as error:  # it has parameters
-            if raised_below(error) is not None:
+            if is_cut_short(error):
                 raise
             return True
     return join_of(change, _reference(statement), path, schema) is not None

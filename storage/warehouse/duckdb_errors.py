@@ -141,6 +141,11 @@ def raised_below(error: BaseException | None) -> BaseException | None:
     return None
 
 
+def is_cut_short(error: duckdb.Error) -> bool:
+    """Returns whether an interrupt ended what DuckDB did: that says nothing of the statement."""
+    return isinstance(error, duckdb.InterruptException) or raised_below(error) is not None
+
+
 def ours(error: Exception) -> IvmError:
     """The error in our tree: a foreseen one in its own words, any other as our fault."""
     if isinstance(error, IvmError):

@@ -10,6 +10,7 @@ import pytest
 
 import ivm
 from ivm.engine import verify
+from ivm.ingest import row_columns
 from ivm.session import ddl
 from ivm.session.state_result import StateResult
 from ivm.sql.bind import bind
@@ -71,3 +72,14 @@ def test_verify_tells_the_first_error(db: ivm.Database) -> None:
         with pytest.raises(ivm.errors.IvmError, match="the first"):
             db.execute("VERIFY MATERIALIZED VIEW v")
     assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall()[0][-1]
+
+
+@pytest.mark.parametrize("name", ["cast_arrays", "cast_parameters"])
+def test_values_are_not_said_not_to_fit(db: ivm.Database, name: str) -> None:
+    db.execute("CREATE TABLE w (x INTEGER, u UNION(a INTEGER, b VARCHAR))")
+    values = {"cast_arrays": {"x": ["1e2"]}, "cast_parameters": {"u": [10**30]}}[name]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_columns, name, _interrupts)
+        with pytest.raises(ivm.errors.UnavailableError, match="Interrupted"):
+            db.insert("w", values)
+    assert db.execute("FROM w").fetchall() == []
