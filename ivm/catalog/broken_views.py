@@ -18,12 +18,13 @@ UNFILLED = "its first fill on Spark has not ended"
 """The reason of a view that was never filled; it is not maintained, and not read, until it is."""
 
 
-FOREIGN = "another program has changed columns"
-"""Begins the reason of a view whose query gives other columns than the table that holds it has."""
+FOREIGN = "another program has altered tables"
+"""Begins the reason of a view whose query no longer gives the columns of the table that holds it.
+"""
 
 
 def is_foreign(reason: str | None) -> bool:
-    """Returns whether a view is broken since another program has changed columns."""
+    """Returns whether a view is broken since another program has altered tables."""
     return reason is not None and reason.startswith(FOREIGN)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from ivm.catalog.broken_views import is_foreign
 from ivm.catalog.catalog import Catalog, View
 from ivm.catalog.functions import Function
 from ivm.engine.engine import Engine
-from ivm.engine.foreign_columns import fit_columns
+from ivm.engine.foreign_columns import fit_columns, unbound_view
 from ivm.engine.transaction import Transaction
 from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.resolve.determinism import check_deterministic
@@ -82,15 +82,18 @@ def open_engine(
             engine.definitions.learn_functions([function.name])
         away = _see_histories(engine)
         engine.outbox.replaying = True
-        refills = _load(engine) or warehouse.foreign_write
+        promoted, records = _load(engine)
+        refills = promoted or warehouse.foreign_write
         _break_behind(engine, away, every=refills)
         engine.maintenance.saved.open()
         if refills:
             _owe(engine, engine.catalog.views)
             engine.unfilled.outdate(engine.catalog.tables)
             _replay_tables(engine)
+            _save(engine, records)
             _refresh_all(engine)
         else:
+            _save(engine, records)
             _replay(engine)
         engine.unfilled.hold()
         warehouse.take(engine.catalog.tables_by_schema)
@@ -163,10 +166,12 @@ def _is_readable(cursor: Cursor, history: History) -> bool:
     return True
 
 
-def _load(engine: Engine) -> bool:
-    """Binds the views; returns whether they are to be filled anew.
+def _load(engine: Engine) -> tuple[bool, list[StoredView]]:
+    """Binds the views.
 
-    So it is if one that was recomputed is now maintained incrementally, or fits its table again.
+    Returns:
+        Whether they are to be filled anew, since one that was recomputed is now maintained
+        incrementally, or fits its table again; and the records that are not as they are stored.
     """
     cursor = engine.warehouse.cursor()
     stored, promoted = load_views(cursor), False
@@ -177,13 +182,10 @@ def _load(engine: Engine) -> bool:
     engine.outbox.load(cursor)
     engine.retention.load(cursor)
     if not stored:
-        return False  # to list DuckDB's functions takes a third of an opening
+        return False, saved  # to list DuckDB's functions takes a third of an opening
     functions = engine.definitions.functions
     for each in stored:
         view = _define(engine, cursor, each, functions)
-        view.broken = each.reason
-        if engine.warehouse.foreign_write or is_foreign(each.reason):
-            fit_columns(cursor, engine.catalog, view)
         promoted |= view.broken is None and each.reason is not None
         if view.broken not in (None, each.reason):
             saved.append(replace(each, state="broken", reason=view.broken))
@@ -202,13 +204,18 @@ def _load(engine: Engine) -> bool:
             _owe(engine, [view.name])
             with contextlib.suppress(EvaluationError):  # the next change raises it, and is refused
                 engine.views.rewrite_rows(view)
-    if saved:
-        upgrade(cursor)  # our records may not fit those of another format
-        run(cursor, "BEGIN TRANSACTION")
-        for record in saved:
-            save_view(cursor, record)
-        run(cursor, "COMMIT")
-    return promoted
+    return promoted, saved
+
+
+def _save(engine: Engine, records: Sequence[StoredView]) -> None:
+    """Stores records of views; ours may not fit beside those of another format."""
+    if records:
+        with contextlib.closing(engine.warehouse.cursor()) as cursor:
+            upgrade(cursor)
+            run(cursor, "BEGIN TRANSACTION")
+            for record in records:
+                save_view(cursor, record)
+            run(cursor, "COMMIT")
 
 
 def _owe(engine: Engine, views: Iterable[str]) -> None:
@@ -230,21 +237,29 @@ def _owe(engine: Engine, views: Iterable[str]) -> None:
 
 
 def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
+    foreign = engine.warehouse.foreign_write or is_foreign(stored.reason)
     try:
         tellers = check_deterministic(stored.query, cursor, functions)
         given = stored.name, stored.query, stored.columns
-        return engine.views.define(cursor, *given, functions, tellers, stored.tick)
+        view = engine.views.define(cursor, *given, functions, tellers, stored.tick)
     except (duckdb.Error, IvmError) as error:
         missing = _MISSING.search(str(error))
         if missing is not None:
             raise UnavailableError(
                 f"materialized view {stored.name!r} calls {missing[1]}(), which is no function of "
-                "DuckDB: give the Python function to ivm.connect(functions=[ivm.Function(…)])"
+                "DuckDB: give the Python function to ivm.connect(functions=[ivm.Function(…)]); or, "
+                "if it was a macro that another program has dropped, create that again by DuckDB"
             ) from error
+        if foreign:
+            return unbound_view(cursor, engine.catalog, stored, error)
         raise CorruptionError(
             f"materialized view {stored.name!r} no longer fits its tables ({error}); another "
             "program has changed them: restore them, or remove the view from _ivm.views"
         ) from error
+    view.broken = stored.reason
+    if foreign:
+        fit_columns(cursor, engine.catalog, view)
+    return view
 
 
 def _replay(engine: Engine) -> None:

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import ivm
-from ivm.errors import CorruptionError, EvaluationError
+from ivm.errors import CorruptionError, EvaluationError, UnavailableError
 from tests.support.view_oracle import assert_verified
 
 SETUP = """
@@ -86,6 +86,54 @@ def test_it_is_filled_anew_when_the_columns_are_back(tmp_path: Path) -> None:
             db.execute("INSERT INTO t VALUES (?, 9, 9)", [number])
             assert db.execute("SELECT m FROM above WHERE id < 3").fetchall() == [(5,), (5,)]
             assert_verified(db)
+
+
+@pytest.mark.parametrize(
+    ("sql", "back"),
+    [
+        ("DROP TABLE t", "CREATE TABLE t AS SELECT 1 AS id, 10 AS m, 7 AS x"),
+        ("ALTER TABLE t RENAME TO old", "ALTER TABLE old RENAME TO t"),
+    ],
+)
+def test_a_view_that_no_longer_binds_is_broken(sql: str, back: str, tmp_path: Path) -> None:
+    """Bug: the file could not be opened, and the only way out was to edit our records."""
+    path = tmp_path / "t.duckdb"
+    changed(path, sql)
+    for number in (2, 3):
+        with ivm.connect(path) as db:
+            for statement in ("FROM v", "FROM above", "REFRESH MATERIALIZED VIEW v"):
+                with pytest.raises(EvaluationError, match="its query fails"):
+                    db.execute(statement)
+            db.execute("INSERT INTO u VALUES (?, 5)", [number])
+            assert_verified(db, "other")
+    with duckdb.connect(str(path)) as plain:
+        plain.execute(back)
+    for _ in range(2):
+        with ivm.connect(path) as db:
+            db.execute("UPDATE t SET m = m + 1 WHERE id = 1")
+            assert_verified(db)
+    with ivm.connect(path) as db:
+        db.execute("DROP TABLE t CASCADE")
+        assert [row[0] for row in db.execute("SHOW MATERIALIZED VIEWS").fetchall()] == ["other"]
+
+
+def test_a_macro_that_is_gone_may_be_a_function_that_was_not_given(tmp_path: Path) -> None:
+    changed(tmp_path / "t.duckdb", "DROP MACRO half")
+    with pytest.raises(UnavailableError, match=r"half\(\).*functions=.*or, if it was a macro"):
+        ivm.connect(tmp_path / "t.duckdb")
+
+
+def test_a_view_that_no_longer_binds_can_be_dropped(tmp_path: Path) -> None:
+    changed(tmp_path / "t.duckdb", "DROP TABLE t")
+    with ivm.connect(tmp_path / "t.duckdb") as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, m INTEGER, x INTEGER)")
+        db.execute("DROP MATERIALIZED VIEW above")
+        db.execute("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT id, m AS n FROM t")
+        db.execute("INSERT INTO t VALUES (5, 6, 7)")
+        assert db.execute("FROM v").fetchall() == [(5, 6)]
+        assert_verified(db)
+    with ivm.connect(tmp_path / "t.duckdb") as db:
+        assert_verified(db)
 
 
 @pytest.mark.parametrize(

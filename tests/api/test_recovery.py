@@ -202,7 +202,7 @@ FOREIGN = {
     "another row gone": ("DELETE FROM t WHERE id = 0", None),
     "the same key": ("INSERT INTO t VALUES (20, 7, 7)", "Duplicate key"),
     "the same row gone": ("DELETE FROM t WHERE id = 3", "1 rows of the table t"),
-    "the table gone": ("DROP TABLE u", "no longer fits its tables"),
+    "the table gone": ("DROP TABLE u", "the table u, which is gone or has"),
     "another column": ("ALTER TABLE u ADD COLUMN b INTEGER", "the table u, which is gone or has"),
 }
 
