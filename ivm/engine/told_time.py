@@ -14,6 +14,7 @@ import duckdb
 
 from ivm.catalog.catalog import View
 from ivm.sql.resolve.clock import AGE, CLOCK, TELLERS
+from ivm.storage.errors import CorruptionError
 from ivm.storage.identifiers import literal
 from ivm.storage.warehouse.duck import Cursor, rows, run
 
@@ -40,6 +41,11 @@ def told(cursor: Cursor, view: View) -> Iterator[None]:
         yield
         return
     found = rows(cursor, f"SELECT CAST(now AS VARCHAR) FROM {CLOCK} WHERE tick = $1", [view.tick])
+    if not found:
+        raise CorruptionError(
+            f"{CLOCK} has no time for {view.name!r}: another program has deleted it; restore a "
+            "copy of the file"
+        )
     now = f"CAST({literal(found[0][0])} AS TIMESTAMPTZ)"
     for name in view.tellers:
         run(cursor, f'CREATE OR REPLACE TEMP MACRO "{name}"{_body(name, now)}')

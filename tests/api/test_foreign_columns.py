@@ -226,3 +226,12 @@ def test_columns_of_every_type_are_known_again(tmp_path: Path) -> None:
         db.execute("INSERT INTO t (id, e) VALUES (3, NULL)")
         assert_verified(db)
         assert len(db.execute("SELECT id FROM v").fetchall()) == 3
+
+
+def test_a_clock_without_a_time_is_named(tmp_path: Path) -> None:
+    with ivm.connect(tmp_path / "t.duckdb") as db:
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT current_date AS today")
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as plain:
+        plain.execute("DELETE FROM _ivm.clock")
+    with pytest.raises(CorruptionError, match=r"_ivm\.clock has no time for 'v'"):
+        ivm.connect(tmp_path / "t.duckdb")
