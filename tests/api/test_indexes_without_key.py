@@ -175,7 +175,7 @@ def test_ways_are_told() -> None:
     assert told_way(both, "DELETE FROM t WHERE n = 2") == by_index
     assert both.run("ALTER TABLE t ADD COLUMN z INTEGER")
     assert both.run("UPDATE t SET z = 9 WHERE n = 3")
-    assert both.run("ALTER TABLE t DROP COLUMN x CASCADE") or both.run("DROP INDEX by_x")
+    assert both.run("UPDATE t SET z = 8 WHERE x = 0")
     both.check()
 
 
