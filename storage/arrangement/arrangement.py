@@ -17,6 +17,7 @@ from ivm.storage.arrangement.bloom import Bloom, asked, grown
 from ivm.storage.arrangement.build import build_run
 from ivm.storage.arrangement.builder import RunBuilder
 from ivm.storage.arrangement.first_rows import first_rows
+from ivm.storage.arrangement.late_run import new_run
 from ivm.storage.arrangement.latest import Pieces, latest_of_one, latest_rows
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.nth_value import Ranks, select
@@ -158,7 +159,7 @@ class Arrangement:
             return Arrangement(layout, spine, buffer, seen + count, self._bloom)
         if seen:
             delta = add([self._buffer.take(np.arange(seen)), delta])
-        run = build_run(layout, delta)
+        run = new_run(layout, delta)
         bloom = grown(self._bloom, spine.runs, run)
         return Arrangement(layout, grow(layout, spine, run), WriteBuffer(layout), 0, bloom)
 

@@ -94,3 +94,8 @@ _short, _long = Worker("ivm-merger", 0), Worker("ivm-long-merger", PAUSE)
 def do_aside(job: Callable[[], None], rows: int, *, urgent: bool = False) -> None:
     """Has a job done in the background; see `Worker.put`."""
     (_short if rows < LONG_ROWS else _long).put(job, rows, urgent=urgent)
+
+
+def do_later(job: Callable[[], None], rows: int) -> None:
+    """Has a job done that can wait, also a short one, in the background."""
+    _long.put(job, rows)

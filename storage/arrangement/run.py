@@ -60,7 +60,11 @@ class Run:
         self.codes = codes
         self.columns = columns
         self.weights = weights
-        self.short = len(codes) < SHORT_ROWS
+        self._begin(len(codes))
+
+    def _begin(self, count: int) -> None:
+        """Sets what is not known of the rows yet."""
+        self.short = count < SHORT_ROWS
         self._unique: bool | None = None
         self._directory: BucketIndex | None = None
         self._probed = 0

@@ -21,6 +21,7 @@ from ivm.storage.arrangement import (
     bloom,
     build,
     first_rows,
+    late_run,
     merger,
     run,
     run_cursors,
@@ -29,6 +30,7 @@ from ivm.storage.arrangement import (
 )
 from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches, OrderKey
 from ivm.storage.errors import InternalError, UnsupportedError
+from ivm.storage.state.pickles import dump, load
 from ivm.storage.values import dictionary, hashing, thresholds
 from ivm.storage.values.column import DictionaryColumn, FixedColumn, column_from_arrow
 from ivm.storage.values.key_codes import groupable, key_codes
@@ -58,7 +60,8 @@ ORDER_KEYS = st.builds(OrderKey, st.integers(0, 2), st.booleans(), st.booleans()
 def small() -> Iterator[None]:
     """A tail of 8 rows, merges in the background from 24 rows on, directories from 4 probes on.
 
-    Filters from 4 keys on, of runs below 48 rows; one of 20 rows is full.
+    Batches of 10 rows are sorted late. Filters from 4 keys on, of runs below 48 rows; one of 20
+    rows is full.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write_buffer, "TAIL_ROWS", 8)
@@ -66,6 +69,7 @@ def small() -> Iterator[None]:
         patch.setattr(background, "LONG_ROWS", 100)
         patch.setattr(thresholds, "PROBES", 3)
         patch.setattr(run, "SHORT_ROWS", 48)
+        patch.setattr(late_run, "LATE_ROWS", 10)
         patch.setattr(thresholds, "FILTERED_KEYS", 4)
         patch.setattr(bloom, "_FIRST", 16)
         patch.setattr(build, "_STRETCH", 4)
@@ -252,6 +256,7 @@ def check_latest(
 def test_most_keys_are_kept_from_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lookup of keys of the long run alone asks the short ones for almost none of them."""
     monkeypatch.setattr(spine, "schedule", merger.Merge)
+    monkeypatch.setattr(late_run, "LATE_ROWS", run.SHORT_ROWS)
     rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(300)]
     store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
     for i in range(4):
@@ -764,3 +769,53 @@ def test_the_newest_rows_count_as_bytes_held() -> None:
     empty = Arrangement.empty(Layout(TYPES, (0,)))
     assert empty.nbytes == 0
     assert empty.append(zset(rows)).nbytes > 5 * 8
+
+
+def _late(layout: Layout) -> tuple[Arrangement, Model]:
+    """An arrangement whose run is not sorted yet, and its rows."""
+    rows: list[tuple[Row, int]] = [((i * 7 % 12, None, None), 1 - i % 3) for i in range(12)]
+    rows = [(row, weight or 5) for row, weight in rows]
+    model = Model(layout.key)
+    model.append(rows)
+    return Arrangement.empty(layout).append(zset(rows)), model
+
+
+def test_a_large_run_is_sorted_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes are known before; what fails then is tried again, and loses nothing."""
+    monkeypatch.setattr(background, "_long", background.Worker("patient", 3600))
+    store, model = _late(Layout(TYPES, (0,)))
+    (late,) = store.runs
+
+    def fail(*given: Any) -> Any:
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(late_run, "build_run", fail)
+        assert store.row_count == 12
+        assert store.nbytes >= 12 * 8
+        late.build()  # type: ignore[attr-defined]
+        with pytest.raises(MemoryError, match="no room"):
+            store.lookup(probe((0,), [(1, None, None)]))
+    assert not hasattr(late, "unknown")
+    check_lookups(store, model, [(i, None, None) for i in range(12)])
+
+
+def test_a_large_run_is_sorted_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = threading.Event()
+    whole = build.build_run
+
+    def observed(*given: Any) -> Any:
+        done.set()
+        return whole(*given)
+
+    monkeypatch.setattr(late_run, "build_run", observed)
+    store, _ = _late(Layout(TYPES, (0,)))
+    assert done.wait(20)
+    assert store.row_count == 12
+
+
+def test_a_large_run_is_saved_sorted() -> None:
+    store, model = _late(Layout(TYPES, (0,)))
+    pickled, buffers = dump(store)
+    saved = load(pickled, [b.raw() for b in buffers], (), None)
+    check_lookups(saved, model, [(i, None, None) for i in range(12)])
