@@ -2,14 +2,15 @@
 
 Law: `find` returns the rows the table has after every change `record`ed so far, committed or not;
 `rollback` returns to the last `commit`. A keyed table is indexed by its primary key and holds the
-columns that views need; as no key is there twice, the last change of a key has its row. A keyless
-table is indexed by all its columns.
+columns that views need; as no key is there twice, its last entry tells its row, and an update is
+one entry. A keyless table is indexed by all its columns.
 
 A `LateIndex` serves the first commits while its table is still being read. All rows of a snapshot
 are read in a thread; until they are in an arrangement, DuckDB is asked for the snapshot's rows with
-the keys that are looked up, and no others. Changes recorded since are held here: the rows of a key
-are those of the snapshot plus the recorded ones, as Z-sets. The snapshot is released as soon as it
-has been read: as long as it is held, DuckDB keeps every version of every row, and its own log.
+the keys that are looked up, and no others. What has changed since is held here: the row of a
+primary key is the last one recorded, or else the snapshot's; the rows of any other key are those of
+the snapshot plus those recorded, as Z-sets. The snapshot is released as soon as it has been read:
+as long as it is held, DuckDB keeps every version of every row, and its own log.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class KeyIndex:
         self.unique = unique
         self.columns = tuple(columns)
         self.key = tuple(self.columns.index(position) for position in key)
-        layout = Layout(tuple(schema[i][1] for i in self.columns), self.key)
+        layout = Layout(tuple(schema[i][1] for i in self.columns), self.key, unique=unique)
         self._rows = self._committed = Arrangement.build(layout, batches)
 
     @staticmethod
@@ -177,7 +178,7 @@ class KeyIndex:
         if self._is_unmoved(change):
             return
         parts = []
-        if len(change.removed):
+        if len(change.removed) and not (self.unique and self._replaces(change)):
             positions = [change.removed_columns.index(i) for i in self.columns]
             parts.append(change.removed.project(positions).negate())
         if len(change.added):
@@ -188,12 +189,13 @@ class KeyIndex:
     def _is_unmoved(self, change: TableChange) -> bool:
         """Returns whether the change sets other columns only: those held are the stored ones."""
         old, new = change.removed, change.added
-        if not len(old) or len(old) != len(new):
-            return False
-        positions = zip(self.columns, map(change.removed_columns.index, self.columns), strict=True)
-        if any(new.columns[i] is not old.columns[held] for i, held in positions):
+        if not len(old) or not set(self.columns) <= set(change.kept):
             return False
         return bool((old.weights == new.weights).all())
+
+    def _replaces(self, change: TableChange) -> bool:
+        """Returns whether the added rows have the keys of the removed ones."""
+        return {self.columns[i] for i in self.key} <= set(change.kept)
 
     def commit(self) -> None:
         """Adopts what the running transaction has recorded."""
@@ -209,6 +211,11 @@ def present(matches: Matches, count: int) -> np.ndarray[tuple[int], np.dtype[np.
     mask = np.zeros(count, np.bool_)
     mask[matches.probe] = True
     return mask
+
+
+def _joined(found: Sequence[Matches]) -> Matches:
+    probe = np.concatenate([part.probe for part in found])
+    return Matches(probe, add([part.rows for part in found]))
 
 
 class _StoppedError(Exception):
@@ -262,12 +269,25 @@ class LateIndex(KeyIndex):
         return self._found(keys, self._committed)
 
     def _found(self, keys: Sequence[Column], since: Arrangement) -> Matches:
+        if self.unique:
+            return self._found_last(keys, since)
+        found = self._in_snapshot(keys), since.lookup(keys)
+        return since.live(_joined(found), len(keys[0]))
+
+    def _found_last(self, keys: Sequence[Column], since: Arrangement) -> Matches:
+        last = since.last_entries(keys)
+        older = np.flatnonzero(~present(last, len(keys[0])))
+        live = last.rows.weights > 0
+        found = [Matches(last.probe[live], last.rows.filter(live))]
+        if len(older):
+            stored = self._in_snapshot([key.take(older) for key in keys])
+            found.append(Matches(older[stored.probe], stored.rows))
+        return _joined(found)
+
+    def _in_snapshot(self, keys: Sequence[Column]) -> Matches:
         with self._using:
             stored = self._stored
-            snapshot = self._asked(keys) if stored is None else stored.lookup(keys)
-        found = snapshot, since.lookup(keys)
-        probe = np.concatenate([part.probe for part in found])
-        return since.live(Matches(probe, add([part.rows for part in found])), len(keys[0]))
+            return self._asked(keys) if stored is None else stored.lookup(keys)
 
     def between(
         self, low: Column | None, high: Column | None, most: int, *, committed: bool

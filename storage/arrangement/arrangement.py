@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,7 +103,7 @@ class Arrangement:
 
         The layout has no order.
         """
-        layout = Layout((*self.layout.types, *types), self.layout.key)
+        layout = replace(self.layout, types=(*self.layout.types, *types))
         runs = tuple([run.with_columns(_nulls(types, len(run))) for run in self.runs])
         newest = self._buffer.take(np.arange(self._seen))
         wide = ZSet((*newest.columns, *_nulls(types, len(newest))), newest.weights)
@@ -226,6 +227,8 @@ class Arrangement:
         if sum([len(piece) for piece in pieces]) > most:
             return None
         rows = add(pieces or [self.layout.zero])
+        if self.layout.unique:
+            return self._last_of_each(rows)
         if all_ones(rows.weights):
             return rows
         net = consolidate(rows, self.layout.types)
@@ -234,31 +237,53 @@ class Arrangement:
     def _code(self, bound: Column | None) -> Any:
         return None if bound is None else self.layout.search_codes([bound])[0]
 
-    def latest(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
-        """The live row under each key, where a key has one row at most.
+    def _last_of_each(self, entries: ZSet) -> ZSet:
+        """The live rows of the keys, one column without NULLs, of entries in the order of arrival."""
+        codes = self.layout.search_codes(self.layout.key_columns(entries.columns))
+        order = np.argsort(codes, kind="stable")
+        ordered = codes[order]
+        last = np.ones(len(order), np.bool_)
+        np.not_equal(ordered[1:], ordered[:-1], out=last[:-1])
+        rows = order[last]
+        return entries.take(rows[entries.weights[rows] > 0])
 
-        To be asked where every batch says of its keys, in this order, −old row and +new row, as
-        the changes of a table say of its primary key (see `latest`). The layout has no order.
+    def latest(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
+        """The live row under each key of a `unique` layout.
 
         Returns:
             As `lookup_live`.
         """
-        exact = self.layout.exact
-        if exact and keys[0].valid is not None:
-            return self.lookup_live(keys, codes)
-        probes = self.layout.search_codes(keys, codes)
-        if len(probes) == 1:
-            pieces = latest_of_one(self._source, probes[0], dead=not exact)
-        else:
-            runs = asked(self._spine.runs, probes, self._bloom)
-            pieces = latest_rows(self._source, probes, runs, dead=not exact)
-        found = self._joined(pieces)
-        if exact:
-            return found
-        if len(self.verified(keys, found).probe) < len(found.probe):  # two keys have one hash
-            return self.lookup_live(keys, codes)
+        found = self.last_entries(keys, codes)
         live = found.rows.weights > 0
         return found if live.all() else Matches(found.probe[live], found.rows.filter(live))
+
+    def last_entries(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
+        """The last entry under each key of a `unique` layout.
+
+        Its weight is negative where it takes the key's row out.
+        """
+        exact = self.layout.exact
+        if exact and keys[0].valid is not None:
+            return self._last_of_all(keys, codes)
+        probes = self.layout.search_codes(keys, codes)
+        if len(probes) == 1:
+            pieces = latest_of_one(self._source, probes[0])
+        else:
+            runs = asked(self._spine.runs, probes, self._bloom)
+            pieces = latest_rows(self._source, probes, runs)
+        found = self._joined(pieces)
+        if exact or len(self.verified(keys, found).probe) == len(found.probe):
+            return found
+        return self._last_of_all(keys, codes)  # two keys have one hash
+
+    def _last_of_all(self, keys: Sequence[Column], codes: KeyCodes | None) -> Matches:
+        """The same by all entries under the codes, those of equal keys apart from others."""
+        pieces = self._find(self.layout.search_codes(keys, codes))
+        probe, rows = self.verified(keys, self._joined(pieces))
+        last = np.full(len(keys[0]), -1, np.int64)
+        last[probe] = np.arange(len(probe))  # numpy keeps the last of repeated indexes
+        found = (last >= 0).nonzero()[0]
+        return Matches(found, rows.take(last[found]))
 
     def first(self, keys: Sequence[Column], k: int, codes: KeyCodes | None = None) -> Matches:
         """The first k live rows (each as often as it weighs) under every key.
@@ -323,11 +348,13 @@ class Arrangement:
         return [(np.zeros(len(piece), np.int64), piece) for piece in found]
 
     def _find(self, probes: Indexes) -> Pieces:
+        """All entries; those under a code in the order of their arrival."""
         pieces: Pieces = []
         for run, mine, numbers in asked(self._spine.runs, probes, self._bloom):
             which, rows = run.find(mine)
             if len(rows):
                 pieces.append((which if numbers is None else numbers[which], run.take(rows)))
+        pieces.reverse()
         if self._seen:
             order = np.argsort(probes)
             which, rows = self._buffer.find(probes[order], self._seen)

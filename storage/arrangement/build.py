@@ -1,7 +1,7 @@
 """Builds and merges runs, ordered under each key or not, and cancels opposite weights.
 
-Law: the run of a batch is the batch as a Z-set, and merge(a, b) = a + b; the result depends on the
-rows alone, never on when it is computed. A merge compares only rows that meet one of the other sign
+Law: the run of a batch is the batch as a Z-set, and merge(a, b) = a + b, or in a `unique` layout
+the last entry of each key; the result depends on the rows alone, never on when it is computed. A merge compares only rows that meet one of the other sign
 by a hash, so merging costs little more than copying.
 
 Invariant: in an ordered run no row occurs twice and rows ascend by (code, terms of the order). A
@@ -27,6 +27,7 @@ from ivm.storage.values.column import (
     DictionaryColumn,
     FixedColumn,
     Indexes,
+    Mask,
     concat,
     concat_released,
     join_arrays,
@@ -35,7 +36,7 @@ from ivm.storage.values.column import (
 from ivm.storage.values.compare_rows import compare_rows, lower_bounds
 from ivm.storage.values.consolidate import distinct_rows, opposed
 from ivm.storage.values.equality import equal_pairs, equal_rows
-from ivm.storage.values.key_codes import KeyCodes
+from ivm.storage.values.key_codes import KeyCodes, same_key
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.zset import Weights, ZSet
@@ -88,9 +89,18 @@ def build_large_run(
     return _cancelled(layout, codes, parts, weights, _sorted(codes))
 
 
-def merge_runs(layout: Layout, runs: Sequence[Run]) -> Run:
-    """One run with the rows of all."""
-    merged = merge_ordered(layout, runs) if layout.order else _merge_unordered(layout, runs)
+def merge_runs(layout: Layout, runs: Sequence[Run], *, oldest: bool = False) -> Run:
+    """One run with the rows of all.
+
+    Args:
+        layout: of the runs.
+        runs: neighbours, oldest first.
+        oldest: the arrangement has no older run.
+    """
+    if layout.unique:
+        merged = _merge_unique(layout, runs, oldest)
+    else:
+        merged = merge_ordered(layout, runs) if layout.order else _merge_unordered(layout, runs)
     merged.short = merged.short and all(run.short for run in runs)
     return merged
 
@@ -100,6 +110,36 @@ def _merge_unordered(layout: Layout, runs: Sequence[Run]) -> Run:
     # Each run is an ascending part of the codes: the stable sort finds these parts and merges them.
     order = np.argsort(codes, kind="stable")
     return _cancelled(layout, codes, parts_of(runs), _weights(runs), order)
+
+
+def _merge_unique(layout: Layout, runs: Sequence[Run], oldest: bool) -> Run:
+    """The last entry of each key; entries that take rows out stay as long as there are older ones.
+
+    Where keys of one hash take turns, some have several entries, the last of which counts.
+    """
+    codes, parts, weights = join_arrays([run.codes for run in runs]), parts_of(runs), _weights(runs)
+    order: Indexes = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    same = ordered[1:] == ordered[:-1]
+    if not layout.exact or any(key.valid is not None for key in parts[layout.key[0]]):
+        same = _of_equal_keys(layout, parts, order, same)
+    order = order[np.append(~same, True)]
+    weights = None if weights is None else weights[order]
+    if oldest and weights is not None:
+        gone = weights < 0
+        gone[_repeated(codes[order])] = False  # an older entry of the key may have stayed
+        weights[gone] = 0
+    return pack_run(layout, codes, parts, order, weights)
+
+
+def _of_equal_keys(layout: Layout, parts: list[list[Column]], order: Indexes, same: Mask) -> Mask:
+    """Which entries are followed by one of the same key, of those followed by one of their code."""
+    for i in layout.key:
+        parts[i].append(concat_released(parts[i]))
+    keys, rows = [parts[i][0] for i in layout.key], same.nonzero()[0]
+    found = np.zeros(len(same), np.bool_)
+    found[rows] = same_key(keys, order[rows], keys, order[rows + 1], layout.key_types)
+    return found
 
 
 def _weights(runs: Sequence[Run]) -> Weights | None:
@@ -149,7 +189,7 @@ def _cancelled(
 
 
 def _repeated(ordered: AnyCodes) -> Indexes:
-    """The positions among which equal rows are searched: all under a code of two rows or more.
+    """The positions of all rows under a code of two rows or more, among which equal ones are.
 
     Where the key is the row, equal rows have equal codes and it is cheap to keep each once; else
     only those of opposite signs matter.

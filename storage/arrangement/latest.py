@@ -1,11 +1,11 @@
-"""The live row under a key that has one row at most, from the last entry under it.
+"""The last entry under a key that has one row at most, which tells that row.
 
-Law: if every batch holds −old row and +new row of its keys, in this order, the newest run (or the
-write buffer) that holds a key decides its row: entries of a key are in a run in the order of their
-arrival, and a merge that cancels leaves −old and +new, or nothing where both are equal.
+Law: in a `unique` layout the last entry under a key is its row, or takes its row out where its
+weight is negative. What the row was before need not be said, so an update is one entry. Entries of
+a key are in a run in the order of their arrival; the newest run (or the write buffer) that holds a
+key decides.
 
-Where codes are hashes, the last entry under a code may be of another key, also one that is gone:
-so entries are given whatever their weights are, and the caller compares their keys.
+Where codes are hashes, the last entry under a code may be of another key: the caller compares keys.
 """
 
 from __future__ import annotations
@@ -30,32 +30,31 @@ Pieces = list[tuple[Indexes, ZSet]]
 """Numbers of probes, and the rows found for them."""
 
 
-def latest_of_one(source: RunSource, code: Any, *, dead: bool) -> Pieces:
-    """The row of the last entry under one code; `dead`: also where it takes the row out."""
+def latest_of_one(source: RunSource, code: Any) -> Pieces:
+    """The last entry under one code."""
     rows = source.buffer.find_one(code, source.seen)
     if len(rows):
-        return _entry(source.buffer, int(rows[-1]), dead)
+        return _entry(source.buffer, int(rows[-1]))
     for run in reversed(source.runs):
         start, stop = run.find_one(code)
         if start < stop:
-            return _entry(run, stop - 1, dead)
+            return _entry(run, stop - 1)
     return []
 
 
-def _entry(origin: Run | WriteBuffer, row: int, dead: bool) -> Pieces:
-    return [(_FIRST, origin.slice(row, row + 1))] if dead or origin.weight(row) > 0 else []
+def _entry(origin: Run | WriteBuffer, row: int) -> Pieces:
+    return [(_FIRST, origin.slice(row, row + 1))]
 
 
 def latest_rows(
-    source: RunSource, probes: npt.NDArray[Any], asked: Iterable[BloomProbe], *, dead: bool
+    source: RunSource, probes: npt.NDArray[Any], asked: Iterable[BloomProbe]
 ) -> Pieces:
-    """The rows of the last entries under codes in any order.
+    """The last entries under codes in any order.
 
     Args:
         source: whose write buffer is read.
         probes: the codes.
         asked: the source's runs, newest first.
-        dead: also of entries that take the row out.
     """
     decided = np.zeros(len(probes), np.bool_)
     pieces: Pieces = []
@@ -66,7 +65,7 @@ def latest_rows(
         last[order[which]] = rows  # numpy keeps the last of repeated indexes
         hits = (last >= 0).nonzero()[0]
         decided[hits] = True
-        pieces += _entries(source.buffer, hits, last[hits], dead)
+        pieces += _entries(source.buffer, hits, last[hits])
     for run, mine, numbers in asked:
         mine, numbers = _undecided(mine, numbers, decided)
         if not len(mine):
@@ -78,7 +77,7 @@ def latest_rows(
         if len(new) < len(hits):
             hits, rows = hits[new], rows[new]
         decided[hits] = True
-        pieces += _entries(run, hits, rows, dead)
+        pieces += _entries(run, hits, rows)
     return pieces
 
 
@@ -92,10 +91,6 @@ def _undecided(
     return probes[open_], open_ if numbers is None else numbers[open_]
 
 
-def _entries(origin: Run | WriteBuffer, numbers: Indexes, rows: Indexes, dead: bool) -> Pieces:
+def _entries(origin: Run | WriteBuffer, numbers: Indexes, rows: Indexes) -> Pieces:
     """The rows, as one piece or none."""
-    if not dead:
-        live = origin.weights_of(rows) > 0
-        if not live.all():
-            numbers, rows = numbers[live], rows[live]
     return [(numbers, origin.take(rows))] if len(rows) else []

@@ -28,6 +28,7 @@ class Layout:
         types: the types of all columns.
         key: positions of the key's columns (at least one).
         order: order of the rows under one key; empty if no operator reads the first ones.
+        unique: a key has one row at most, that of its last entry: see `latest`. Without an order.
 
     Raises:
         UnsupportedError: `order` is given and some column's type cannot be sorted here.
@@ -36,6 +37,7 @@ class Layout:
     types: tuple[ColumnType, ...]
     key: tuple[int, ...]
     order: tuple[OrderKey, ...] = ()
+    unique: bool = False
     key_types: tuple[ColumnType, ...] = field(init=False, compare=False)
     exact: bool = field(init=False, compare=False)
     native: bool = field(init=False, compare=False)
@@ -60,7 +62,7 @@ class Layout:
             self._refuse_unorderable()
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.types, self.key, self.order
+        return self.types, self.key, self.order, self.unique
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(*state)  # type: ignore[misc]

@@ -23,15 +23,22 @@ MANY = 8
 class Merge:
     """A merge under way.
 
+    Args:
+        layout: of the runs.
+        oldest: as of `merge_runs`.
+
     Attributes:
         runs: the runs to be merged, which stand side by side in the arrangement.
         begun: whether a thread has begun with it.
     """
 
-    __slots__ = ("__weakref__", "_begin", "_done", "_error", "_layout", "_result", "begun", "runs")
+    __slots__ = (
+        "__weakref__", "_begin", "_done", "_error", "_layout", "_oldest", "_result", "begun", "runs",
+    )  # fmt: skip
 
-    def __init__(self, layout: Layout, runs: Sequence[Run]) -> None:
+    def __init__(self, layout: Layout, runs: Sequence[Run], *, oldest: bool = False) -> None:
         self._layout = layout
+        self._oldest = oldest
         self.runs = tuple(runs)
         self.begun = False
         self._begin = threading.Lock()
@@ -66,7 +73,7 @@ class Merge:
                 return
             self.begun = True
         try:
-            merged = merge_runs(self._layout, self.runs)
+            merged = merge_runs(self._layout, self.runs, oldest=self._oldest)
             merged.prepare(self.runs)
             self._result = merged
         except BaseException as error:  # kept for the thread that asks for the result
@@ -75,8 +82,8 @@ class Merge:
             self._done.set()
 
 
-def schedule(layout: Layout, runs: Sequence[Run]) -> Merge:
-    """Merges the runs in the background."""
-    merge, rows = Merge(layout, runs), sum([len(run) for run in runs])
+def schedule(layout: Layout, runs: Sequence[Run], *, oldest: bool = False) -> Merge:
+    """Merges the runs in the background; `oldest` as of `merge_runs`."""
+    merge, rows = Merge(layout, runs, oldest=oldest), sum([len(run) for run in runs])
     do_aside(merge.perform, rows, urgent=len(runs) >= MANY)
     return merge

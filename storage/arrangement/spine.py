@@ -76,9 +76,10 @@ def _due(free: tuple[Run, ...]) -> tuple[Run, ...]:
 
 def _merge(layout: Layout, spine: Spine, due: tuple[Run, ...], at_once: int) -> Spine:
     """Merges neighbours at once if they have at most so many rows, else in the background."""
+    oldest = due[0] is spine.runs[0]
     if sum([len(run) for run in due]) > at_once:
-        return Spine(spine.runs, (*spine.merges, schedule(layout, due)))
-    return Spine(_replaced(spine.runs, due, merge_runs(layout, due)), spine.merges)
+        return Spine(spine.runs, (*spine.merges, schedule(layout, due, oldest=oldest)))
+    return Spine(_replaced(spine.runs, due, merge_runs(layout, due, oldest=oldest)), spine.merges)
 
 
 def _catch_up(layout: Layout, spine: Spine) -> Spine:

@@ -205,14 +205,25 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS, st.sampled_from([(2,), (1, 2)]), st.integers(1, 6), st.booleans())
-@settings(max_examples=examples(200), deadline=None)
+@given(
+    STEPS,
+    st.sampled_from([(2,), (1, 2), (0,)]),
+    st.integers(1, 6),
+    st.booleans(),
+    st.lists(st.booleans(), min_size=1, max_size=7),
+)
+@settings(max_examples=examples(300), deadline=None)
 def test_latest_row_of_unique_keys(
-    steps: list[list[tuple[float, bool, str | None]]], key: tuple[int, ...], probes: int, meet: bool
+    steps: list[list[tuple[float, bool, str | None]]],
+    key: tuple[int, ...],
+    probes: int,
+    meet: bool,
+    told: list[bool],
 ) -> None:
     """Rows come, change and go by key, also several times in a batch and back to old values.
 
-    Where hashes `meet`, there are two of them for all keys.
+    Where hashes `meet`, there are two of them for all keys. What a row was before is `told` of some
+    updates only.
     """
     search_codes = Layout.search_codes
 
@@ -222,22 +233,37 @@ def test_latest_row_of_unique_keys(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Layout, "search_codes", codes)
-        check_latest(steps, key, probes)
+        check_latest(steps, key, probes, itertools.cycle(told))
+
+
+_PLACES = [0.0, 1.5, 9.0, float("nan"), 3.5, 2.5, -0.0]
+
+
+def keyed_row(number: float, text: str | None, key: tuple[int, ...]) -> Row:
+    """A row whose key is told by a number, and its other column by a text."""
+    if key == (0,):
+        return ([repr(place) for place in _PLACES].index(repr(number)), text, number)
+    return (len(text or ""), "k", number)
 
 
 def check_latest(
-    steps: list[list[tuple[float, bool, str | None]]], key: tuple[int, ...], probes: int
+    steps: list[list[tuple[float, bool, str | None]]],
+    key: tuple[int, ...],
+    probes: int,
+    told: Iterator[bool],
 ) -> None:
-    store = Arrangement.empty(Layout(TYPES, key))
+    store = Arrangement.empty(Layout(TYPES, key, unique=True))
     rows: dict[str, Row] = {}
-    asked: list[Row] = [(None, "k", v) for v in (0.0, 1.5, 9.0, float("nan"), 3.5, 2.5)[:probes]]
+    asked = [keyed_row(number, "", key) for number in _PLACES[:probes]]
     for step in steps:
         entries: list[tuple[Row, int]] = []
         for number, comes, text in step:
-            row: Row = (len(text or ""), "k", number)
-            name = grouped(row, (2,))
+            row = keyed_row(number, text, key)
+            name = grouped(row, key)
             if name in rows:
-                entries.append((rows.pop(name), -1))
+                old = rows.pop(name)
+                if not comes or next(told):
+                    entries.append((old, -1))
             if comes:
                 rows[name] = row
                 entries.append((row, 1))
@@ -245,12 +271,23 @@ def check_latest(
             store = store.append(zset(entries))
         found = store.latest(probe(key, asked))
         want = {
-            (i, exact(rows[grouped(p, (2,))])): 1
+            (i, exact(rows[grouped(p, key)])): 1
             for i, p in enumerate(asked)
-            if grouped(p, (2,)) in rows
+            if grouped(p, key) in rows
         }
         assert net(found) == want
         assert found.rows.weights.tolist() == [1] * len(want)
+        if key == (0,):
+            check_between(store, list(rows.values()))
+
+
+def check_between(store: Arrangement, rows: Sequence[Row]) -> None:
+    (low,), (high,) = probe((0,), [(1, None, None)]), probe((0,), [(3, None, None)])
+    found = store.between(low, high, 1000)
+    assert found is not None
+    want = Counter(exact(row) for row in rows if row[0] is not None and 1 <= row[0] <= 3)
+    assert Counter(map(exact, listed(found))) == want
+    assert found.weights.tolist() == [1] * len(found)
 
 
 def test_most_keys_are_kept_from_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -481,9 +518,9 @@ def test_merges_change_nothing_that_can_be_seen(
     gate = threading.Event()
     whole = build.merge_runs
 
-    def held(*given: Any) -> Any:
+    def held(layout: Layout, runs: Sequence[run.Run], *, oldest: bool) -> run.Run:
         gate.wait(0.002)
-        return whole(*given)
+        return whole(layout, runs, oldest=oldest)
 
     monkeypatch.setattr(merger, "merge_runs", held if late else whole)
     rng = np.random.default_rng(3)
@@ -666,7 +703,7 @@ def test_empty_arrangement() -> None:
 def test_a_failed_merge_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is done again when it is due again."""
 
-    def fail(*given: Any) -> Any:
+    def fail(*given: Any, **oldest: bool) -> Any:
         raise MemoryError("no room")
 
     monkeypatch.setattr(merger, "merge_runs", fail)
@@ -689,10 +726,10 @@ def test_short_merges_do_not_wait_for_long_ones(monkeypatch: pytest.MonkeyPatch)
     gate = threading.Event()
     whole = build.merge_runs
 
-    def held(layout: Layout, runs: Sequence[run.Run]) -> run.Run:
+    def held(layout: Layout, runs: Sequence[run.Run], *, oldest: bool) -> run.Run:
         if sum(map(len, runs)) >= background.LONG_ROWS:
             gate.wait(20)
-        return whole(layout, runs)
+        return whole(layout, runs, oldest=oldest)
 
     monkeypatch.setattr(merger, "merge_runs", held)
     layout = Layout(TYPES, (0,))
