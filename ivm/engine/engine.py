@@ -128,9 +128,11 @@ class Engine:
         """
         if any(len(change.removed) for change in changes) and self.pending.hinder(changes):
             self.tables.flush()
-        deltas = self._step(changes)
+        epoch = self.pending.epoch + 1
+        alone = not self.outbox.with_changes(changes)  # else the record has more than these changes
+        with self.log.beside(epoch, changes) if alone else contextlib.nullcontext():
+            deltas = self._step(changes)
         try:
-            epoch = self.pending.epoch + 1
             changes = [*changes, *self.outbox.derive(epoch, deltas, changes)]
             check()  # the last interrupt that can undo the change: the record is the commit
             self.log.append(epoch, changes)

@@ -7,13 +7,18 @@ database, which replays the log, makes them agree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 
 from ivm.storage.errors import UnavailableError
-from ivm.storage.interrupts import record_outcome
+from ivm.storage.interrupts import Shelter, record_outcome
 from ivm.storage.log.change import Record, TableChange
 from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.values.types import Schema
+
+_LARGE = 1 << 16
+"""Rows whose record takes longer to write than a thread to begin."""
 
 
 class LogWriter:
@@ -64,6 +69,26 @@ class LogWriter:
             return UnavailableError(self.fault)
         cause.add_note(self.fault)
         return cause
+
+    @contextlib.contextmanager
+    def beside(self, epoch: int, changes: Sequence[TableChange]) -> Iterator[None]:
+        """Writes most of an epoch's record while a block runs, if it is large; `append` ends it."""
+        if self._log is None or sum([len(change) for change in changes]) < _LARGE:
+            yield
+            return
+        record = Record(epoch, tuple(changes))
+        writing = threading.Thread(target=self._begin, args=(record,), name="ivm-log")
+        writing.start()
+        try:
+            yield
+        finally:
+            with Shelter():
+                writing.join()
+
+    def _begin(self, record: Record) -> None:
+        assert self._log is not None
+        with contextlib.suppress(Exception):  # `append` tries it anew, and meets the error
+            self._log.begin(record, durable=self._sync_at_commit)
 
     def append(self, epoch: int, changes: Sequence[TableChange]) -> None:
         """Writes an epoch's record, which is not yet durable."""

@@ -27,9 +27,11 @@ from ivm.storage.arrangement.run_cursors import RunSource
 from ivm.storage.arrangement.spine import Spine, adopt, grow
 from ivm.storage.arrangement.write_buffer import WriteBuffer, has_room
 from ivm.storage.errors import InternalError
+from ivm.storage.values import thresholds
 from ivm.storage.values.canonical import row_tuples
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, null_column
 from ivm.storage.values.consolidate import consolidate
+from ivm.storage.values.equality import repeats_itself
 from ivm.storage.values.key_codes import KeyCodes, same_key
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
@@ -175,9 +177,18 @@ class Arrangement:
             Entries in no promised order; a row may come in several entries, also with weights
             that cancel each other.
         """
+        many = len(keys[0]) >= thresholds.HALVED_KEYS and codes is None
+        if many and repeats_itself(keys, self.layout.key_types):
+            return self._lookup_twice(keys)
         probes = self.layout.search_codes(keys, codes)
         pieces = self._find_one(probes[0]) if len(probes) == 1 else self._find(probes)
         return self.verified(keys, self._joined(pieces)) if pieces else self._joined(pieces)
+
+    def _lookup_twice(self, keys: Sequence[Column]) -> Matches:
+        """The entries for keys whose second half is the first one again."""
+        half = len(keys[0]) // 2
+        probe, rows = self.lookup([key.slice(0, half) for key in keys])
+        return Matches(np.concatenate([probe, probe + half]), add([rows, rows]))
 
     def lookup_live(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
         """The rows under the keys whose net weight is positive.
@@ -238,7 +249,7 @@ class Arrangement:
         return None if bound is None else self.layout.search_codes([bound])[0]
 
     def _last_of_each(self, entries: ZSet) -> ZSet:
-        """The live rows of the keys, one column without NULLs, of entries in the order of arrival."""
+        """The live rows of keys, one column without NULLs; entries are in the order of arrival."""
         codes = self.layout.search_codes(self.layout.key_columns(entries.columns))
         order = np.argsort(codes, kind="stable")
         ordered = codes[order]

@@ -1,8 +1,9 @@
 """Builds and merges runs, ordered under each key or not, and cancels opposite weights.
 
 Law: the run of a batch is the batch as a Z-set, and merge(a, b) = a + b, or in a `unique` layout
-the last entry of each key; the result depends on the rows alone, never on when it is computed. A merge compares only rows that meet one of the other sign
-by a hash, so merging costs little more than copying.
+the last entry of each key; the result depends on the rows alone, never on when it is computed. A
+merge compares only rows that meet one of the other sign by a hash, so merging costs little more
+than copying.
 
 Invariant: in an ordered run no row occurs twice and rows ascend by (code, terms of the order). A
 merge of two finds the position of each row of the shorter run by binary search among the rows with

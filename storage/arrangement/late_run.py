@@ -13,16 +13,14 @@ from typing import Any
 from ivm.storage.arrangement.background import do_later
 from ivm.storage.arrangement.build import build_run
 from ivm.storage.arrangement.layout import Layout
-from ivm.storage.arrangement.run import SHORT_ROWS, Run
+from ivm.storage.arrangement.run import Run
+from ivm.storage.values import thresholds
 from ivm.storage.values.zset import ZSet
-
-LATE_ROWS = SHORT_ROWS
-"""Rows from which on sorting is put off: of 10⁵ rows with three columns it takes 2 ms."""
 
 
 def new_run(layout: Layout, batch: ZSet) -> Run:
     """The run of a batch's rows."""
-    if len(batch) < LATE_ROWS or layout.order or not batch.weights.all():
+    if len(batch) < thresholds.LATE_ROWS or layout.order or not batch.weights.all():
         return build_run(layout, batch)
     run = LateRun(layout, batch)
     do_later(run.build, len(run))

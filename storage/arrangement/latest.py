@@ -46,9 +46,7 @@ def _entry(origin: Run | WriteBuffer, row: int) -> Pieces:
     return [(_FIRST, origin.slice(row, row + 1))]
 
 
-def latest_rows(
-    source: RunSource, probes: npt.NDArray[Any], asked: Iterable[BloomProbe]
-) -> Pieces:
+def latest_rows(source: RunSource, probes: npt.NDArray[Any], asked: Iterable[BloomProbe]) -> Pieces:
     """The last entries under codes in any order.
 
     Args:

@@ -33,7 +33,8 @@ class Merge:
     """
 
     __slots__ = (
-        "__weakref__", "_begin", "_done", "_error", "_layout", "_oldest", "_result", "begun", "runs",
+        "__weakref__", "_begin", "_done", "_error", "_layout", "_oldest", "_result", "begun",
+        "runs",
     )  # fmt: skip
 
     def __init__(self, layout: Layout, runs: Sequence[Run], *, oldest: bool = False) -> None:

@@ -21,7 +21,7 @@ from ivm.storage.arrangement.bucket_index import BucketIndex
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.max_tree import MaxTree
 from ivm.storage.values import thresholds
-from ivm.storage.values.column import Column, FixedColumn, Indexes, concat_released
+from ivm.storage.values.column import Column, FixedColumn, Indexes, concat_released, taken
 from ivm.storage.values.ranges import expand
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import Weights, ZSet, ones
@@ -287,7 +287,7 @@ def _gathered(pieces: list[Column], order: Order | None) -> Column:
 def in_order(values: npt.NDArray[Any], order: Order) -> npt.NDArray[Any]:
     """The values in an order; of a long one numpy gets a stretch at a time, as it widens it."""
     if order.dtype == np.int64:
-        return values[order]
+        return taken(values, order)  # type: ignore[arg-type]
     found = np.empty(len(order), values.dtype)
     for start in range(0, len(order), STRETCH):
         found[start : start + STRETCH] = values[order[start : start + STRETCH]]

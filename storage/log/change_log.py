@@ -1,7 +1,8 @@
 """The change log: an append-only chain of segment files; a synced record is a committed epoch.
 
 Contract: a record for whose epoch `sync` has returned is replayed after any crash, in order, once.
-A record that `append` or `sync` has reported as failed is never replayed. Damage below the synced
+A record that `append` or `sync` has reported as failed, or that was only begun, is never replayed.
+Damage below the synced
 mark stops the opening and changes nothing; damage above it is a torn tail and is cut. An exception
 of any kind, at any point, leaves the log as before or read-only, and no thread waiting.
 """
@@ -14,7 +15,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from ivm.storage.log.change import Record
 from ivm.storage.log.record import TableCodes, encode
 from ivm.storage.log.recovery import scan_chain, settle
 from ivm.storage.log.segment import (
-    FRAME_BYTES,
     MARK_AT,
     SegmentFile,
     SegmentHeader,
@@ -66,6 +66,20 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
+class _Begun(NamedTuple):
+    """A record that lacks its checksum."""
+
+    record: Record
+    end: int  # offset behind it
+    chain: int
+    checksum: bytes
+
+    def is_of(self, record: Record) -> bool:
+        mine, others = self.record.changes, record.changes
+        same = len(mine) == len(others) and all(a is b for a, b in zip(mine, others, strict=True))
+        return same and self.record.epoch == record.epoch
+
+
 class ChangeLog:
     """The log of one database, safe for any number of threads; made by `ChangeLog.open`.
 
@@ -92,6 +106,7 @@ class ChangeLog:
         self._end = 0  # offset behind the last appended record
         self._before = (0, chain, last_epoch)  # end, chain and epoch before the last record
         self._synced_end = 0
+        self._begun: _Begun | None = None  # behind the end
         self._failed: str | None = None
         self._syncing = False
         self._writer = threading.RLock()  # held while the end of the log moves
@@ -181,6 +196,7 @@ class ChangeLog:
         """
         with self._writer:
             self._demand_open()
+            self._cut_begun()
             if self._fd >= 0:
                 self.sync(self.last_epoch)
             self._check()
@@ -203,15 +219,32 @@ class ChangeLog:
                 before and the epoch is free again.
         """
         with self._writer:
-            self._demand_open()
-            if record.epoch <= self.last_epoch:
-                raise InternalError(f"Epoch {record.epoch} was appended after {self.last_epoch}.")
-            if self._fd < 0:
-                raise InternalError("The log needs `rotate` before its first record.")
-            parts = encode(record, self._codes)
-            if self._end >= self.segment_bytes:
-                self.rotate(self._tables)
-            self._write(record.epoch, parts)
+            if not self._has_ended(record):
+                framed, chain = self._framed(record)
+                self._write(record.epoch, framed, chain)
+
+    def begin(self, record: Record, *, durable: bool) -> None:
+        """Writes a large record but for its checksum, by which it counts; `append` ends it.
+
+        What else is written first removes it.
+
+        Args:
+            record: as of `append`.
+            durable: whether what is written is made durable, so that little is left to `sync`.
+
+        Raises:
+            UnavailableError: as `append`.
+        """
+        with self._writer:
+            self._cut_begun()
+            framed, chain = self._framed(record)
+            if len(framed) == 1:
+                return
+            with self._state:
+                end = self._written([*framed[:-1], bytes(len(framed[-1]))])
+                self._begun, fd = _Begun(record, end, chain, framed[-1]), self._fd
+            if durable:
+                self._sync_data(fd)
 
     def sync(self, epoch: int) -> None:
         """Returns once every record up to `epoch` is durable (one fdatasync serves all waiters).
@@ -249,6 +282,7 @@ class ChangeLog:
         with self._writer, self._state:
             while self._syncing:
                 self._state.wait()
+            self._cut_begun()
             if self.last_epoch != epoch or self._before[2] == epoch:
                 raise InternalError(f"Epoch {epoch} is not the last record of the log.")
             if self._failed is None or self._interval is not None:  # else it has been cut off
@@ -290,6 +324,7 @@ class ChangeLog:
                 return
             try:
                 if self._failed is None:
+                    self._cut_begun()
                     self.sync(self.last_epoch)
             finally:
                 with self._state:
@@ -351,22 +386,65 @@ class ChangeLog:
 
     # -- writing ---------------------------------------------------------------------------
 
-    def _write(self, epoch: int, parts: list[Any]) -> None:
-        size = sum([p.nbytes if isinstance(p, _SIZED) else len(p) for p in parts])
-        framed, chain = frame(epoch, parts, size, self._chain)
+    def _framed(self, record: Record) -> tuple[list[Any], int]:
+        """The buffers of a record that comes next, and its checksum."""
+        self._demand_open()
+        if record.epoch <= self.last_epoch:
+            raise InternalError(f"Epoch {record.epoch} was appended after {self.last_epoch}.")
+        if self._fd < 0:
+            raise InternalError("The log needs `rotate` before its first record.")
+        parts = encode(record, self._codes)
+        if self._end >= self.segment_bytes:
+            self.rotate(self._tables)
+        return frame(record.epoch, parts, _size(parts), self._chain)
+
+    def _write(self, epoch: int, framed: list[Any], chain: int) -> None:
         with self._state:
+            self._accept(epoch, self._written(framed), chain)
+
+    def _accept(self, epoch: int, end: int, chain: int) -> None:
+        """Counts the record that ends there."""
+        self._before = self._end, self._chain, self.last_epoch
+        self._end, self._chain, self.last_epoch = end, chain, epoch
+
+    def _written(self, framed: list[Any]) -> int:
+        """Writes buffers behind the end, or nothing; returns the offset behind them."""
+        self._check()
+        with self._taking_back():
+            write_all(self._fd, framed)
+        return self._end + _size(framed)
+
+    @contextlib.contextmanager
+    def _taking_back(self) -> Iterator[None]:
+        """Cuts off what is behind the end if the block fails."""
+        try:
+            yield
+        except BaseException as error:
+            self._take_back(self._end)
+            if isinstance(error, OSError):
+                raise UnavailableError(_write_failed(self.folder, error)) from error
+            raise
+
+    def _has_ended(self, record: Record) -> bool:
+        """Ends the record if it is the one that was begun; else removes that one."""
+        with self._state:
+            begun = self._begun
+            if begun is None or not begun.is_of(record):
+                self._cut_begun()
+                return False
+            self._demand_open()
             self._check()
-            start = self._end
-            before, after = (start, self._chain, self.last_epoch), start + size + FRAME_BYTES
-            try:
-                write_all(self._fd, framed)
-            except BaseException as error:
-                self._take_back(start)
-                if isinstance(error, OSError):
-                    raise UnavailableError(_write_failed(self.folder, error)) from error
-                raise
-            self._before = before
-            self._end, self._chain, self.last_epoch = after, chain, epoch
+            self._begun = None
+            with self._taking_back():
+                os.pwrite(self._fd, begun.checksum, begun.end - len(begun.checksum))
+            self._accept(record.epoch, begun.end, begun.chain)
+            return True
+
+    def _cut_begun(self) -> None:
+        with self._state:
+            if self._begun is not None:
+                self._begun = None
+                self._take_back(self._end)
 
     def _take_back(self, end: int, *, marked: bool = False) -> None:
         """Cuts off, durably, a record that must not be replayed; else refuses all further writes.
@@ -404,12 +482,7 @@ class ChangeLog:
 
     def _lead_sync(self, fd: int, target: int, end: int) -> None:
         """Syncs for all waiting threads."""
-        try:
-            sync_data(fd)
-        except OSError as error:
-            with self._state:
-                self._sync_failed(error)
-                self._check()
+        self._sync_data(fd)
         try:
             with contextlib.suppress(OSError):  # a lost mark only hides corruption as a torn tail
                 os.pwrite(fd, mark_bytes(end), MARK_AT)
@@ -418,10 +491,23 @@ class ChangeLog:
                 self.syncs += 1
                 self.synced_epoch, self._synced_end = target, end
 
+    def _sync_data(self, fd: int) -> None:
+        try:
+            sync_data(fd)
+        except OSError as error:
+            with self._state:
+                self._sync_failed(error)
+                self._check()
+
     def _sync_failed(self, error: OSError) -> None:
+        self._cut_begun()
         self._failed = f"its fdatasync failed ({error.strerror})"
         if self._interval is None:  # these records were never acknowledged as committed
             self._take_back(self._synced_end)
+
+
+def _size(parts: list[Any]) -> int:
+    return sum([p.nbytes if isinstance(p, _SIZED) else len(p) for p in parts])
 
 
 def _write_failed(folder: Path, error: OSError) -> str:

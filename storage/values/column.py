@@ -29,6 +29,11 @@ _STRING = pa.large_string()
 _LONG = 1 << 16  # values from which on joining arrays must not hold the interpreter lock
 
 
+def taken(values: npt.NDArray[Any], indexes: Indexes) -> npt.NDArray[Any]:
+    """The values at positions (int64, non-negative)."""
+    return values.take(indexes) if len(indexes) >= thresholds.TAKEN_ROWS else values[indexes]
+
+
 class FixedColumn:
     """Fixed-width values (also 16-byte ones) with an optional validity mask."""
 
@@ -44,7 +49,9 @@ class FixedColumn:
     def take(self, indexes: Indexes) -> FixedColumn:
         """The rows at `indexes` (int64, non-negative)."""
         valid = self.valid
-        return FixedColumn(self.values[indexes], None if valid is None else valid[indexes])
+        return FixedColumn(
+            taken(self.values, indexes), None if valid is None else taken(valid, indexes)
+        )
 
     def filter(self, mask: Mask) -> FixedColumn:
         return self.take(mask.nonzero()[0])  # by a mask numpy takes several times as long
@@ -148,7 +155,7 @@ class DictionaryColumn(ArrowColumn):
         return None if np.count_nonzero(codes) == len(codes) else codes != 0
 
     def take(self, indexes: Indexes) -> DictionaryColumn:
-        return DictionaryColumn(self.codes[indexes])
+        return DictionaryColumn(taken(self.codes, indexes))
 
     def cell(self, row: int) -> str | None:
         return dictionary.words(self.codes[row : row + 1])[0]

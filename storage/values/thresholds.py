@@ -67,6 +67,12 @@ RADIX_ROWS = 512
 """rows sorted digit by digit; fewer by one sort of whole numbers (`values.radix_sort`)"""
 SCATTERED_ROWS = 512
 """rows grouped by scattering; fewer by sorting (`values.group_numbers`)"""
+TAKEN_ROWS = 1 << 12
+"""rows taken by numpy's method; fewer by an index (`values.column`)"""
+HALVED_KEYS = 1 << 12
+"""keys that may be an update's, each twice, and then are looked up once (`arrangement`)"""
+LATE_ROWS = 1 << 16
+"""rows of a run sorted when it is read: of 10⁵ it takes 2 ms (`arrangement.late_run`)"""
 JOINED_LABELS = 256
 """encoded rows for which a few other strings are given labels, to join them (`values.column`)"""
 REWRITTEN_ROWS = 64

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -16,7 +17,8 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.storage.log import change_log
+from ivm.engine import log_writer
+from ivm.storage.log import change_log, segment
 from tests.support import ROOT
 
 
@@ -34,6 +36,14 @@ def created(path: Path) -> Iterator[ivm.Database]:
 def db(tmp_path: Path) -> Iterator[ivm.Database]:
     with created(tmp_path / "faults.duckdb") as db:
         yield db
+
+
+@pytest.fixture(params=["behind", "beside"])
+def logged(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are written behind the step, or beside it as those of large changes."""
+    if request.param == "beside":
+        monkeypatch.setattr(log_writer, "_LARGE", 1)
+        monkeypatch.setattr(segment, "_JOIN_BELOW", 0)
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +155,27 @@ def insert_into_both(db: ivm.Database) -> None:
         db.insert("free", [{"a": 1, "s": "x1"}])
 
 
+@pytest.mark.usefixtures("logged")
+def test_a_refused_change_is_not_there_after_a_crash(db: ivm.Database, tmp_path: Path) -> None:
+    db.execute("CREATE MATERIALIZED VIEW tight AS SELECT (id * 1000000)::INTEGER AS i FROM t")
+    db.insert("t", [{"id": 2, "n": 1}])
+    with pytest.raises(errors.EvaluationError):
+        db.insert("t", [{"id": 3000, "n": 1}])
+    before, crash = contents(db), tmp_path / "crash"
+    crash.mkdir()
+    for path in tmp_path.glob("faults.duckdb*"):
+        copy = shutil.copytree if path.is_dir() else shutil.copy
+        copy(path, crash / path.name)
+    with ivm.connect(crash / "faults.duckdb") as again:
+        assert contents(again) == before
+    db.insert("t", [{"id": 3, "n": 1}])
+    after = contents(db)
+    db.close()
+    with ivm.connect(tmp_path / "faults.duckdb") as again:
+        assert contents(again) == after
+
+
+@pytest.mark.usefixtures("logged")
 def test_overflow_in_a_view_refuses_the_change_and_names_the_reason(db: ivm.Database) -> None:
     db.execute("CREATE MATERIALIZED VIEW tight AS SELECT (id * 1000000)::INTEGER AS i FROM t")
     db.execute("CREATE MATERIALIZED VIEW cast_it AS SELECT s::INTEGER AS i FROM free")
@@ -175,6 +206,7 @@ def test_positions_point_into_the_script(db: ivm.Database) -> None:
     assert wrong.value.position == script.index("missing")
 
 
+@pytest.mark.usefixtures("logged")
 def test_disk_full_while_logging_refuses_the_commit(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +224,7 @@ def test_disk_full_while_logging_refuses_the_commit(
     assert db.execute("SELECT * FROM total").fetchall() == [(2, 11)]
 
 
+@pytest.mark.usefixtures("logged")
 @pytest.mark.parametrize("change", ["INSERT INTO t VALUES (2)", "INSERT INTO t SELECT 2"])
 def test_a_failed_sync_makes_the_database_read_only_and_is_not_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str

@@ -69,7 +69,8 @@ def small() -> Iterator[None]:
         patch.setattr(background, "LONG_ROWS", 100)
         patch.setattr(thresholds, "PROBES", 3)
         patch.setattr(run, "SHORT_ROWS", 48)
-        patch.setattr(late_run, "LATE_ROWS", 10)
+        patch.setattr(thresholds, "LATE_ROWS", 10)
+        patch.setattr(thresholds, "HALVED_KEYS", 2)
         patch.setattr(thresholds, "FILTERED_KEYS", 4)
         patch.setattr(bloom, "_FIRST", 16)
         patch.setattr(build, "_STRETCH", 4)
@@ -293,7 +294,7 @@ def check_between(store: Arrangement, rows: Sequence[Row]) -> None:
 def test_most_keys_are_kept_from_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lookup of keys of the long run alone asks the short ones for almost none of them."""
     monkeypatch.setattr(spine, "schedule", merger.Merge)
-    monkeypatch.setattr(late_run, "LATE_ROWS", run.SHORT_ROWS)
+    monkeypatch.setattr(thresholds, "LATE_ROWS", run.SHORT_ROWS)
     rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(300)]
     store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
     for i in range(4):

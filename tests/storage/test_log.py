@@ -21,6 +21,7 @@ import pytest
 
 from ivm.storage.errors import CorruptionError, InternalError, UnavailableError
 from ivm.storage.log import change_log as log_module
+from ivm.storage.log import segment
 from ivm.storage.log.change import Record, TableChange
 from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.log.record import TableCodes, decode, encode
@@ -434,6 +435,114 @@ def test_a_segment_that_may_or_may_not_be_there_ends_the_writing(
             log.rotate(TABLES)
     with pytest.raises(UnavailableError, match="read-only"):
         log.append(record(3))
+    log.close()
+    assert epochs(tmp_path) == [1, 2]
+
+
+# -- a record that is begun ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are begun however short they are."""
+    monkeypatch.setattr(segment, "_JOIN_BELOW", 0)
+
+
+def begun(folder: Path) -> tuple[ChangeLog, Record]:
+    """A log of two records, and the one that it has begun."""
+    log, third = written(folder, 2), record(3)
+    log.begin(third, durable=True)
+    assert the_segment(folder).stat().st_size > log.nbytes
+    return log, third
+
+
+@pytest.mark.usefixtures("any_size")
+def test_a_record_begun_before_is_written_as_any_other(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    log, third = begun(tmp_path / "a")
+    log.append(third)
+    other = written(tmp_path / "b", 2)
+    other.append(third)
+    for one in (log, other):
+        one.append(record(4))
+        one.close()
+    whole = [the_segment(tmp_path / name).read_bytes() for name in "ab"]
+    assert whole[0] == whole[1]
+    assert epochs(tmp_path / "a") == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("any_size")
+def test_a_record_that_was_only_begun_is_not_there(tmp_path: Path) -> None:
+    """Neither after a crash, nor when others follow it."""
+    log, _ = begun(tmp_path)
+    whole = the_segment(tmp_path).read_bytes()
+    (tmp_path / "crash").mkdir()
+    (tmp_path / "crash" / the_segment(tmp_path).name).write_bytes(whole)
+    assert epochs(tmp_path / "crash") == [1, 2]
+    short = record(3)
+    log.append(short)
+    log.append(record(4))
+    log.close()
+    assert epochs(tmp_path) == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("any_size")
+@pytest.mark.parametrize("next", ["close", "rotate", "retract", "begin", "sync"])
+def test_a_record_that_is_not_ended_is_cut_off(tmp_path: Path, next: str) -> None:
+    log, _ = begun(tmp_path)
+    if next == "rotate":
+        log.rotate(TABLES)
+    elif next == "retract":
+        log.retract(2)
+    elif next == "sync":
+        log.sync(2)
+    elif next == "begin":
+        fourth = record(4)
+        log.begin(fourth, durable=False)
+        log.append(fourth)
+    log.close()
+    want = {"retract": [1], "begin": [1, 2, 4]}.get(next, [1, 2])
+    assert epochs(tmp_path) == want
+
+
+@pytest.mark.usefixtures("any_size")
+def test_a_full_disk_takes_back_what_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, third = written(tmp_path, 2), record(3)
+    size = the_segment(tmp_path).stat().st_size
+
+    def refuse(*given: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log_module, "write_all", full_disk)
+        with pytest.raises(UnavailableError, match="No space left"):
+            log.begin(third, durable=True)
+    assert the_segment(tmp_path).stat().st_size == size
+    log.begin(third, durable=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", refuse)
+        with pytest.raises(UnavailableError, match="No space left"):
+            log.append(third)
+    assert the_segment(tmp_path).stat().st_size == size
+    log.append(third)
+    log.close()
+    assert epochs(tmp_path) == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("any_size")
+def test_a_sync_that_fails_while_a_record_is_begun_ends_the_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, third = written(tmp_path, 2), record(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", broken_sync)
+        with pytest.raises(UnavailableError, match="read-only"):
+            log.begin(third, durable=True)
+    with pytest.raises(UnavailableError, match="read-only"):
+        log.append(third)
     log.close()
     assert epochs(tmp_path) == [1, 2]
 
