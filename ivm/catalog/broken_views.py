@@ -18,9 +18,13 @@ UNFILLED = "its first fill on Spark has not ended"
 """The reason of a view that was never filled; it is not maintained, and not read, until it is."""
 
 
-FOREIGN = "another program has altered tables"
+_ANOTHER = "another program has "
+FOREIGN = f"{_ANOTHER}altered tables"
 """Begins the reason of a view whose query no longer gives the columns of the table that holds it.
 """
+
+LOST = f"{_ANOTHER}dropped the table that held it, and with it what its sinks have got"
+"""Begins the reason of a view whose table is made anew, and waits for REFRESH."""
 
 
 def is_foreign(reason: str | None) -> bool:
@@ -66,7 +70,7 @@ def broken_error(views: Mapping[str, View], name: str) -> EvaluationError | None
             f"db.backfill() wait for it, and REFRESH MATERIALIZED VIEW {spelled(to_blame)} has "
             "DuckDB fill it now"
         )
-    if is_foreign(views[to_blame].broken):
+    if (views[to_blame].broken or "").startswith(_ANOTHER):  # which tells the way out
         return EvaluationError(f"the view {name!r} is broken: {why_broken(views, name)}")
     return EvaluationError(
         f"the view {name!r} is broken: {why_broken(views, name)}. Mend the rows: then REFRESH "

@@ -2,65 +2,103 @@
 
 Law: a view has the columns of the table that holds it, by which its rows and the deltas that sinks
 have to get are read. Where its query gives others, or fails to bind, it is broken, until another
-program has altered that back: then all views are filled anew anyway.
+program has altered that back: then all views are filled anew anyway. A table that is gone is made
+anew; that of a view whose query fails gets its columns when the query binds again.
 """
 
 from __future__ import annotations
 
-from ivm.catalog.broken_views import FOREIGN, is_foreign, spelled
-from ivm.catalog.catalog import Catalog, View
+import duckdb
+
+from ivm.catalog.broken_views import FOREIGN, LOST, is_foreign, spelled
+from ivm.catalog.catalog import View
 from ivm.catalog.columns import difference, same_columns
+from ivm.engine.engine import Engine
+from ivm.engine.views import create_table
 from ivm.storage.errors import CorruptionError
-from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.duck import Cursor, describe
+from ivm.storage.identifiers import path_of, quote
+from ivm.storage.values.types import Schema, type_of
+from ivm.storage.warehouse.duck import Cursor, describe, run
 from ivm.storage.warehouse.system_tables import StoredView
 
+_GONE = f"{FOREIGN}: the table that held it is gone"
+_UNKNOWN: Schema = (("unknown", type_of("VARCHAR")),)
+"""The columns of a table that holds a view whose own columns nobody knows."""
 
-def fit_columns(cursor: Cursor, catalog: Catalog, view: View) -> None:
+
+def fit_columns(engine: Engine, cursor: Cursor, view: View) -> None:
     """Gives a view the columns of its table, and breaks it if its query gives others.
 
     Args:
-        cursor: sees the table.
-        catalog: knows it.
+        engine: knows the tables.
+        cursor: sees them.
         view: with the columns that its query gives; it may have been broken before.
 
     Raises:
-        CorruptionError: the table is gone.
+        CorruptionError: the table is gone, and something else has its name.
     """
-    given, view.schema = view.schema, _held(cursor, catalog, view.name)
+    given, gone = view.schema, _is_gone(engine, view.name, view.broken)
+    if gone:
+        _make_table(engine, cursor, view.name, given)
+    view.schema = _held(engine, cursor, view.name)
     if not same_columns(view.schema, given):
         found = f"gives {difference(view.schema, given)}, unlike the table that holds it"
         view.broken = _reason(view.name, found)
+    elif gone and engine.outbox.of_views([view.name]):
+        refresh = f"REFRESH MATERIALIZED VIEW {spelled(view.name)}"
+        view.broken = f"{LOST}. {refresh} fills it anew, and they get all its rows again"
     elif is_foreign(view.broken):
         view.broken = None
 
 
-def unbound_view(cursor: Cursor, catalog: Catalog, stored: StoredView, error: Exception) -> View:
+def unbound_view(engine: Engine, cursor: Cursor, stored: StoredView, error: Exception) -> View:
     """A view whose query fails to bind: it is broken, and reads nothing.
 
     Args:
-        cursor: sees the view's table.
-        catalog: knows it.
+        engine: knows the tables.
+        cursor: sees them.
         stored: the view's record.
         error: of its query.
 
     Raises:
-        CorruptionError: the table is gone.
+        CorruptionError: as above.
     """
-    held = _held(cursor, catalog, stored.name)
     broken = _reason(stored.name, f"fails ({error})")
+    if _is_gone(engine, stored.name, stored.reason):
+        broken = f"{_GONE}, and {broken.removeprefix(FOREIGN + ': ')}"
+        if stored.name not in engine.catalog.qualified:
+            _make_table(engine, cursor, stored.name, _UNKNOWN)
+    held = _held(engine, cursor, stored.name)
     return View(stored.name, stored.query, held, frozenset(), described=held, broken=broken)
 
 
-def _held(cursor: Cursor, catalog: Catalog, name: str) -> Schema:
-    """The columns of the table that holds a view."""
-    table = catalog.qualified.get(name)
-    if table is None:
+def _is_gone(engine: Engine, name: str, reason: str | None) -> bool:
+    """Returns whether a view's table is missing, or was and has other columns since then."""
+    return name not in engine.catalog.qualified or (reason or "").startswith(_GONE)
+
+
+def _make_table(engine: Engine, cursor: Cursor, name: str, columns: Schema) -> None:
+    """Makes the table that holds a view anew, unless it has these columns."""
+    known = engine.catalog.qualified.get(name)
+    if known is not None:
+        if same_columns(describe(cursor, f"FROM {known}"), columns):
+            return
+        run(cursor, f"DROP TABLE {known}")
+    database = engine.warehouse.database
+    try:
+        run(cursor, f"CREATE SCHEMA IF NOT EXISTS {quote(database)}.{quote(path_of(name)[0])}")
+        create_table(cursor, database, name, columns)
+    except duckdb.CatalogException as error:
         raise CorruptionError(
-            f"the table that holds materialized view {name!r} is gone; another program has dropped "
-            "or renamed it: restore it, or remove the view from _ivm.views"
-        )
-    return describe(cursor, f"FROM {table}")
+            f"the table that holds materialized view {name!r} is gone, and something else has its "
+            f"name ({error}); another program has put it there: drop or rename that by DuckDB"
+        ) from error
+    engine.reload_tables(cursor)
+
+
+def _held(engine: Engine, cursor: Cursor, name: str) -> Schema:
+    """The columns of the table that holds a view."""
+    return describe(cursor, f"FROM {engine.catalog.qualified[name]}")
 
 
 def _reason(name: str, found: str) -> str:

@@ -251,14 +251,14 @@ def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: Funct
                 "if it was a macro that another program has dropped, create that again by DuckDB"
             ) from error
         if foreign:
-            return unbound_view(cursor, engine.catalog, stored, error)
+            return unbound_view(engine, cursor, stored, error)
         raise CorruptionError(
             f"materialized view {stored.name!r} no longer fits its tables ({error}); another "
             "program has changed them: restore them, or remove the view from _ivm.views"
         ) from error
     view.broken = stored.reason
     if foreign:
-        fit_columns(cursor, engine.catalog, view)
+        fit_columns(engine, cursor, view)
     return view
 
 

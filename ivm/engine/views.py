@@ -54,6 +54,21 @@ from ivm.storage.warehouse.view_indexes import delete_view_index
 _SPEED = ("linear", "indexed", "group recompute", "whole recompute")
 
 
+def create_table(cursor: Cursor, database: str, name: str, columns: Schema) -> str:
+    """Creates the table that holds a view, and returns its name in SQL.
+
+    Args:
+        cursor: of the database.
+        database: its name in DuckDB.
+        name: canonical name of the view.
+        columns: of the view.
+    """
+    table = ".".join([quote(part) for part in (database, *path_of(name))])
+    listed = ", ".join(f"{quote(column)} {type.sql}" for column, type in columns)
+    run(cursor, f"CREATE TABLE {table} ({listed})")
+    return table
+
+
 class Views:
     """The views of one database.
 
@@ -196,10 +211,7 @@ class Views:
 
         That of a broken view stays empty.
         """
-        columns = ", ".join(f"{quote(name)} {type.sql}" for name, type in view.schema)
-        path = (self._warehouse.database, *path_of(view.name))
-        table = ".".join([quote(part) for part in path])
-        run(cursor, f"CREATE TABLE {table} ({columns})")
+        table = create_table(cursor, self._warehouse.database, view.name, view.schema)
         self._catalog.add_view(view)
         if view.name not in broken_views(self._catalog.views):
             self._fill(cursor, view, table)

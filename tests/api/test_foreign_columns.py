@@ -191,14 +191,85 @@ def drained(path: Path, target: Path, *, reads: bool = True) -> list[Any]:
     [
         "DROP TABLE v",
         "ALTER TABLE v RENAME TO w",
-        "DROP TABLE v; CREATE VIEW v AS SELECT 1 AS id",
+        "DROP TABLE v; DROP TABLE above; ALTER TABLE t ALTER m TYPE BIGINT",
     ],
 )
-def test_a_view_without_its_table_is_named(sql: str, tmp_path: Path) -> None:
-    """Bug: opening raised KeyError."""
-    changed(tmp_path / "t.duckdb", sql)
-    with pytest.raises(CorruptionError, match="holds materialized view 'v' is gone"):
+def test_a_table_of_a_view_that_is_gone_is_made_anew(sql: str, tmp_path: Path) -> None:
+    """Bug: the file could not be opened."""
+    path = tmp_path / "t.duckdb"
+    changed(path, sql)
+    for number in (2, 3):
+        with ivm.connect(path) as db:
+            assert db.execute("SELECT m FROM above WHERE id < 3").fetchall() == [(10,), (20,)]
+            db.execute("INSERT INTO t VALUES (?, 9, 9)", [number + 10])
+            assert_verified(db)
+
+
+def test_a_schema_of_a_view_that_is_gone_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "t.duckdb"
+    changed(path, "SELECT 1")
+    with ivm.connect(path) as db:
+        db.execute("CREATE SCHEMA s; CREATE MATERIALIZED VIEW s.v AS SELECT count(*) AS n FROM t")
+    with duckdb.connect(str(path)) as plain:
+        plain.execute("DROP SCHEMA s CASCADE")
+    with ivm.connect(path) as db:
+        assert db.execute("FROM s.v").fetchall() == [(2,)]
+        assert_verified(db)
+
+
+def test_the_name_of_a_view_is_not_taken_from_something_else(tmp_path: Path) -> None:
+    changed(tmp_path / "t.duckdb", "DROP TABLE v; CREATE VIEW v AS SELECT 1 AS id")
+    with pytest.raises(CorruptionError, match="holds materialized view 'v' is gone, and something"):
         ivm.connect(tmp_path / "t.duckdb")
+
+
+def test_a_view_without_table_and_tables_to_read_can_be_dropped_or_comes_back(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "t.duckdb"
+    changed(path, "DROP TABLE v; DROP TABLE t")
+    for number in (2, 3):
+        with ivm.connect(path) as db:
+            with pytest.raises(EvaluationError, match=r"held it is gone, and its query fails"):
+                db.execute("FROM v")
+            with pytest.raises(EvaluationError, match="its query fails"):
+                db.execute("FROM above")
+            db.execute("INSERT INTO u VALUES (?, 5)", [number])
+            assert_verified(db, "other")
+    with duckdb.connect(str(path)) as plain:
+        plain.execute("CREATE TABLE t AS SELECT 1 AS id, 10 AS m, 7 AS x")
+    for _ in range(2):
+        with ivm.connect(path) as db:
+            db.execute("UPDATE t SET m = m + 1")
+            assert_verified(db)
+            assert db.execute("SELECT id, x FROM v").fetchall() == [(1, 7)]
+    with ivm.connect(path) as db:
+        db.execute("DROP MATERIALIZED VIEW v CASCADE")
+        assert [row[0] for row in db.execute("SHOW MATERIALIZED VIEWS").fetchall()] == ["other"]
+
+
+def test_what_sinks_have_got_is_gone_with_the_table(tmp_path: Path) -> None:
+    """They are not fed before the user agrees that they get all rows again."""
+    path, target = tmp_path / "t.duckdb", tmp_path / "lines.jsonl"
+    with ivm.connect(path) as db:
+        db.execute(SETUP)
+        db.execute(f"CREATE SINK s FROM v INTO FILES (path '{target}', format 'jsonl')")
+        db.execute("INSERT INTO t VALUES (3, 30, 7)")
+    rows = [(1, 10, 7), (2, 20, 7), (3, 30, 7)]
+    assert drained(path, target) == rows
+    with duckdb.connect(str(path)) as plain:
+        plain.execute("DROP TABLE v")
+    for _ in range(2):
+        with ivm.connect(path) as db, pytest.raises(EvaluationError, match="get all its rows"):
+            db.execute("FROM v")
+    assert len(target.read_text().splitlines()) == 3
+    with ivm.connect(path) as db:
+        db.execute("REFRESH MATERIALIZED VIEW v")
+        assert_verified(db)
+    assert drained(path, target) == rows * 2
+    with ivm.connect(path) as db:
+        db.execute("INSERT INTO t VALUES (4, 40, 7)")
+    assert drained(path, target) == [*rows, *rows, (4, 40, 7)]
 
 
 def test_columns_of_every_type_are_known_again(tmp_path: Path) -> None:
