@@ -23,7 +23,7 @@ import numpy as np
 
 from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.snapshot import Snapshot
-from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches
+from ivm.storage.arrangement.arrangement import ENTRIES, Arrangement, Layout, Matches
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Mask, concat
 from ivm.storage.values.types import ColumnType, Schema
@@ -118,9 +118,9 @@ class KeyIndex:
             most: rows to find.
 
         Returns:
-            None if the condition cannot be evaluated, or more entries meet it.
+            None if the condition cannot be evaluated, or if more rows meet it, or many entries.
         """
-        found = self._keys_where(mask, most)
+        found = self._keys_where(mask, ENTRIES * most)
         if found is None:
             return None
         if not found:  # perhaps no row was there that would have shown whether it can be evaluated
@@ -130,7 +130,9 @@ class KeyIndex:
         first = first_of_each(keys, self.key_types)
         rows = self.find([key.take(first) for key in keys]).rows  # a key's last row counts
         live = mask(rows)
-        return None if live is None else rows.filter(live)
+        if live is None or np.count_nonzero(live) > most:
+            return None
+        return rows.filter(live)
 
     def _keys_where(
         self, mask: Callable[[ZSet], Mask | None], most: int

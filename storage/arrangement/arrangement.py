@@ -19,7 +19,14 @@ from ivm.storage.arrangement.build import build_run
 from ivm.storage.arrangement.builder import RunBuilder
 from ivm.storage.arrangement.first_rows import first_rows
 from ivm.storage.arrangement.late_run import new_run
-from ivm.storage.arrangement.latest import Pieces, latest_of_one, latest_rows
+from ivm.storage.arrangement.latest import (
+    Piece,
+    Pieces,
+    last_of_each,
+    latest_of_one,
+    latest_rows,
+    without_replaced,
+)
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.nth_value import Ranks, select
 from ivm.storage.arrangement.run import Run
@@ -38,6 +45,10 @@ from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, all_ones
 
 __all__ = ["Arrangement", "Layout", "Matches", "OrderKey"]
+
+
+ENTRIES = 4
+"""Entries looked at for a row wanted: one that has changed has several, until runs are merged."""
 
 
 class Matches(NamedTuple):
@@ -220,43 +231,43 @@ class Arrangement:
         Args:
             low: the least value, of one row; None for no bound.
             high: the greatest value.
-            most: entries to look at.
+            most: rows wanted.
 
         Returns:
             The rows with positive weights, and perhaps some whose key is NULL; None if there are
-            more entries.
+            more, or many more entries.
         """
         first, last = self._code(low), self._code(high)
-        pieces, seen = list[ZSet](), self._seen
+        pieces, seen = list[Piece](), self._seen
         for run in self.runs:
             start = 0 if first is None else int(run.codes.searchsorted(first))
             stop = len(run) if last is None else int(run.codes.searchsorted(last, "right"))
             if stop > start:
-                pieces.append(run.slice(start, stop))
+                pieces.append(Piece(run.codes[start:stop], run.slice(start, stop)))
         if seen:
-            pieces.append(self._buffer.take(self._buffer.between(first, last, seen)))
-        if sum([len(piece) for piece in pieces]) > most:
-            return None
-        rows = add(pieces or [self.layout.zero])
+            rows = self._buffer.between(first, last, seen)
+            pieces.append(Piece(self._buffer.codes[rows], self._buffer.take(rows)))
         if self.layout.unique:
-            return self._last_of_each(rows)
-        if all_ones(rows.weights):
-            return rows
-        net = consolidate(rows, self.layout.types)
+            pieces = without_replaced(pieces)
+        if sum([len(piece.rows) for piece in pieces]) > ENTRIES * most:
+            return None
+        live = self._live(pieces)
+        return live if len(live) <= most else None
+
+    def _live(self, pieces: Sequence[Piece]) -> ZSet:
+        """The live rows of entries, oldest first."""
+        if not pieces:
+            return self.layout.zero
+        if self.layout.unique:
+            return last_of_each(pieces)
+        entries = add([piece.rows for piece in pieces])
+        if all_ones(entries.weights):
+            return entries
+        net = consolidate(entries, self.layout.types)
         return net.filter(net.weights > 0)
 
     def _code(self, bound: Column | None) -> Any:
         return None if bound is None else self.layout.search_codes([bound])[0]
-
-    def _last_of_each(self, entries: ZSet) -> ZSet:
-        """The live rows of keys, one column without NULLs; entries are in the order of arrival."""
-        codes = self.layout.search_codes(self.layout.key_columns(entries.columns))
-        order = np.argsort(codes, kind="stable")
-        ordered = codes[order]
-        last = np.ones(len(order), np.bool_)
-        np.not_equal(ordered[1:], ordered[:-1], out=last[:-1])
-        rows = order[last]
-        return entries.take(rows[entries.weights[rows] > 0])
 
     def latest(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
         """The live row under each key of a `unique` layout.

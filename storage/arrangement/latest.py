@@ -10,8 +10,8 @@ Where codes are hashes, the last entry under a code may be of another key: the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +20,21 @@ from ivm.storage.arrangement.bloom import BloomProbe
 from ivm.storage.arrangement.run import Run
 from ivm.storage.arrangement.run_cursors import RunSource
 from ivm.storage.arrangement.write_buffer import WriteBuffer
-from ivm.storage.values.column import Indexes, Mask
-from ivm.storage.values.zset import ZSet
+from ivm.storage.values.column import AnyCodes, Indexes, Mask, join_arrays
+from ivm.storage.values.zset import ZSet, add
 
 _FIRST = np.zeros(1, np.int64)
 
 
 Pieces = list[tuple[Indexes, ZSet]]
 """Numbers of probes, and the rows found for them."""
+
+
+class Piece(NamedTuple):
+    """Entries of a run or a write buffer, and their codes."""
+
+    codes: AnyCodes
+    rows: ZSet
 
 
 def latest_of_one(source: RunSource, code: Any) -> Pieces:
@@ -92,3 +99,39 @@ def _undecided(
 def _entries(origin: Run | WriteBuffer, numbers: Indexes, rows: Indexes) -> Pieces:
     """The rows, as one piece or none."""
     return [(numbers, origin.take(rows))] if len(rows) else []
+
+
+def without_replaced(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces, oldest first, but those whose keys are just those of a newer one."""
+    kept = list[Piece]()
+    for piece in reversed(pieces):
+        if not any(np.array_equal(piece.codes, newer.codes) for newer in kept):
+            kept.append(piece)
+    return kept[::-1]
+
+
+def last_of_each(pieces: Sequence[Piece]) -> ZSet:
+    """The live rows of all keys of some pieces, oldest first, whose codes are exact."""
+    codes = join_arrays([piece.codes for piece in pieces])
+    rows = _last(codes) if len(pieces) > 1 or (codes[1:] <= codes[:-1]).any() else None
+    parts, stop = [], 0
+    for piece in pieces:
+        start, stop = stop, stop + len(piece.rows)
+        parts.append(_live(piece.rows, None if rows is None else rows[start:stop]))
+    return add(parts)
+
+
+def _last(codes: AnyCodes) -> Mask:
+    """The mask of the last entry of each code."""
+    order = np.argsort(codes, kind="stable")
+    ordered, last = codes[order], np.ones(len(order), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=last[:-1])
+    mask = np.empty(len(order), np.bool_)
+    mask[order] = last
+    return mask
+
+
+def _live(entries: ZSet, last: Mask | None) -> ZSet:
+    mask = entries.weights > 0
+    mask = mask if last is None else mask & last
+    return entries if mask.all() else entries.filter(mask)
