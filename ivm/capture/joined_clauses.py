@@ -7,11 +7,14 @@ DELETE of one table has a source only when `ivm.capture.found_rows` has given it
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from operator import not_
 from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses
 from ivm.capture.merge import alias_of
+from ivm.capture.source_conditions import is_of_source
 from ivm.sql.statements.expressions import Expression, Marks
 from ivm.sql.statements.inserts import settings
 from ivm.sql.statements.kept_texts import kept
@@ -136,12 +139,25 @@ def _by_where(clauses: Clauses, verb: int, source: int, branch: Branch) -> Joine
     met: tuple[Conjunct, ...] = ()
     condition, tokens = None, clauses.tokens[where + 1 : end]
     if tokens and relation:
-        met = _conjuncts(clauses, tokens)
+        query, met = _narrowed(clauses, query, alias, tokens)
     elif tokens:
         condition = _MARKS.expression(clauses.text, tokens)
     pieces = Pieces(clauses.piece(0, verb), relation, clauses.piece(where, end), condition)
     returned = clauses.piece(end + 1, len(clauses.tokens))
     return JoinedChange(query, alias, met, (branch,), returned=returned, pieces=pieces)
+
+
+def _narrowed(
+    clauses: Clauses, query: str, alias: str, tokens: Sequence[Token]
+) -> tuple[str, tuple[Conjunct, ...]]:
+    """The query with the conditions that are of the source alone, and the others."""
+    parts = _parts(tokens)
+    own = [is_of_source(part, alias) for part in parts]
+    met = tuple([_conjunct(clauses, part) for part in itertools.compress(parts, map(not_, own))])
+    narrow = [text_of(clauses.text, part) for part in itertools.compress(parts, own)]
+    if narrow:
+        query = f"{query} WHERE {' AND '.join([f'({condition})' for condition in narrow])}"
+    return query, met
 
 
 def _merge(clauses: Clauses) -> JoinedChange:
@@ -219,11 +235,19 @@ def _source(clauses: Clauses, verb: int, begin: int, end: int) -> tuple[str, str
     return (f"{prefix} {query}" if prefix else query), alias
 
 
-def _conjuncts(clauses: Clauses, tokens: Sequence[Token]) -> tuple[Conjunct, ...]:
+def _parts(tokens: Sequence[Token]) -> list[Sequence[Token]]:
     found = conjuncts(tokens)
     if found is None:
         raise _OtherFormError
-    return tuple([Conjunct(_names(part), _expression(clauses, part)) for part in found])
+    return found
+
+
+def _conjuncts(clauses: Clauses, tokens: Sequence[Token]) -> tuple[Conjunct, ...]:
+    return tuple([_conjunct(clauses, part) for part in _parts(tokens)])
+
+
+def _conjunct(clauses: Clauses, part: Sequence[Token]) -> Conjunct:
+    return Conjunct(_names(part), _expression(clauses, part))
 
 
 def _names(part: Sequence[Token]) -> tuple[Name, Name] | None:

@@ -230,7 +230,7 @@ class Reader:
 
     def identifier(self) -> str:
         """Reads one name, quotes resolved."""
-        if self.done or not _names(self.tokens[self.at]):
+        if self.done or not is_name(self.tokens[self.at]):
             raise self.error("expected a name")
         self.at += 1
         return unquoted(self.tokens[self.at - 1])
@@ -301,6 +301,6 @@ def unquoted(token: Token) -> str:
     return text[1:-1].replace('""', '"') if text[0] == '"' else text
 
 
-def _names(token: Token) -> bool:
+def is_name(token: Token) -> bool:
     first = token.text[:1]
     return first == '"' or first == "_" or first.isalpha() or not first.isascii()

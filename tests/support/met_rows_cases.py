@@ -41,6 +41,17 @@ BY_KEY: list[tuple[str, Any]] = [
     ("UPDATE t SET n = o.n + 1 FROM t AS o WHERE t.id = o.id", None),
     ("UPDATE t SET n = 5 FROM (SELECT 100 AS k) q WHERE id = k", None),
     ("UPDATE t SET n = 5 FROM u WHERE id = i AND false", None),
+    ("UPDATE t SET n = c FROM u WHERE id = i AND u.c > 0.5 AND (u.w = ? OR U.i <> 2)", ["b"]),
+    (
+        "UPDATE t AS k SET n = 1 FROM u q WHERE k.id = q.i AND q.c BETWEEN $a AND $b AND k.n > 0"
+        " AND q.w IS NOT NULL",
+        {"a": 0, "b": 9},
+    ),
+    (
+        'DELETE FROM t USING u AS "O" WHERE id = i AND o."c" IN (0.5, 1.5, NULL)'
+        " AND \"O\".w LIKE '%a%'",
+        None,
+    ),
     (
         "UPDATE pair SET v = 7 FROM (SELECT 'x' AS k, 2 AS l) q WHERE a = k AND b = l",
         None,
