@@ -32,9 +32,14 @@ def by_found_rows(change: JoinedChange, statement: Dml, info: TableInfo) -> Join
     """
     assert statement.table is not None
     reference = statement.alias or statement.table[-1]
-    if change.pieces is None or _compares_key(change, info, reference):
+    if change.pieces is None:
         return change
-    if _OURS in fold(statement.text) or _may_hide(change.pieces.prefix, statement.table[-1]):
+    if _may_hide(change.pieces.prefix, statement.table[-1]):
+        return None
+    if _compares_key(change, info, reference):
+        return change
+    change = change.plain or change
+    if _OURS in fold(statement.text):
         return None
     alias, own = statement.alias, quote(reference)
     table = info.qualified if alias is None else f"{info.qualified} AS {own}"

@@ -2,7 +2,8 @@
 
 Contract: a `JoinedChange` means what the statement means to DuckDB, if its names and expressions
 bind. Statements of several sources, or with other branches than these, have none. An UPDATE or
-DELETE of one table has a source only when `ivm.capture.found_rows` has given it one.
+DELETE of one table has a source only where a column is IN a query, whose rows then are the source,
+or when `ivm.capture.found_rows` has given it one.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from ivm.sql.statements.keyed_changes import conjuncts
 from ivm.sql.statements.nodes import Dml, Name
 from ivm.sql.statements.tokens import Reader, SourceText, Token, split, text_of, top_level
 from ivm.storage.errors import SqlError
+from ivm.storage.identifiers import fold
 
 _MARKS = Marks(named=True)
+_KEYS, _KEY = "__ivm_keys", "__ivm_key"
 
 
 class Conjunct(NamedTuple):
@@ -82,10 +85,12 @@ class JoinedChange(NamedTuple):
         matched: the first branch whose condition a pair meets is taken.
         unmatched: likewise for rows of the source that match none.
         returned: the list after RETURNING, "" without.
-        once: a row of the target may be in several pairs, and is changed once: a DELETE.
+        once: a row of the target may be in several pairs, and is changed once, by whichever.
         pieces: None for a MERGE.
         found: the query is for the table's rows that meet the condition, each before a row of the
             source.
+        plain: the same change without a source, where that is a query behind IN: it means the same
+            if the query fails by itself, as one does that reads the table's columns.
     """
 
     source: str
@@ -97,6 +102,7 @@ class JoinedChange(NamedTuple):
     once: bool = False
     pieces: Pieces | None = None
     found: bool = False
+    plain: JoinedChange | None = None
 
 
 class _OtherFormError(Exception):
@@ -144,7 +150,57 @@ def _by_where(clauses: Clauses, verb: int, source: int, branch: Branch) -> Joine
         condition = _MARKS.expression(clauses.text, tokens)
     pieces = Pieces(clauses.piece(0, verb), relation, clauses.piece(where, end), condition)
     returned = clauses.piece(end + 1, len(clauses.tokens))
-    return JoinedChange(query, alias, met, (branch,), returned=returned, pieces=pieces)
+    change = JoinedChange(query, alias, met, (branch,), returned=returned, pieces=pieces)
+    if not relation and tokens and condition is None:
+        return _by_keys(clauses, change, tokens) or change
+    return change
+
+
+def _by_keys(
+    clauses: Clauses, change: JoinedChange, tokens: Sequence[Token]
+) -> JoinedChange | None:
+    """The change by the rows of the only query behind IN; None if there is none, or another one."""
+    parts = conjuncts(tokens) or []
+    read = [_in_query(part) for part in parts]
+    if len(read) - read.count(None) != 1 or _KEYS in fold(clauses.text):
+        return None
+    met, query = [], ""
+    for part, found in zip(parts, read, strict=True):
+        expression = _MARKS.expression(clauses.text, part)
+        if found is not None:
+            query = text_of(clauses.text, found.query)
+            expression = Expression("")  # never evaluated: the join has the names, or is none
+        if expression is None:
+            return None
+        names = None if found is None else (found.name, (_KEYS, _KEY))
+        met.append(Conjunct(names, expression))
+    prefix = "" if change.pieces is None else change.pieces.prefix
+    source = f"{prefix} SELECT * FROM ({query}) AS {_KEYS}({_KEY})".lstrip()
+    return change._replace(
+        source=source, alias=_KEYS, conjuncts=tuple(met), once=True, plain=change
+    )
+
+
+class _InQuery(NamedTuple):
+    """`name IN (query)`."""
+
+    name: Name
+    query: Sequence[Token]
+
+
+def _in_query(part: Sequence[Token]) -> _InQuery | None:
+    reader = Reader(part)
+    try:
+        name = reader.name()
+        reader.expect("IN")
+        begin = reader.at + 1
+        reader.skip_parentheses()
+        reader.finish()
+    except SqlError:
+        return None
+    query = part[begin:-1]
+    begins = bool(query) and query[0].word in ("SELECT", "FROM", "WITH")
+    return _InQuery(name, query) if begins else None
 
 
 def _narrowed(

@@ -59,6 +59,8 @@ class Join:
 def join_of(change: JoinedChange, reference: str, path: FastPath, source: Schema) -> Join | None:
     """Splits the conjuncts; None if they do not compare the whole key with columns alike."""
     names = [fold(name) for name, _ in source]
+    if change.plain is not None and len(names) > 1:
+        return None  # IN takes one column
     if len(set(names)) < len(names) or fold(change.alias) == fold(reference):
         return None
     scope = _Scope(((path.schema, reference), (source, change.alias)))

@@ -123,9 +123,12 @@ def _of_joined(session: Session, info: TableInfo, statement: st.Dml, params: Par
     if isinstance(change, str):
         return f"DuckDB, captured: {change}"
     path = session.engine.definitions.fast_path(info.name)
+    by_key = change.found or path is None or joined.finds_rows(session, path, statement, change)
+    if not by_key:
+        change = joined.otherwise(change, statement, info) or change
     if change.found:
         return f"{_FAST}: {_found(change)}{_further(session, info)}"
-    if path is not None and not joined.finds_rows(session, path, statement, change):
+    if not by_key:
         return (
             "DuckDB, captured: its condition does not compare the whole primary key with columns "
             "of the source, of its types"

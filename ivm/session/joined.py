@@ -48,6 +48,9 @@ def change_of_met_rows(
         return None
     run = session, transaction, path, info, _reference(statement), statement, clauses
     met = Meeting(*run, change, params).met()
+    if met is None:
+        found = otherwise(change, statement, info)
+        met = None if found is None else Meeting(*run, found, params).met()
     effect = None if met is None else met.rows.effect(met.stored, met.probe)
     if met is None or effect is None:
         return None
@@ -82,6 +85,11 @@ def plan_of(
     return change
 
 
+def otherwise(change: JoinedChange, statement: st.Dml, info: TableInfo) -> JoinedChange | None:
+    """The change whose rows DuckDB finds, where a query behind IN does not; None for others."""
+    return None if change.plain is None else by_found_rows(change.plain, statement, info)
+
+
 def _missing(session: Session, info: TableInfo, change: JoinedChange) -> list[str]:
     """The columns with evaluated defaults that some branch of a MERGE does not give."""
     path = session.engine.definitions.fast_path(info.name)
@@ -97,10 +105,10 @@ def finds_rows(session: Session, path: FastPath, statement: st.Dml, change: Join
     with lenient(session.cursor):
         try:
             schema = describe(session.cursor, change.source)
-        except duckdb.Error as error:  # it has parameters
+        except duckdb.Error as error:  # it has parameters, or reads the table's columns
             if is_cut_short(error):
                 raise
-            return True
+            return change.plain is None or not isinstance(error, duckdb.BinderException)
     return join_of(change, _reference(statement), path, schema) is not None
 
 

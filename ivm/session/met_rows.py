@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
+import duckdb
 import numpy as np
 
 from ivm.capture.clauses import Clauses
@@ -30,6 +31,7 @@ from ivm.storage.values.column import Indexes
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, ones
 from ivm.storage.warehouse.duck import rows as fetched
+from ivm.storage.warehouse.duckdb_errors import is_cut_short
 from ivm.storage.warehouse.table_info import TableInfo
 
 MOST_LOOKED_AT = 1 << 22
@@ -90,7 +92,7 @@ class Meeting(NamedTuple):
         return JoinedRows(join, index, rows, over)
 
     def _by_key(self) -> Met | None:
-        read = self._read()
+        read = self._read_source()
         join = None if read is None else join_of(self.change, self.reference, self.path, read[0])
         if read is None or join is None or not _is_certain(self.session, join):
             return None
@@ -137,6 +139,15 @@ class Meeting(NamedTuple):
         join = self._join(tuple([schema[i] for i in source]))
         found = self._rows(join, index, rows.project(source))
         return Met(found, rows.project(index.columns), np.arange(len(rows)))
+
+    def _read_source(self) -> tuple[Schema, ZSet] | None:
+        """As `_read`; None too if a query fails that may read the table's columns."""
+        try:
+            return self._read()
+        except duckdb.Error as error:
+            if self.change.plain is None or is_cut_short(error):
+                raise
+            return None
 
     def _read(self) -> tuple[Schema, ZSet] | None:
         """The columns and rows of the change's query."""
