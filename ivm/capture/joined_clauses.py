@@ -2,8 +2,8 @@
 
 Contract: a `JoinedChange` means what the statement means to DuckDB, if its names and expressions
 bind. Statements of several sources, or with other branches than these, have none. An UPDATE or
-DELETE of one table has a source only where a column is IN a query, whose rows then are the source,
-or when `ivm.capture.found_rows` has given it one.
+DELETE of one table has a source only where a query gives the keys (`ivm.capture.key_queries`), or
+when `ivm.capture.found_rows` has given it one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from operator import not_
 from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses
+from ivm.capture.key_queries import key_query
 from ivm.capture.merge import alias_of
 from ivm.capture.source_conditions import is_of_source
 from ivm.sql.statements.expressions import Expression, Marks
@@ -89,7 +90,7 @@ class JoinedChange(NamedTuple):
         pieces: None for a MERGE.
         found: the query is for the table's rows that meet the condition, each before a row of the
             source.
-        plain: the same change without a source, where that is a query behind IN: it means the same
+        plain: the same change without a source, where that is a query for keys: it means the same
             if the query fails by itself, as one does that reads the table's columns.
     """
 
@@ -159,16 +160,16 @@ def _by_where(clauses: Clauses, verb: int, source: int, branch: Branch) -> Joine
 def _by_keys(
     clauses: Clauses, change: JoinedChange, tokens: Sequence[Token]
 ) -> JoinedChange | None:
-    """The change by the rows of the only query behind IN; None if there is none, or another one."""
+    """The change by the rows of the only query for keys; None if there is none, or another one."""
     parts = conjuncts(tokens) or []
-    read = [_in_query(part) for part in parts]
+    read = [key_query(clauses.text, part) for part in parts]
     if len(read) - read.count(None) != 1 or _KEYS in fold(clauses.text):
         return None
     met, query = [], ""
     for part, found in zip(parts, read, strict=True):
         expression = _MARKS.expression(clauses.text, part)
         if found is not None:
-            query = text_of(clauses.text, found.query)
+            query = found.query
             expression = Expression("")  # never evaluated: the join has the names, or is none
         if expression is None:
             return None
@@ -179,28 +180,6 @@ def _by_keys(
     return change._replace(
         source=source, alias=_KEYS, conjuncts=tuple(met), once=True, plain=change
     )
-
-
-class _InQuery(NamedTuple):
-    """`name IN (query)`."""
-
-    name: Name
-    query: Sequence[Token]
-
-
-def _in_query(part: Sequence[Token]) -> _InQuery | None:
-    reader = Reader(part)
-    try:
-        name = reader.name()
-        reader.expect("IN")
-        begin = reader.at + 1
-        reader.skip_parentheses()
-        reader.finish()
-    except SqlError:
-        return None
-    query = part[begin:-1]
-    begins = bool(query) and query[0].word in ("SELECT", "FROM", "WITH")
-    return _InQuery(name, query) if begins else None
 
 
 def _narrowed(
