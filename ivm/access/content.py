@@ -1,9 +1,10 @@
 """What a query names and calls, by DuckDB's own syntax tree: an allow-list for roles but admins.
 
 Law: a name must be of a CTE in scope or a relation of the database, a function on the list of
-`functions`, and a macro or a plain view is what its text says. So a file, a setting or another
-database cannot be reached, whatever the spelling. What the tree has that is not known here is
-refused.
+`functions`, and a macro or a plain view is what its text says. A name without a schema in a view's
+text, and in the macros that it calls, means a relation of the view's schema or, if it has none, of
+main, as DuckDB has it. So a file, a setting or another database cannot be reached, whatever the
+spelling. What the tree has that is not known here is refused.
 """
 
 from __future__ import annotations
@@ -33,12 +34,20 @@ _VIEWS = """
 SELECT view_name, database_name, schema_name, sql FROM system.main.duckdb_views()
 WHERE database_name IN (system.main.current_database(), 'temp', 'system')
 """
+_MAIN = "main"
 _ADMIN = "this is for admins"
 
 
 class _View(NamedTuple):
-    path: tuple[str, str]  # of the database and the schema
+    path: tuple[str, str]  # of the database and the innermost schema
     query: str
+
+    def is_in(self, within: tuple[str, ...]) -> bool:
+        """Returns whether what stands before a name may mean where the view is."""
+        database, schema = self.path
+        if not within:
+            return schema == _MAIN or database == "system"
+        return within in (self.path, (schema,), (database,) if schema == _MAIN else ())
 
 
 class Definitions:
@@ -72,7 +81,8 @@ class Content:
         self._cursor = session.engine.warehouse.cursor()  # the session's may hold a result
         self._grant = grant
         self._definitions = definitions
-        self._seen: set[tuple[str, str]] = set()
+        self._seen: set[tuple[str, str, tuple[str, str] | None]] = set()
+        self._around: tuple[str, str] | None = None  # the schema of the view that is looked through
 
     def demand(self, query: str, *, changes: bool = False, depth: int = 0) -> None:
         """Refuses what the role may not name or call.
@@ -158,23 +168,31 @@ class Content:
         Raises:
             AccessError: it is none.
         """
-        found = self._session.names.resolve(path)
-        if found is not None:
-            self._grant.demand_relation(found)
+        around = self._around if len(path) == 1 else None
+        if around is not None and self._is_known([*around, *path], depth):
             return
-        within = tuple(map(fold, path[:-1]))
-        views = [
-            view
-            for view in self._definitions.views.get(fold(path[-1]), [])
-            if view.path[2 - len(within) :] == within
-        ]
-        if not views:
+        if not self._is_known(path, depth):
             raise AccessError(
                 f"{'.'.join(path)!r} is no table and no view of this database; files and other "
                 "databases are for admins"
             )
+
+    def _is_known(self, path: list[str], depth: int) -> bool:
+        """Returns whether a name is of a relation or a plain view.
+
+        Raises:
+            AccessError: it is, but not of one that the role may read.
+        """
+        found = self._session.names.resolve(path)
+        if found is not None:
+            self._grant.demand_relation(found)
+            return True
+        within = tuple(map(fold, path[:-1]))
+        named = self._definitions.views.get(fold(path[-1]), [])
+        views = [view for view in named if view.is_in(within)]
         for view in views:
-            self._inside("view", path[-1], view_query(view.query), depth)
+            self._inside("view", path[-1], view_query(view.query), depth, view.path)
+        return bool(views)
 
     def _call(self, node: Mapping[str, Any], depth: int, listed: frozenset[str]) -> None:
         name = fold(str(node["function_name"]))
@@ -183,22 +201,36 @@ class Content:
         if not known and not macros:
             raise AccessError(f"the function {name}() is for admins")
         if name in _OF_SEQUENCES and self._grant.schema is not None:
-            self._grant.demand_relation(_sequence(node))
+            self._sequence(node)
         for macro in macros:
-            self._inside("macro", name, bare_lambdas(macro.query), depth)
+            self._inside("macro", name, bare_lambdas(macro.query), depth, self._around)
 
-    def _inside(self, kind: str, name: str, query: str, depth: int) -> None:
-        if (kind, query) in self._seen:
+    def _sequence(self, call: Mapping[str, Any]) -> None:
+        path = _sequence(call)
+        self._grant.demand_relation(canonical_name(path))
+        if (
+            self._around is not None and len(path) == 1
+        ):  # that of the view's schema, if there is one
+            self._grant.demand_relation(canonical_name((self._around[1], *path)))
+
+    def _inside(
+        self, kind: str, name: str, query: str, depth: int, around: tuple[str, str] | None
+    ) -> None:
+        """Looks through a view or a macro; names in it may mean those of the schema around it."""
+        if (kind, query, around) in self._seen:
             return
-        self._seen.add((kind, query))
+        self._seen.add((kind, query, around))
+        before, self._around = self._around, around
         try:
             self.demand(query, depth=depth + 1)
         except AccessError as error:
             raise AccessError(f"in the {kind} {name}: {error}") from error
+        finally:
+            self._around = before
 
 
-def _sequence(call: Mapping[str, Any]) -> str:
-    """The canonical name of the sequence that a call names by a constant; else of none."""
+def _sequence(call: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parts of the name of the sequence that a call names by a constant; else of none."""
     found = call["arguments"]
     text = (found[0]["expression"].get("literal") or {}).get("text") if found else None
-    return canonical_name(split_name(text)) if isinstance(text, str) else "?"
+    return split_name(text) if isinstance(text, str) else ("?",)

@@ -333,6 +333,28 @@ def test_a_schema_limits_relations(served: Served) -> None:
         refused(served, sql, "s")
 
 
+def test_names_in_a_view_mean_those_of_its_schema(served: Served) -> None:
+    served.db.execute("""
+        CREATE SCHEMA own; CREATE TABLE own.t (c VARCHAR); INSERT INTO own.t VALUES ('own');
+        CREATE MACRO all_of_t() AS TABLE FROM t; CREATE SEQUENCE own.numbers;
+        CREATE VIEW own.plain AS SELECT c FROM t; CREATE VIEW own.nested AS SELECT c FROM plain;
+        CREATE VIEW own.called AS FROM all_of_t(); CREATE VIEW own.other AS SELECT b FROM v;
+        CREATE VIEW own.of_file AS SELECT 1 AS a; CREATE VIEW of_own AS FROM own.plain;
+        CREATE VIEW own.counted AS SELECT nextval('numbers');
+    """)
+    for view in ("own.plain", "own.nested", "own.called", "memory.own.plain", "of_own"):
+        assert served.run("read", f"FROM {view}", "own") == [("own",)]
+        refused(served, f"FROM {view}", "main")
+    served.run("read", "FROM own.other", "main")
+    refused(served, "FROM own.other", "own")
+    refused(served, "FROM own.counted", "main")
+    for view in ("plain", "main.plain", "memory.plain"):  # own.plain is another view
+        served.run("read", f"FROM {view}", "main")
+    refused(served, "FROM of_file")
+    served.run("read", "FROM own.of_file", "own")
+    served.db.execute("DROP SCHEMA own CASCADE; DROP VIEW of_own; DROP MACRO TABLE all_of_t")
+
+
 def test_answers_are_forgotten_when_definitions_change(served: Served) -> None:
     served.db.execute("CREATE VIEW changing AS SELECT 1 AS a")
     served.demand("read", "FROM changing")
