@@ -66,10 +66,12 @@ class Checks:
         if key in self._good:
             return
         self._demand(session, grant, statement)
-        if len(statement.text) <= LONGEST and generation == self._current():
-            with self._lock:
-                if len(self._good) >= _MOST:
-                    self._good.clear()
+        if len(statement.text) > LONGEST:
+            return
+        with self._lock:
+            if len(self._good) >= _MOST:
+                self._good.clear()
+            if generation == self._generation:
                 self._good.add(key)
 
     def _current(self) -> int:
@@ -81,10 +83,12 @@ class Checks:
         return generation
 
     def _content(self, session: Session, grant: Grant) -> Content:
-        definitions = self._definitions
+        generation, definitions = self._current(), self._definitions
         if definitions is None:
             definitions = Definitions(self._engine.warehouse.cursor())
-            self._definitions = definitions
+            with self._lock:
+                if generation == self._generation:  # else they may be of before
+                    self._definitions = definitions
         return Content(session, grant, definitions)
 
     # -- kinds of statements ----------------------------------------------------------------------

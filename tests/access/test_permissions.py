@@ -11,13 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as h
 
 import ivm
+from ivm.access import check
 from ivm.access.check import Checks
+from ivm.access.content import Definitions
 from ivm.access.functions import allowed
 from ivm.access.roles import Grant
 from ivm.dispatch import _RUN, execute
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import AccessError, IvmError
 from ivm.storage.identifiers import fold
+from ivm.storage.warehouse.duck import Cursor
 from tests.tiers import examples
 
 ROLES = ("read", "write")
@@ -361,6 +364,34 @@ def test_answers_are_forgotten_when_definitions_change(served: Served) -> None:
     served.db.execute("CREATE OR REPLACE VIEW changing AS FROM read_text('/etc/hostname')")
     refused(served, "FROM changing")
     served.db.execute("DROP VIEW changing")
+
+
+def test_definitions_that_change_while_they_are_read_are_not_kept(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db, made = served.db, Definitions
+    db.execute("CREATE VIEW changing AS SELECT 1 AS a")
+
+    def read(cursor: Cursor) -> Definitions:
+        found = made(cursor)
+        monkeypatch.setattr(check, "Definitions", made)
+        db.execute("CREATE OR REPLACE VIEW changing AS FROM read_text('/etc/hostname')")
+        served.demand("read", "SELECT 1")  # another session's, that reads the new ones
+        return found
+
+    monkeypatch.setattr(check, "Definitions", read)
+    served.demand("read", "FROM changing")
+    refused(served, "FROM changing")
+    db.execute("DROP VIEW changing")
+
+
+def test_arguments_are_looked_through_with_the_newest_definitions(served: Served) -> None:
+    served.db.execute("PREPARE adding AS INSERT INTO t VALUES (?, 1)")
+    served.db.execute("CREATE MACRO changing() AS 1")
+    served.demand("write", "EXECUTE adding(changing())")
+    served.db.execute("CREATE OR REPLACE MACRO changing() AS hidden()")
+    refused(served, "EXECUTE adding(changing())")
+    served.db.execute("DROP MACRO changing; DEALLOCATE adding")
 
 
 def test_a_name_of_the_server_is_no_table(served: Served, tmp_path: Path) -> None:
