@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ivm.sql.statements.users import ROLES
 from ivm.storage.errors import AccessError
-from ivm.storage.identifiers import fold, path_of
+from ivm.storage.identifiers import fold, path_of, quote
 
 READ, WRITE, ADMIN = ROLES
 
@@ -18,7 +19,7 @@ class Grant:
     Attributes:
         role: one of `ROLES`: "read" reads tables and views, "write" changes rows too, and "admin"
             does everything.
-        schema: to which it is limited, its folded parts joined by dots; None for all.
+        schema: to which it is limited, see `schema_name`; None for all.
     """
 
     role: str
@@ -49,11 +50,17 @@ class Grant:
         """
         if self.role == ADMIN:
             return
-        schema = ".".join(fold(part) for part in path_of(name)[:-1])
-        if schema.partition(".")[0] == "_ivm":
+        path = path_of(name)[:-1]
+        if fold(path[0]) == "_ivm":
             raise AccessError("the schema _ivm is for admins: it holds the database's own records")
-        if self.schema is not None and schema != self.schema:
+        if self.schema is not None and schema_name(path) != self.schema:
             raise AccessError(
                 f"{name!r} is not in schema {self.schema}, to which the user is limited: an admin "
                 "can ALTER USER … IN ALL SCHEMAS"
             )
+
+
+def schema_name(path: Iterable[str]) -> str:
+    """The folded parts of a schema joined by dots; one with a dot or a quote in it is quoted."""
+    folded = map(fold, path)
+    return ".".join(quote(part) if "." in part or '"' in part else part for part in folded)

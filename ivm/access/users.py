@@ -14,14 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from ivm.access.roles import schema_name
 from ivm.access.verifiers import Verifier, new_token, read, token_hash, verifier_of
 from ivm.engine.transaction import Transaction
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import SqlError
-from ivm.storage.identifiers import canonical_name, fold
 from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.table_info import read_schemas
 
 _TABLES = {
     "_ivm.users": "(name VARCHAR PRIMARY KEY, role VARCHAR NOT NULL, schema VARCHAR, "
@@ -43,7 +44,7 @@ class StoredUser:
     Attributes:
         name: folded.
         role: see `ivm.sql.statements.users.ROLES`.
-        schema: canonical name of the schema to which the role is limited; None for all.
+        schema: the schema, see `schema_name`, to which the role is limited; None for all.
         verifier: of the password.
     """
 
@@ -140,15 +141,12 @@ def _row(
 
 def _schema(session: Session, statement: st.ChangeUser) -> str:
     assert statement.schema is not None
-    known = rows(
-        session.cursor,
-        "SELECT schema_name FROM system.main.duckdb_schemas() "
-        "WHERE database_name = system.main.current_database() AND NOT internal",
-    )
-    names = {fold(name) for (name,) in known} | {"main"}
-    if fold(statement.schema[-1]) not in names or fold(statement.schema[0]) == "_ivm":
-        raise SqlError(f"there is no schema {canonical_name(statement.schema)!r}: CREATE SCHEMA")
-    return ".".join(fold(part) for part in statement.schema)
+    [(database,)] = rows(session.cursor, "SELECT system.main.current_database()")
+    known = map(schema_name, read_schemas(session.cursor, database).values())
+    found = schema_name(statement.schema)
+    if found not in known or found == "_ivm":
+        raise SqlError(f"there is no schema {found!r}: CREATE SCHEMA")
+    return found
 
 
 def change_token(session: Session, statement: st.ChangeToken, params: Params) -> Result:

@@ -18,6 +18,7 @@ from hashlib import sha256
 from typing import Any
 
 from ivm.access.check import Checks
+from ivm.access.roles import schema_name
 from ivm.access.users import StoredToken, StoredUser, stored_tokens, stored_users
 from ivm.access.verifiers import Verifier, read, token_hash, verifier_of
 from ivm.engine.engine import Engine
@@ -28,7 +29,7 @@ from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.users import ROLES
 from ivm.storage.errors import AccessError, InputError
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import fold, split_name
 
 _KEYS = frozenset(("verifier", "role", "schema"))
 _REFUSED = "the user or the password is wrong"
@@ -189,4 +190,5 @@ def _named(name: str, given: Any) -> StoredUser:
         raise InputError(f"[users.{name}] role is {', '.join(ROLES)}, not {role!r}")
     if schema is not None and (not isinstance(schema, str) or role == ROLES[-1]):
         raise InputError(f"[users.{name}] schema is a name, and an admin has none")
-    return StoredUser(fold(name), role, None if schema is None else fold(schema), verifier)
+    limit = None if schema is None else schema_name(split_name(schema))
+    return StoredUser(fold(name), role, limit, verifier)

@@ -48,6 +48,27 @@ def test_a_user_has_a_password_a_role_and_a_schema(db: ivm.Database) -> None:
         gate.login("ann", "other")
 
 
+def test_a_schema_with_a_dot_is_another_one_than_one_within_one(db: ivm.Database) -> None:
+    db.execute('CREATE SCHEMA s.x; CREATE SCHEMA "s.x"')
+    db.execute("CREATE USER ann PASSWORD 'x' ROLE read IN SCHEMA S.X")
+    db.execute("""CREATE USER bob PASSWORD 'x' ROLE read IN SCHEMA "S.x" """)
+    verifier = str(verifier_of("x"))
+    named = {
+        "cid": {"verifier": verifier, "role": "read", "schema": "s.X"},
+        "dan": {"verifier": verifier, "role": "read", "schema": '"s.x"'},
+    }
+    gate = Users(db._engine, named)
+    for name, mine, other in (
+        *(("ann", "s.x.t", '"s.x".t'), ("bob", '"s.x".t', "s.x.t")),
+        *(("cid", "s.x.t", '"s.x".t'), ("dan", '"s.x".t', "s.x.t")),
+    ):
+        user = gate.user(name)
+        assert user is not None
+        user.grant.demand_relation(mine)
+        with pytest.raises(AccessError):
+            user.grant.demand_relation(other)
+
+
 def test_a_login_without_a_user_is_refused(db: ivm.Database) -> None:
     gate = users(db)
     for name, password in (("", ""), ("ann", ""), ("ann", "\x00")):
@@ -157,6 +178,7 @@ def test_a_history_has_no_password(tmp_path: Path) -> None:
         "CREATE USER bob PASSWORD 'geheim' ROLE admin IN SCHEMA s",
         "CREATE USER bob PASSWORD 'geheim' ROLE read IN SCHEMA nowhere",
         "CREATE USER bob PASSWORD 'geheim' ROLE read IN SCHEMA _ivm",
+        "CREATE USER bob PASSWORD 'geheim' ROLE read IN SCHEMA nowhere.s",
         "CREATE USER bob PASSWORD '' ROLE read",
         "CREATE USER ann PASSWORD 'geheim' ROLE read",
         "ALTER USER bob PASSWORD 'geheim'",
