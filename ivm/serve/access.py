@@ -6,7 +6,7 @@ Law: nobody gets in without a user, unless the settings trust this machine's own
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ivm.access.roles import Grant
@@ -30,12 +30,14 @@ class User:
             does everything.
         schema: to which a role is limited; None for all.
         is_trusted: whether it is a program of this machine, and none of the users.
+        verifier: of the password at the login.
     """
 
     name: str
     role: str
     schema: str | None = None
     is_trusted: bool = False
+    verifier: Verifier | None = field(default=None, repr=False)
 
     @property
     def grant(self) -> Grant:
@@ -58,8 +60,15 @@ class Gate(Protocol):
     def user(self, name: str) -> User | None:
         """A user; None if there is none of this name."""
 
+    def demand_unchanged(self, user: User) -> None:
+        """Refuses a user who is not what it was at login.
+
+        Raises:
+            AccessError: it was dropped, or its role or its password has changed.
+        """
+
     def demand(self, user: User, statement: st.Statement, session: Session) -> None:
-        """Refuses a statement that a user may not run.
+        """Refuses a statement that a user may not run; see `demand_unchanged`, too.
 
         Raises:
             AccessError: what is missing, and who can give it.
@@ -79,6 +88,9 @@ class NoUsers:
     def user(self, name: str) -> User | None:
         """See `Gate`."""
         return None
+
+    def demand_unchanged(self, user: User) -> None:
+        """See `Gate`."""
 
     def demand(self, user: User, statement: st.Statement, session: Session) -> None:
         """See `Gate`: who is trusted is an admin."""

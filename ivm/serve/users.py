@@ -82,7 +82,7 @@ class Users:
     def user(self, name: str) -> User | None:
         """See `Gate`."""
         found = self._known().get(fold(name))
-        return None if found is None else User(found.name, found.role, found.schema)
+        return None if found is None else _user(found)
 
     def demand(self, user: User, statement: st.Statement, session: Session) -> None:
         """See `Gate`."""
@@ -90,15 +90,11 @@ class Users:
         self._checks.demand(session, user.grant, statement)
 
     def demand_unchanged(self, user: User) -> None:
-        """Refuses a user who is not what it was at login.
-
-        Raises:
-            AccessError: it was dropped, or its role has changed.
-        """
+        """See `Gate`."""
         if not user.is_trusted and self.user(user.name) != user:
             raise AccessError(
-                f"the user {user.name!r} was dropped, or its role changed, after this login: "
-                "log in again"
+                f"the user {user.name!r} was dropped, or its role or password changed, after this "
+                "login: log in again"
             )
 
     def login(self, name: str, password: str, host: str | None = None) -> User:
@@ -130,7 +126,7 @@ class Users:
                     self._right.clear()
                 self._right.add(mark)
         assert found is not None
-        return User(found.name, found.role, found.schema)
+        return _user(found)
 
     def bearer(self, token: str) -> User:
         """The user whose token this is.
@@ -143,7 +139,7 @@ class Users:
         owner = None if found is None or not found.is_good() else known.get(found.owner)
         if owner is None:
             raise AccessError(_REFUSED_TOKEN)
-        return User(owner.name, owner.role, owner.schema)
+        return _user(owner)
 
     def _known(self) -> dict[str, StoredUser]:
         generation = self._engine.definitions.relations.generation
@@ -166,6 +162,10 @@ class Users:
         if self._nobody is None:
             self._nobody = verifier_of(secrets.token_urlsafe())
         return self._nobody
+
+
+def _user(stored: StoredUser) -> User:
+    return User(stored.name, stored.role, stored.schema, verifier=stored.verifier)
 
 
 def read_users(database: str) -> Mapping[str, Any]:

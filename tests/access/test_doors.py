@@ -73,6 +73,36 @@ def test_a_login_ends_with_its_user(world: HttpWorld, door: Listening) -> None:
             ann.execute("FROM t")
 
 
+def test_a_user_who_is_made_anew_is_another_one(world: HttpWorld, door: Listening) -> None:
+    with connected(door, "ann") as ann:
+        ann.execute("FROM t")
+        world.database.execute("DROP USER ann; CREATE USER ann PASSWORD 'y' ROLE read")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="log in again"):
+            ann.execute("FROM t")
+
+
+def test_a_new_password_ends_logins_by_the_old_one(world: HttpWorld, door: Listening) -> None:
+    with connected(door, "ann") as ann, of(world, "bob") as bob:
+        held = {"Ivm-Session": bob.post("/sessions").json()["session"]}
+        assert bob.post("/sql", content="FROM t", headers=held).status_code == 200
+        world.database.execute("ALTER USER ann PASSWORD 'y'; ALTER USER bob PASSWORD 'y'")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="password changed"):
+            ann.execute("FROM t")
+        bob.auth = httpx.BasicAuth("bob", "y")
+        assert bob.post("/sql", content="FROM t", headers=held).status_code == 404
+        assert bob.post("/sql", content="FROM t").status_code == 200
+
+
+def test_a_dropped_user_reads_no_cursor_and_no_catalog(world: HttpWorld, door: Listening) -> None:
+    world.database.insert("t", {"a": [1]})
+    with connected(door, "ann") as ann:
+        ann.execute("BEGIN; DECLARE held CURSOR WITH HOLD FOR FROM t; COMMIT")
+        world.database.execute("DROP USER ann")
+        for sql in ("FETCH ALL FROM held", "SELECT 1 FROM pg_class", "SHOW TimeZone", "BEGIN"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                ann.execute(sql.encode())
+
+
 def test_keys_of_requests_are_each_users_own(world: HttpWorld) -> None:
     world.database.execute("CREATE USER cid PASSWORD 'x' ROLE write")
     for name, row in (("bob", 1), ("cid", 2)):

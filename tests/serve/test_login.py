@@ -39,6 +39,9 @@ class OneUser:
     def user(self, name: str) -> User | None:
         return User("ann", "read") if name == "ann" else None
 
+    def demand_unchanged(self, user: User) -> None:
+        pass
+
     def demand(self, user: User, statement: st.Statement, session: Session) -> None:
         if user.role == "read" and not isinstance(statement, st.Query):
             raise AccessError(f"{user.name} may only read")

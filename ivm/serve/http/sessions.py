@@ -1,7 +1,7 @@
 """Sessions that clients hold from one request to the next, for transactions over HTTP.
 
-Law: who has the token of a session, and is its user, may use it, one request at a time. One that is
-not used for `IDLE` seconds is closed, and its open transaction rolled back.
+Law: who has the token of a session, and is its user still, may use it, one request at a time. One
+that is not used for `IDLE` seconds is closed, and its open transaction rolled back.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class HeldSessions:
             HttpError: there is none, or it is another user's.
         """
         found = self._held.get(token)
-        if found is None or found.session.user.name != user.name:
+        if found is None or found.session.user != user:
             raise HttpError(
                 404,
                 "session",

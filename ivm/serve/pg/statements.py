@@ -140,7 +140,7 @@ class Statements:
         """Runs one statement.
 
         Raises:
-            IvmError: it fails.
+            IvmError: it fails, or its user was dropped.
             PgError: the transaction has failed before.
         """
         if isinstance(action, Sql):
@@ -149,6 +149,7 @@ class Statements:
                 return self._control(statement)
             self._demand_sound()
             return self._sql(statement, params)
+        self._gate.demand_unchanged(self._served.user)
         if isinstance(action, Savepoint):
             return self._savepoint(action)
         self._demand_sound()
