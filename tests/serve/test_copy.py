@@ -340,3 +340,20 @@ def test_names_with_quotes(connection: psycopg.Connection[Any]) -> None:
     found = _goes(connection, 'COPY "o (d)d" ("c""d") TO STDOUT (FORMAT csv, HEADER)')
     assert found == b'"c""d"\nx\n'
     connection.execute('DROP TABLE "o (d)d"')
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("", "BEGIN", "COPY t FROM STDIN", "CREATE TABLE z (a INTEGER)", "DELETE FROM few"),
+        *("SET TimeZone = 'UTC'", "SAVEPOINT a", "SELECT 1; SELECT 2"),
+    ],
+)
+def test_what_has_no_rows_is_not_copied(connection: psycopg.Connection[Any], asked: str) -> None:
+    connection.execute("CREATE OR REPLACE TABLE few (a INTEGER); INSERT INTO few VALUES (1)")
+    with pytest.raises(psycopg.errors.SyntaxError):
+        _goes(connection, f"COPY ({asked}) TO STDOUT")
+    assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    assert _goes(connection, "COPY (FROM few) TO STDOUT") == b"1\n"
+    assert _goes(connection, "COPY (DELETE FROM few RETURNING a) TO STDOUT") == b"1\n"
+    assert _goes(connection, "COPY (SHOW TimeZone) TO STDOUT") != b""

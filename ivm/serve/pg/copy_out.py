@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.serve.pg import codec
-from ivm.serve.pg.actions import actions_of
+from ivm.serve.pg.actions import Action, CatalogQuery, Sql, actions_of
 from ivm.serve.pg.batches import Batches
 from ivm.serve.pg.columns import Wanted, data_rows, framed, one_buffer, value_bytes
 from ivm.serve.pg.copy_binary import END, HEAD
@@ -19,12 +19,14 @@ from ivm.serve.pg.copy_in import NAMED
 from ivm.serve.pg.copy_options import CopyOptions
 from ivm.serve.pg.copy_syntax import CopyRows
 from ivm.serve.pg.types import element_of
-from ivm.storage.errors import InputError
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import InputError, SqlError
 
 if TYPE_CHECKING:
     from ivm.serve.pg.statements import Statements
     from ivm.session.result import Result
 
+_SHOWN = (st.ShowViews, st.ShowSources, st.ShowSinks, st.ShowUsers, st.ExplainView, st.VerifyView)
 _ENDLESS = np.iinfo(np.int64).max  # an infinite time
 _ENDS = [pa.scalar(each, pa.large_binary()) for each in (b"\n", b"")]
 _SIGNS = {"\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r"}
@@ -45,8 +47,7 @@ class CopyOut:
     def __init__(self, action: CopyRows, statements: Statements) -> None:
         self._options = CopyOptions(action)
         self.binary = self._options.format == "binary"
-        (found,) = actions_of(_query(action.relation))
-        self._result: Result = statements.run(found).result
+        self._result: Result = statements.run(_asked(action)).result
         self._wanted = [Wanted(type, self.binary) for type in self._result.types]
         self._zone = statements.settings.get("timezone")
         self.columns = len(self._wanted)
@@ -119,6 +120,29 @@ def _demand_micros(column: pa.ChunkedArray, type: str) -> None:
         nanos = np.asarray(pc.drop_null(column).cast(pa.int64()))
         if (nanos[np.abs(nanos) != _ENDLESS] % 1000).any():
             raise InputError(f"COPY's format binary has microseconds: copy {type} in another one")
+
+
+def _asked(action: CopyRows) -> Action:
+    """What a COPY gives the rows of.
+
+    Raises:
+        SqlError: it is none that has rows, or several.
+    """
+    query = _query(action.relation)
+    found = actions_of(query)
+    if len(found) != 1 or not _has_rows(found[0]):
+        reason = "syntax error: COPY gives the rows of one query, or of one change with RETURNING"
+        raise SqlError(reason, max(action.text.find(query), 0))
+    return found[0]
+
+
+def _has_rows(action: Action) -> bool:
+    if isinstance(action, Sql):
+        statement = action.statement
+        if isinstance(statement, st.Dml):
+            return statement.returning or statement.kind == "other"
+        return isinstance(statement, (st.Query, st.Execute, *_SHOWN))
+    return isinstance(action, CatalogQuery) or getattr(action, "verb", "") in ("SHOW", "FETCH")
 
 
 def _query(relation: str) -> str:
