@@ -336,6 +336,16 @@ def test_read_only_transactions_refuse_changes(shop: Served) -> None:
         assert connection.execute("SELECT count(*) FROM customers").fetchone() == (100,)
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             connection.execute("DELETE FROM orders")
+        connection.rollback()
+        connection.read_only = False
+        connection.execute("PREPARE all_gone AS DELETE FROM orders; PREPARE counted AS SELECT 1")
+        connection.commit()
+        connection.read_only = True
+        assert connection.execute("EXECUTE counted").fetchone() == (1,)
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            connection.execute("EXECUTE all_gone")
+        connection.rollback()
+        assert connection.execute("SELECT count(*) > 0 FROM orders").fetchone() == (True,)
 
 
 def test_savepoints_of_a_transaction_that_has_changed_nothing(

@@ -191,11 +191,13 @@ class Statements:
     def _sql(self, statement: st.Statement, params: Sequence[Any] | None) -> Outcome:
         served = self._served
         is_query = isinstance(statement, st.Query)
-        if self._read_only and not is_query:
+        if self._read_only:
             self._demand_reading(statement)
 
         def work(session: Session) -> Result:
             self._gate.demand(served.user, statement, session)
+            if self._read_only and isinstance(statement, st.Execute):
+                self._demand_reading(session.prepared.get(statement.name.lower()))
             return run_statement(session, statement, params)
 
         result = served.run(work) if is_query else served.run_changing(work)
@@ -285,10 +287,11 @@ class Statements:
             return list(zip(result.columns, result.types, strict=True))
         return None
 
-    def _demand_reading(self, statement: st.Statement) -> None:
-        reads = (st.ShowViews, st.ShowSources, st.ShowSinks, st.ExplainView, st.VerifyView)
+    def _demand_reading(self, statement: st.Statement | None) -> None:
+        """Refuses what may change something; what EXECUTE runs is asked for by itself."""
+        shows = (st.ShowViews, st.ShowSources, st.ShowSinks, st.ExplainView, st.VerifyView)
         prepared = st.Prepare, st.Execute, st.Deallocate
-        if not isinstance(statement, reads + prepared):
+        if statement is not None and not isinstance(statement, (st.Query, *shows, *prepared)):
             raise UnavailableError("the transaction is READ ONLY: end it before changes")
 
     # -- transactions ---------------------------------------------------------------------------
