@@ -130,14 +130,15 @@ class Checks:
     def _change(self, session: Session, grant: Grant, statement: st.Dml) -> None:
         if statement.kind not in _CHANGES or statement.table is None:
             raise _refused(statement)
-        table = session.names.resolve(statement.table)
+        content = self._content(session, grant)
+        table = content.relation(statement.table)
         if table is None:
             raise AccessError(f"{canonical_name(statement.table)!r} is no table of this database")
         grant.demand_relation(table)
         if isinstance(statement, st.Insert) and not (statement.conflict or statement.returning):
             return  # rows of literals and parameters alone
         wrapped = f"WITH _ivm_change AS ({statement.text}\n) SELECT 1"
-        self._content(session, grant).demand(wrapped, changes=True)
+        content.demand(wrapped, changes=True)
 
     def _execute(self, session: Session, grant: Grant, statement: st.Execute) -> None:
         prepared = session.prepared.get(statement.name.lower())

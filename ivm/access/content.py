@@ -9,11 +9,12 @@ spelling. What the tree has that is not known here is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ivm.access.functions import allowed
 from ivm.access.roles import Grant
+from ivm.catalog.names import NameRules
 from ivm.session.session import Session
 from ivm.sql.parse.duckdb_tree import read_or_error
 from ivm.sql.parse.function_list import Macro, list_functions
@@ -21,6 +22,8 @@ from ivm.sql.statements.stored_text import bare_lambdas, view_query
 from ivm.storage.errors import AccessError
 from ivm.storage.identifiers import canonical_name, fold, split_name
 from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.history import paths
+from ivm.storage.warehouse.table_info import read_schemas
 
 _READING = frozenset(("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"))
 _CHANGING = frozenset(("INSERT_QUERY_NODE", "UPDATE_QUERY_NODE", "DELETE_QUERY_NODE"))
@@ -34,6 +37,11 @@ _VIEWS = """
 SELECT view_name, database_name, schema_name, sql FROM system.main.duckdb_views()
 WHERE database_name IN (system.main.current_database(), 'temp', 'system')
 """
+_TABLES = """
+SELECT schema_oid, table_name FROM system.main.duckdb_tables()
+WHERE database_name = $1 AND NOT temporary
+"""
+_DATABASES = "SELECT database_name FROM system.main.duckdb_databases()"
 _MAIN = "main"
 _ADMIN = "this is for admins"
 
@@ -51,13 +59,19 @@ class _View(NamedTuple):
 
 
 class Definitions:
-    """The macros and plain views of a database, DuckDB's own included.
+    """The macros, plain views and relations of a database, DuckDB's own included.
+
+    They are those that a cursor sees: what another session has not committed is none of them.
 
     Args:
         cursor: sees them.
+
+    Attributes:
+        names: resolves the names of tables and materialized views.
     """
 
     def __init__(self, cursor: Cursor) -> None:
+        self.names = _names(cursor)
         self.macros: dict[str, list[Macro]] = {}
         for macro in list_functions(cursor).macros:
             self.macros.setdefault(macro.name, []).append(macro)
@@ -65,6 +79,15 @@ class Definitions:
         for name, database, schema, sql in rows(cursor, _VIEWS):
             found = _View((fold(database), fold(schema)), sql)
             self.views.setdefault(fold(name), []).append(found)
+
+
+def _names(cursor: Cursor) -> NameRules:
+    [(database,)] = rows(cursor, "SELECT system.main.current_database()")
+    databases = [name for (name,) in rows(cursor, _DATABASES)]
+    schemas = read_schemas(cursor, database)
+    stored = [(*schemas[oid], name) for oid, name in rows(cursor, _TABLES, [database])]
+    found = map(canonical_name, (*stored, *paths(cursor)))
+    return NameRules(database, databases, schemas.values(), found)
 
 
 class Content:
@@ -177,13 +200,17 @@ class Content:
                 "databases are for admins"
             )
 
+    def relation(self, path: Sequence[str]) -> str | None:
+        """The canonical name of the table or materialized view that a name means; None for none."""
+        return self._definitions.names.resolve(path, self._session.names.hidden)
+
     def _is_known(self, path: list[str], depth: int) -> bool:
         """Returns whether a name is of a relation or a plain view.
 
         Raises:
             AccessError: it is, but not of one that the role may read.
         """
-        found = self._session.names.resolve(path)
+        found = self.relation(path)
         if found is not None:
             self._grant.demand_relation(found)
             return True

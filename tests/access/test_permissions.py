@@ -366,6 +366,20 @@ def test_answers_are_forgotten_when_definitions_change(served: Served) -> None:
     served.db.execute("DROP VIEW changing")
 
 
+def test_names_mean_what_is_committed(served: Served) -> None:
+    """What another session has open is not what a role's statement reads."""
+    served.db.execute("CREATE VIEW s.shown AS FROM main.t")
+    with served.db.connection() as other:
+        other.execute("BEGIN; DROP VIEW s.shown; CREATE TABLE s.shown (a INTEGER)")
+        other.execute("DROP TABLE s.u; CREATE TABLE s.made (a INTEGER)")
+        refused(served, "FROM s.shown", "s")
+        refused(served, "FROM s.made", "s")
+        served.run("read", "FROM s.u", "s")
+        served.demand("write", "INSERT INTO s.u VALUES (1)", "s")
+        other.execute("ROLLBACK")
+    served.db.execute("DROP VIEW s.shown")
+
+
 def test_definitions_that_change_while_they_are_read_are_not_kept(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
