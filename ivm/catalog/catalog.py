@@ -14,7 +14,7 @@ from ivm.catalog.names import NOTHING, NameRules
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import InputError, InternalError, SqlError
-from ivm.storage.identifiers import Path, fold, is_text, split_name
+from ivm.storage.identifiers import Path, fold, is_text, path_of, split_name
 from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.table_info import TableInfo
 from ivm.storage.warehouse.view_indexes import ViewIndex
@@ -176,6 +176,23 @@ class Catalog:
     def resolve(self, parts: Sequence[str], hidden: frozenset[str] = NOTHING) -> str | None:
         """The canonical name of a relation, or None if there is none; see `NameRules.resolve`."""
         return self.names.resolve(parts, hidden)
+
+    @property
+    def committed_views(self) -> Mapping[str, View]:
+        """The views as of the last commit."""
+        committed = self.committed
+        return self.views if committed is None else committed
+
+    def committed_view(self, parts: Sequence[str]) -> View | None:
+        """The view of that name as of the last commit; None if there is none.
+
+        Raises:
+            SqlError: see `NameRules.resolve`.
+        """
+        path = self.names.path(parts)
+        found = self.committed_views.items()
+        named = (view for name, view in found if tuple(map(fold, path_of(name))) == path)
+        return next(named, None)
 
     def view(self, parts: Sequence[str]) -> View:
         """The view of that name.

@@ -206,7 +206,7 @@ class Outbox:
 
     def _schema(self, sink: Sink) -> Schema:
         """The columns of the view, which an open transaction may be about to drop."""
-        return (self._catalog.committed or self._catalog.views)[sink.view].schema
+        return self._catalog.committed_views[sink.view].schema
 
     # -- opening --------------------------------------------------------------------------------
 

@@ -145,3 +145,15 @@ def test_a_long_poll_of_a_dropped_user_is_refused(world: HttpWorld) -> None:
         answer = eve.get(f"/views/v?after={epoch}&wait=20")
         later.join()
     assert answer.status_code == 403, answer.text
+
+
+def test_a_view_is_read_while_a_transaction_that_drops_it_is_open(world: HttpWorld) -> None:
+    database = world.database
+    with of(world, "ann") as ann, database.connection() as admin:
+        assert ann.get("/views/v").json()["rows"] == [{"n": 0}]
+        admin.execute("BEGIN; DROP TABLE t CASCADE")
+        for path in ("/views/v", "/views/main.V?n=0"):
+            answer = ann.get(path)
+            assert (answer.status_code, answer.json()["rows"]) == (200, [{"n": 0}])
+        admin.execute("COMMIT")
+        assert ann.get("/views/v").status_code == 404

@@ -27,7 +27,7 @@ from ivm.serve.http.errors import HttpError, told
 from ivm.serve.http.feeds import Subscriber, ViewFeed, bytes_of, too_slow
 from ivm.serve.http.formats import ARROW
 from ivm.serve.http.runs import left
-from ivm.serve.http.views import view_of
+from ivm.serve.http.views import feed_of, view_of
 from ivm.storage.errors import InputError, IvmError, UnavailableError
 
 _log = logging.getLogger("ivm.serve")
@@ -70,7 +70,7 @@ class Follower:
         if known is None and self._call.query_params.get("snapshot") in ("0", "false"):
             known = self._served.database.epoch
         while True:
-            self.feed: ViewFeed = await self._served.hub.feed(self._view)
+            self.feed: ViewFeed = await feed_of(self._served, self._view)
             with contextlib.suppress(UnavailableError):  # so much has come meanwhile
                 if (parts := await self._begun(known)) is not None:
                     return parts

@@ -17,13 +17,14 @@ from ivm.catalog.catalog import View, name_parts
 from ivm.serve.access import AccessError, User
 from ivm.serve.http.endpoint import Served, json_response, megabytes
 from ivm.serve.http.errors import HttpError
+from ivm.serve.http.feeds import ViewFeed
 from ivm.serve.http.formats import encoded, rows_of, wanted
 from ivm.serve.http.runs import Streamed
 from ivm.session.query import query
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, SqlError
-from ivm.storage.identifiers import fold, quote
+from ivm.storage.identifiers import fold, path_of, quote
 
 _OWN = ("after", "wait", "limit")
 _WAIT, _LONGEST = 30.0, 300.0  # seconds of a long poll
@@ -36,21 +37,35 @@ def view_of(served: Served, name: str, user: User) -> View:
         HttpError: there is none.
         AccessError: the user may not.
     """
-    catalog = served.database._engine.catalog
-    views = catalog.committed or catalog.views
     try:
-        found = views.get(catalog.resolve(name_parts(name)) or "")
+        found = served.database._engine.catalog.committed_view(name_parts(name))
     except (SqlError, InputError):
         found = None
     if found is None:
-        raise HttpError(
-            404,
-            "view",
-            f"there is no materialized view {name!r}; GET /views lists them, and POST /sql reads "
-            "tables",
-        )
+        raise _no_view(name)
     user.grant.demand_relation(found.name)
     return found
+
+
+def _no_view(name: str) -> HttpError:
+    return HttpError(
+        404,
+        "view",
+        f"there is no materialized view {name!r}; GET /views lists them, and POST /sql reads "
+        "tables",
+    )
+
+
+async def feed_of(served: Served, view: str) -> ViewFeed:
+    """The feed of a view.
+
+    Raises:
+        HttpError: the view was dropped meanwhile.
+    """
+    try:
+        return await served.hub.feed(view)
+    except SqlError as error:
+        raise _no_view(view) from error
 
 
 async def listed(served: Served, request: Request, user: User) -> Response:
@@ -94,7 +109,8 @@ def _query(served: Served, view: View, given: Mapping[str, str]) -> tuple[str, l
         column, type = columns[fold(name)]
         conditions.append(f"{quote(column)} = CAST(? AS {type.sql})")
         params.append(value)
-    sql = f"SELECT * FROM {served.database._engine.catalog.qualified[view.name]}"
+    path = served.database._engine.catalog.database, *path_of(view.name)
+    sql = f"SELECT * FROM {'.'.join(map(quote, path))}"
     if conditions:
         sql += " WHERE " + " AND ".join(conditions)
     if "limit" in given:
@@ -124,7 +140,7 @@ async def _changed(served: Served, view: View, request: Request, user: User) -> 
         HttpError: the view was dropped meanwhile.
         AccessError: the user was.
     """
-    feed = await served.hub.feed(view.name)
+    feed = await feed_of(served, view.name)
     after = request.query_params.get("after")
     seconds = _seconds(request.query_params.get("wait")) if after is not None else 0.0
     end = time.monotonic() + seconds
@@ -140,7 +156,7 @@ async def _changed(served: Served, view: View, request: Request, user: User) -> 
         served.users.demand_unchanged(user)
         view_of(served, view.name, user)
     if feed.is_over:  # another view has the name now
-        feed = await served.hub.feed(view.name)
+        feed = await feed_of(served, view.name)
     engine = served.database._engine
     if engine.recomputed.is_outdated([view.name]):
         await served.pool.threads.call(lambda: _refresh(served, view.name))
