@@ -35,6 +35,13 @@ SELECT count(*) FROM system.main.duckdb_tables()
 WHERE database_name = system.main.current_database() AND schema_name = '_ivm'
     AND table_name IN ('users', 'tokens')
 """
+_STORED = """
+SELECT name, owner, hash, CASE WHEN expires IS NOT NULL THEN system.main.epoch_us(
+    system.main.greatest(system.main.least(expires, TIMESTAMPTZ '9999-12-31 00:00:00+00'),
+                         TIMESTAMPTZ '1970-01-01 00:00:00+00')) END
+FROM _ivm.tokens ORDER BY name
+"""
+"""The tokens; Python has no times of other years."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +96,7 @@ def stored_tokens(cursor: Cursor) -> list[StoredToken]:
     """The tokens that a cursor sees."""
     if not _exist(cursor):
         return []
-    found = rows(
-        cursor,
-        "SELECT name, owner, hash, system.main.epoch_us(expires) FROM _ivm.tokens ORDER BY name",
-    )
+    found = rows(cursor, _STORED)
     return [StoredToken(name, owner, hash, _moment(end)) for name, owner, hash, end in found]
 
 
