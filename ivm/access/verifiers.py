@@ -58,10 +58,16 @@ def verifier_of(password: str) -> Verifier:
     """The verifier of a password; a text that is one already is read.
 
     Raises:
-        InputError: the password has characters that none may have.
+        InputError: the password has characters that none may have, or none that count.
         UnavailableError: the package that makes verifiers is missing.
     """
-    return read(password) or _verifier(password, secrets.token_bytes(_SALT), ITERATIONS)
+    found = read(password)
+    if found is not None:
+        return found
+    made = _verifier(password, secrets.token_bytes(_SALT), ITERATIONS)
+    if made.verifies(""):
+        raise InputError("the password has no characters that count: it would be an empty one")
+    return made
 
 
 def read(text: str) -> Verifier | None:

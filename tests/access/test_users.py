@@ -130,6 +130,38 @@ def test_an_expired_token_is_refused(db: ivm.Database) -> None:
         users(db).bearer(token)
 
 
+@pytest.mark.parametrize(
+    ("end", "good"),
+    [
+        ("INTERVAL '99999999 days'", True),
+        ("'infinity'", True),
+        ("'200000-12-31 00:00:00+00'", True),
+        ("'0044-03-15 (BC) 00:00:00+00'", False),
+        ("'-infinity'", False),
+    ],
+)
+def test_a_token_may_end_at_any_time(db: ivm.Database, end: str, good: bool) -> None:
+    db.execute("CREATE USER ann PASSWORD 'x' ROLE read")
+    ((_, token),) = db.execute(f"CREATE TOKEN far FOR USER ann EXPIRES {end}")
+    assert len(db.execute("SHOW TOKENS").fetchall()) == 1
+    gate = users(db)
+    assert gate.login("ann", "x").name == "ann"
+    if good:
+        assert gate.bearer(token).name == "ann"
+    else:
+        with pytest.raises(AccessError):
+            gate.bearer(token)
+    db.execute("DROP TOKEN far")
+
+
+@pytest.mark.parametrize("password", ["\u00ad", "\u200b\u00ad"])
+def test_what_counts_for_nothing_is_no_password(db: ivm.Database, password: str) -> None:
+    with pytest.raises(InputError, match="empty"):
+        db.execute(f"CREATE USER ann PASSWORD '{password}' ROLE read")
+    db.execute(f"CREATE USER ann PASSWORD 'x{password}' ROLE read")
+    assert users(db).login("ann", "x").name == "ann"
+
+
 def test_users_follow_transactions_and_reopening(tmp_path: Path) -> None:
     path = tmp_path / "a.duckdb"
     with ivm.connect(path) as db:
