@@ -68,6 +68,8 @@ class ServerSettings:
     def __post_init__(self) -> None:
         for field in fields(self):
             _demand(field.name, getattr(self, field.name), str(field.type))
+        if self.key and not self.certificate:
+            raise InputError("[server] key is of no use without certificate: nothing is encrypted")
 
     @property
     def has_tls(self) -> bool:

@@ -7,6 +7,7 @@ they are given the file. It lies beside the log, and is made again when it is ab
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 import socket
 import ssl
@@ -16,6 +17,7 @@ from pathlib import Path
 from ivm.serve.settings import ServerSettings
 from ivm.storage.errors import InputError, UnavailableError
 
+_log = logging.getLogger("ivm.serve")
 _YEARS = 10
 _DAYS_LEFT = 30
 
@@ -39,19 +41,46 @@ def server_context(settings: ServerSettings, folder: Path) -> ssl.SSLContext | N
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except ssl.SSLError as error:
+        raise InputError(
+            f"the certificate {certificate} with the key {key} cannot be used: {error}. Both are "
+            "PEM files, and belong together"
+        ) from error
+    except OSError as error:
         raise InputError(
             f"the certificate {certificate} with the key {key} cannot be used: {error}"
         ) from error
+    _warn_if_over(certificate)
     return context
+
+
+def _no_password() -> str:
+    """Is asked for the password of a key; else OpenSSL would ask at the terminal, and wait."""
+    raise InputError("the key has a password: write one without, as openssl pkey -in … -out … does")
+
+
+def _warn_if_over(certificate: str) -> None:
+    if find_spec("cryptography") is None:
+        return
+    from cryptography import x509
+
+    first, *_ = x509.load_pem_x509_certificates(Path(certificate).read_bytes())
+    if first.not_valid_after_utc < datetime.datetime.now(datetime.UTC):
+        _log.warning(
+            "the certificate %s has ended on %s: clients that check it will not come in",
+            *(certificate, f"{first.not_valid_after_utc:%Y-%m-%d}"),
+        )
 
 
 def _self_made(folder: Path) -> tuple[str, str]:
     certificate, key = folder / "server.crt", folder / "server.key"
     if not (_is_good(certificate) and key.exists()):
-        folder.mkdir(parents=True, exist_ok=True)
-        _make(certificate, key)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _make(certificate, key)
+        except OSError as error:
+            raise InputError(f"a certificate cannot be kept in {folder}: {error}") from error
     return str(certificate), str(key)
 
 
