@@ -13,9 +13,16 @@ from ivm.serve.settings import ServerSettings
 
 LOG = logging.getLogger("ivm.serve")
 _MOST = 400  # characters of a statement
+_GAP = r"(?:\s|/\*.*?\*/|--[^\n]*(?:\n|$))*+"
 _SECRET = re.compile(
-    r"(?i)(\b\w*(?:password|passwd|secret|token|access_key|private_key|credential)\w*['\"]?\s*"
-    r"(?::=|=>|=|:)?\s*)(E?'(?:[^']|'')*'?|\$\w*\$.*?(?:\$\w*\$|$))",
+    r"(?i)(\b\w*(?:password|passwd|secret|token|access_key|private_key|credential)\w*['\"]?"
+    rf"{_GAP}(?::=|=>|=|:)?{_GAP}\(?{_GAP})"
+    r"((?:E|N|X|U&)?'(?:[^']|'')*'?|\$\w*\$.*?(?:\$\w*\$|$)|(?<=password=)[^\s'\",;)&]+)",
+    re.DOTALL,
+)
+_OF_USER = re.compile(  # what else stands there in the place of a text, by mistake
+    r"(?i)(\b(?:create|alter)\s+(?:user|role)\b[^;]*?\b(?:password|by)\b)\s*(.*?)"
+    r"(?=\s+role\b|\s+in\s|;|$)",
     re.DOTALL,
 )
 _URL = re.compile(r"(://[^/\s:@']+:)[^@\s']+@")
@@ -58,8 +65,8 @@ class StatementLog:
 
     def failed(self, session: ServedSession, sql: str, error: BaseException) -> None:
         """A statement has failed."""
-        reason = one_line(str(error))
-        LOG.warning("%s: %s: failed: %s", _who(session), told(sql), without_secrets(reason))
+        reason = one_line(without_secrets(str(error)[: 4 * _MOST]))
+        LOG.warning("%s: %s: failed: %s", _who(session), told(sql), reason)
 
 
 def _who(session: ServedSession) -> str:
@@ -75,7 +82,8 @@ def told(sql: str) -> str:
 
 def without_secrets(text: str) -> str:
     """The text without what stands behind words such as PASSWORD, and in URLs."""
-    return _URL.sub(r"\1***@", _SECRET.sub(r"\1'***'", text))
+    found = _URL.sub(r"\1***@", _SECRET.sub(r"\1'***'", text))
+    return _OF_USER.sub(r"\1 '***'", found)
 
 
 def one_line(text: str) -> str:

@@ -110,7 +110,7 @@ def show(source: SourceText, reader: Reader) -> ShowUsers | None:
 def _text(reader: Reader, expected: str) -> str:
     token = None if reader.done else reader.tokens[reader.at]
     if token is None or token.text[:1] != "'" or token.text[-1:] != "'" or len(token.text) < 3:
-        raise _error(reader, expected)
+        raise SqlError(f"syntax error: {expected}", None if token is None else token.start)
     reader.at += 1
     return token.text[1:-1].replace("''", "'")
 

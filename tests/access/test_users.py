@@ -205,6 +205,8 @@ def test_a_history_has_no_password(tmp_path: Path) -> None:
         "CREATE USER bob 'geheim' ROLE read",
         "CREATE USER bob PASSWORD 'geheim'",
         "CREATE USER bob PASSWORD 'geheim' ROLE king",
+        "CREATE USER bob PASSWORD geheim ROLE read",
+        'CREATE USER bob PASSWORD "geheim" ROLE read',
         "CREATE USER bob PASSWORD 'geheim' ROLE read 'geheim'",
         "CREATE USER bob PASSWORD 'geheim' PASSWORD 'geheim' ROLE read",
         "CREATE USER bob PASSWORD 'geheim' ROLE admin IN SCHEMA s",

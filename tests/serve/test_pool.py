@@ -245,6 +245,14 @@ def test_no_line_of_the_log_has_a_password() -> None:
         "CREATE SECRET s (TYPE s3, KEY_ID 'x', SECRET 'geheim')",
         "CREATE SOURCE s FROM POSTGRES (url 'postgres://ann:geheim@host/db')",
         "SELECT $1, 'a' AS \"password\", PASSWORD $$geheim$$",
+        "CREATE USER ann PASSWORD /* c */ 'geheim' ROLE read",
+        "ALTER USER ann PASSWORD -- c\n'geheim'",
+        "CREATE USER ann PASSWORD ('geheim') ROLE read",
+        "CREATE USER ann PASSWORD geheim ROLE read",
+        'CREATE USER ann PASSWORD "geheim" ROLE read',
+        "CREATE USER ann PASSWORD 'a' 'geheim' ROLE read",
+        "CREATE USER ann IDENTIFIED BY 'geheim'",
+        "ATTACH 'postgres:host=x password=geheim user=y' AS z",
     ):
         assert "heim" not in told(text), told(text)
     assert told("SELECT  1\n -- x") == "SELECT 1 -- x"
