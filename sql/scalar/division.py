@@ -92,7 +92,7 @@ def _rest(a: Values, b: Values) -> Values:
 
 def _division(compiler: ExpressionCompiler, node: exp.Expr, compute: Compute) -> Operand:
     type = compiler.type(node)
-    if not (type.is_integer or type.is_decimal):
+    if type.sql == "UHUGEINT" or not (type.is_integer or type.is_decimal):
         raise NotListedError(f"{type} division")
     left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
 

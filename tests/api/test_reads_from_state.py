@@ -25,6 +25,7 @@ from ivm.engine.view_contents import WholeContent
 from ivm.session.state_result import StateResult
 from ivm.storage.values.zset import ZSet
 from tests.support.readers import reading
+from tests.support.view_oracle import assert_verified
 from tests.tiers import examples
 
 TYPES = {
@@ -266,6 +267,19 @@ def test_an_expression_fails_in_duckdbs_words() -> None:
         for _ in range(4):
             with pytest.raises(ivm.errors.EvaluationError, match="Overflow in addition"):
                 db.execute("SELECT k + 1 FROM v").fetchall()
+
+
+@pytest.mark.parametrize("sign", ["//", "%"])
+def test_the_greatest_unsigned_integers_are_divided(sign: str) -> None:
+    """They were taken for negative ones."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, c UHUGEINT)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT id, c FROM t")
+        db.execute(f"CREATE MATERIALIZED VIEW divided AS SELECT c {sign} 3 AS c FROM t")
+        db.execute(f"INSERT INTO t VALUES (1, {2**128 - 1}), (2, {2**127}), (3, 5)")
+        for source in ("v", "t WHERE id = 1"):
+            check(db, f"SELECT c {sign} 3 AS c FROM {source}")
+        assert_verified(db)
 
 
 def test_a_transaction_reads_its_own_writes() -> None:
