@@ -98,6 +98,7 @@ class DuckWriter:
         (statement,) = st.parse(sql)
         assert isinstance(statement, st.Dml)
         rows = ZSet(tuple(given.values()), ones(count)), tuple(info.schema[i] for i in given)
+        self._transaction.begin_in_duckdb()  # so that an error takes the name back with it
         with registered(session.cursor, {_GIVEN: rows}):
             return run_in_duckdb(session, self._transaction, statement, info, None).rowcount
 
