@@ -30,6 +30,7 @@ from ivm.session import dml, inserts, keyed_dml
 from ivm.session.result import Result
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.placeholders import placeholders
 from ivm.sql.statements.values_list import LiteralRows, only
 from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.log.change import TableChange
@@ -71,15 +72,15 @@ def _run(
     converted: Callable[[], _Converted | None],
     run_statement: RunStatement,
 ) -> Result:
-    named, total = False, 0
+    total = 0
     left: Sequence[int] | None = None
     if isinstance(statement, st.Insert | st.KeyedChange):
-        named = any(isinstance(parameter, str) for parameter in statement.parameters)
         found = converted()
         if found is not None:
             total, left = _in_batch(session, statement, found)
             if left is not None and statement.returning:
                 left = [*left, found.batch.count]  # the last row's result is the result
+    named = any(not name.isdigit() for name, _, _ in placeholders(statement.text))
     listed = [] if left == [] else each_row(rows, named=named)
     result = Result.count(0)
     for row in listed if left is None else [listed[i] for i in left]:

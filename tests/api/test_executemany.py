@@ -235,6 +235,22 @@ def test_other_statements_are_executed_row_by_row() -> None:
         assert db.executemany("INSERT INTO plain VALUES (?, ?)", []).rowcount == 0
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE t SET v = $v WHERE id = $id OR id = $id + 10",
+        "INSERT INTO t SELECT $id + 20, $v",
+        "MERGE INTO t USING (SELECT $id AS i, $v AS j) ON id = i WHEN MATCHED THEN UPDATE SET v = j",
+    ],
+)
+def test_columns_go_by_name_to_other_statements_too(sql: str) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v VARCHAR)")
+        db.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+        assert db.executemany(sql, {"v": ["x", "y"], "id": [1, 2]}).rowcount == 2
+        assert db.execute("SELECT v FROM t ORDER BY id DESC LIMIT 2").fetchall() == [("y",), ("x",)]
+
+
 def test_an_error_leaves_nothing() -> None:
     with ivm.connect() as db:
         db.execute(TABLES)
