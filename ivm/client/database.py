@@ -28,6 +28,7 @@ from ivm.session.relation import Relation
 from ivm.session.result import Result
 from ivm.session.session import Params
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.placeholders import has_names
 from ivm.storage.errors import InputError, UnsupportedError
 
 _LOSSLESS = f"{ARROW}; types=lossless"
@@ -72,8 +73,8 @@ class RemoteDatabase:
         """Runs one statement with each of many rows of parameters; see `Database.executemany`."""
         if not isinstance(sql, str):
             raise InputError(f"executemany takes SQL as text, not {sql!r}")
-        named = "$" in sql
-        listed = [_plain(row) for row in each_row(many_of(drawn(rows)), named=named)]
+        found = each_row(many_of(drawn(rows)), named=has_names(sql))
+        listed = [_plain(row) for row in found]
         return self._run(sql, {"sql": sql, "many": listed})
 
     def sql(self, query: str, params: Params = None) -> Relation | None:
@@ -174,7 +175,10 @@ class RemoteDatabase:
         given = to_arrow(rows)
         if isinstance(given, pa.RecordBatch):
             given = pa.Table.from_batches([given])
-        found = given if isinstance(given, pa.Table) else pa.table(dict(given))
+        try:
+            found = given if isinstance(given, pa.Table) else pa.table(dict(given))
+        except pa.ArrowException as error:
+            raise InputError(f"the rows cannot be sent: {error}") from error
         with pa.ipc.new_stream(out, found.schema) as writer:
             writer.write_table(found)
         answer = self._wire.ask(

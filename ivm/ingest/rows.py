@@ -29,6 +29,7 @@ Data: TypeAlias = pa.Table | pa.RecordBatch | dict[str, Any]
 _ROW = (dict, Mapping)  # the concrete class first: its check is the fastest
 _LIST = (list, Sequence)
 _STRINGS = (str, bytes)  # sequences, but not of values
+_ALIKE: tuple[set[type], ...] = (set(), {str}, {bytes})  # objects that are alike to Arrow
 _FORMS = 256  # sets of column names whose positions are cached
 
 
@@ -57,11 +58,32 @@ def to_arrow(rows: Rows) -> Data:
     )
 
 
-def _read(stream: Any) -> pa.Table:
+def _read(stream: Any) -> Data:
     try:
+        if hasattr(stream, "iterrows"):
+            return _of_pandas(stream)
         return pa.table(stream)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputError(f"the stream of rows cannot be read: {error}") from error
+
+
+def _of_pandas(frame: Any) -> Data:
+    """The columns of a pandas frame, and its index if that has a name.
+
+    Objects are listed unless they are texts: Arrow has no type for some, and alters others.
+    """
+    objects = [name for name, dtype in frame.dtypes.items() if dtype.name == "object"]
+    listed = [name for name in objects if set(map(type, frame[name].dropna())) not in _ALIKE]
+    table = pa.Table.from_pandas(frame.drop(columns=listed), preserve_index=True)
+    index = (table.schema.pandas_metadata or {}).get("index_columns", ())
+    unnamed = [n for n in index if isinstance(n, str) and n.startswith("__index_level_")]
+    table = table.drop_columns(unnamed)
+    if not listed:
+        return table
+    columns: dict[str, Any] = dict(zip(table.column_names, table.columns, strict=True))
+    for name in listed:
+        columns[str(name)] = frame[name].where(frame[name].notna(), None).tolist()
+    return {name: columns[name] for name in [*map(str, frame.columns), *columns]}
 
 
 def _from_dicts(rows: Sequence[Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from ivm.session import dml, inserts, keyed_dml
 from ivm.session.result import Result
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.placeholders import placeholders
+from ivm.sql.statements.placeholders import has_names
 from ivm.sql.statements.values_list import LiteralRows, only
 from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.log.change import TableChange
@@ -80,8 +80,7 @@ def _run(
             total, left = _in_batch(session, statement, found)
             if left is not None and statement.returning:
                 left = [*left, found.batch.count]  # the last row's result is the result
-    named = any(not name.isdigit() for name, _, _ in placeholders(statement.text))
-    listed = [] if left == [] else each_row(rows, named=named)
+    listed = [] if left == [] else each_row(rows, named=has_names(statement.text))
     result = Result.count(0)
     for row in listed if left is None else [listed[i] for i in left]:
         result = run_statement(session, statement, row)

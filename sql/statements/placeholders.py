@@ -19,6 +19,11 @@ def placeholders(text: str) -> Iterator[tuple[str, int, int]]:
             yield name, mark.start, after.end if named else mark.end
 
 
+def has_names(text: str) -> bool:
+    """Returns whether a parameter of the text is a `$name`."""
+    return any(not name.isdigit() for name, _, _ in placeholders(text))
+
+
 def filled(text: str, written: Callable[[str], str]) -> str:
     """The text with each parameter replaced by what is written for its name."""
     found, at = "", 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -221,14 +222,47 @@ def test_a_tuple_or_an_array_of_objects_is_a_list() -> None:
 
 
 def test_pandas_times_in_nanoseconds_are_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pandas as pd
-
     frame = pd.DataFrame({"v": pd.to_datetime(["2020-01-01 10:00:00"]).astype("datetime64[ns]")})
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (v TIMESTAMP)")
         monkeypatch.setattr(RowColumns, "_cast", None)
         db.insert("t", frame)
         assert db.execute("FROM t").fetchall() == [(dt.datetime(2020, 1, 1, 10),)]
+
+
+OBJECTS: list[list[Any]] = [
+    [1, "x", None, float("nan")],
+    [dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)],
+    [pd.Timestamp("2020-01-01"), 1, pd.NaT, pd.NA],
+    [b"x", "y"],
+    [Decimal("1.5"), 2, 0.25],
+    [True, 1, "no"],
+    [[1], ["a"]],
+]
+
+
+@pytest.mark.parametrize("values", OBJECTS)
+def test_objects_of_a_pandas_frame_are_what_a_list_of_them_is(values: list[Any]) -> None:
+    frame = pd.DataFrame({"n": range(len(values)), "v": pd.Series(values, dtype=object)})
+    listed = [None if given is pd.NA or given != given else given for given in values]
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE f (v VARCHAR, n INTEGER); CREATE TABLE l (v VARCHAR, n INTEGER)")
+        db.insert("f", frame)
+        db.insert("l", {"n": list(range(len(values))), "v": listed})
+        assert db.execute("FROM f").fetchall() == db.execute("FROM l").fetchall()
+
+
+def test_the_index_of_a_pandas_frame_is_no_column_unless_it_has_a_name() -> None:
+    """Bug: rows that were filtered were refused."""
+    frame = pd.DataFrame({"v": [1, 2, 3], "t": ["a", 1, "b"]})
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (v INTEGER PRIMARY KEY, t VARCHAR)")
+        db.insert("t", frame[frame.v != 2])
+        db.upsert("t", frame[["v"]][frame.v != 1])
+        db.executemany("INSERT OR IGNORE INTO t VALUES (?, ?)", frame[frame.v == 2])
+        assert db.execute("FROM t ORDER BY v").fetchall() == [(1, "a"), (2, None), (3, "b")]
+        db.delete("t", frame[["v"]].set_index("v"))
+        assert db.execute("FROM t").fetchall() == []
 
 
 DECIMALS = [

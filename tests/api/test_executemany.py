@@ -240,7 +240,7 @@ def test_other_statements_are_executed_row_by_row() -> None:
     [
         "UPDATE t SET v = $v WHERE id = $id OR id = $id + 10",
         "INSERT INTO t SELECT $id + 20, $v",
-        "MERGE INTO t USING (SELECT $id AS i, $v AS j) ON id = i WHEN MATCHED THEN UPDATE SET v = j",
+        "MERGE INTO t USING (SELECT $id i, $v j) ON id = i WHEN MATCHED THEN UPDATE SET v = j",
     ],
 )
 def test_columns_go_by_name_to_other_statements_too(sql: str) -> None:
