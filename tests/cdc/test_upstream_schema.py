@@ -76,6 +76,15 @@ def test_a_column_is_added(orders: World) -> None:
     assert orders.plan(columns, ["id"]) == []
 
 
+def test_a_column_is_added_with_the_value_of_older_rows(orders: World) -> None:
+    columns = [ID, NOTE, UpstreamColumn("n", "INTEGER", True, "CAST('7' AS INTEGER)")]
+    orders.run(orders.plan(columns, ["id"]))
+    assert orders.rows() == [(1, "a", 7), (2, None, 7)]
+    assert orders.info is not None
+    assert orders.info.defaults == {}
+    assert orders.plan(columns, ["id"]) == []
+
+
 def test_a_column_of_the_key_widens(orders: World) -> None:
     """Where DuckDB cannot alter a column, the table is made anew and keeps what it had."""
     orders.run(

@@ -32,11 +32,14 @@ class UpstreamColumn:
         name: as it is written there.
         type: SQL of the DuckDB type that holds its values.
         nullable: whether it may hold NULL, as far as is known.
+        before: SQL of the value that it has upstream in rows that are older than it; None if that
+            is NULL, or not known.
     """
 
     name: str
     type: str
     nullable: bool = True
+    before: str | None = None
 
 
 def follow(
@@ -94,6 +97,7 @@ class _Upstream:
         self.columns = {column.name: self._type(column) for column in columns}
         self._required = {column.name for column in columns if not column.nullable}
         self._known = {fold(column): column for column in self.columns}
+        self._before = {column.name: column.before for column in columns if column.before}
         if not columns or len(self._known) < len(columns):
             why = "two columns whose names differ in case alone" if columns else "no columns"
             raise InputError(f"the upstream table of {name!r} has {why}: change it there")
@@ -118,6 +122,14 @@ class _Upstream:
         """The type of a column of ours; None if upstream has not it."""
         name = self._known.get(fold(column))
         return None if name is None else self.columns[name]
+
+    def added(self, column: str) -> list[str]:
+        """SQL that adds a column; its value in older rows is no default of later ones."""
+        alter, name, before = f"ALTER TABLE {self.table}", quote(column), self._before.get(column)
+        add = f"{alter} ADD COLUMN {name} {self.columns[column].sql}"
+        if before is None:
+            return [add]
+        return [f"{add} DEFAULT {before}", f"{alter} ALTER COLUMN {name} DROP DEFAULT"]
 
     def created(self, create: str) -> str:
         """SQL that creates the table."""
@@ -150,11 +162,8 @@ def _schemas(name: str) -> list[str]:
 
 
 def _additions(info: TableInfo, upstream: _Upstream) -> list[str]:
-    return [
-        f"ALTER TABLE {upstream.table} ADD COLUMN {quote(name)} {type.sql}"
-        for name, type in upstream.columns.items()
-        if info.position(name) is None
-    ]
+    new = [name for name in upstream.columns if info.position(name) is None]
+    return [sql for name in new for sql in upstream.added(name)]
 
 
 def _made_anew(info: TableInfo, upstream: _Upstream) -> list[_Problem]:

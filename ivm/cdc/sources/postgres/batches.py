@@ -10,7 +10,7 @@ import numpy as np
 from ivm.cdc.sources.postgres import messages as wire
 from ivm.cdc.sources.postgres.messages import Relation
 from ivm.cdc.sources.postgres.parts import Described, PostgresPart
-from ivm.cdc.sources.postgres.texts import Texts, cut, joined
+from ivm.cdc.sources.postgres.texts import Texts, cut, filled, joined
 from ivm.cdc.sources.postgres.tuples import Messages
 from ivm.storage.values.column import Indexes, Mask
 
@@ -56,12 +56,13 @@ class Changes:
         """
         rows, truncates = self.of(oid)
         ends = [*(at for at, _, _ in shapes), len(self._messages)]
+        described = shapes[-1][2]
         texts: list[Texts] = []
         for (_, relation, _), (begin, end) in zip(shapes, pairwise(ends), strict=True):
             chosen = rows[(rows >= begin) & (rows < end)]
             if len(chosen):
-                texts.append(cut(self._all, chosen, [c.name for c in relation.columns]))
-        described = shapes[-1][2]
+                sent = cut(self._all, chosen, [c.name for c in relation.columns])
+                texts.append(filled(sent, described.before))
         whole = joined(texts) if texts else cut(self._all, rows, list(described.readings))
         return PostgresPart(described, whole, rows, truncates, stream, position)
 

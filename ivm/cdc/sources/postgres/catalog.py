@@ -22,9 +22,14 @@ _TABLES = """
     WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
 """
 _COLUMNS = """
-    SELECT attname::text, atttypid::bigint, atttypmod, attnotnull FROM pg_attribute
-    WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
-    ORDER BY attnum
+    SELECT a.attname::text, a.atttypid::bigint, a.atttypmod, a.attnotnull,
+        (SELECT (m.attmissingval::text::text[])[1] FROM pg_attribute m
+            WHERE m.attname = a.attname AND m.atthasmissing AND (m.attrelid = a.attrelid
+                OR m.attrelid IN (SELECT relid FROM pg_partition_tree(a.attrelid)))
+            LIMIT 1)
+    FROM pg_attribute a
+    WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+    ORDER BY a.attnum
 """
 
 
@@ -36,11 +41,14 @@ class Column:
         name: as PostgreSQL stores it.
         reading: how its values are read.
         nullable: it may be NULL.
+        before: the text of the value that rows have which are older than the column, and of which
+            the stream does not tell; None if that is NULL.
     """
 
     name: str
     reading: Reading
     nullable: bool
+    before: str | None
 
 
 @dataclass(frozen=True)
@@ -98,8 +106,8 @@ def load_table(connection: Any, types: Mapping[int, PostgresType], name: TableNa
             "REPLICA IDENTITY DEFAULT"
         )
     columns = [
-        Column(label, reading(types, kind, modifier), not required)
-        for label, kind, modifier, required in ask(connection, _COLUMNS, [oid])
+        Column(label, reading(types, kind, modifier), not required, before)
+        for label, kind, modifier, required, before in ask(connection, _COLUMNS, [oid])
     ]
     whole, partitioned = identity == "f", kind == "p"
     return Table(oid, name, tuple(columns), tuple(key), whole, partitioned, max(int(rows), 0))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
@@ -11,6 +12,7 @@ from ivm.cdc.sources.postgres.messages import Relation
 from ivm.cdc.sources.postgres.parts import Described
 from ivm.cdc.sources.postgres.server import connect
 from ivm.cdc.sources.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.texts import constant
 from ivm.cdc.sources.postgres.types import PostgresType, Reading, reading
 from ivm.cdc.sources.source import Upstream
 
@@ -53,7 +55,7 @@ class Catalog:
 
     def described(self, table: Table) -> Described:
         """A table as COPY sends it."""
-        columns = [(column.name, column.reading) for column in table.columns]
+        columns = {column.name: column.reading for column in table.columns}
         found_by = None if table.is_full else frozenset(table.key)
         return self._described(table.name, columns, table.key, found_by)
 
@@ -62,13 +64,20 @@ class Catalog:
         name = TableName(relation.schema, relation.name)
         if any(column.oid not in self.types for column in relation.columns):
             self._types = load_types(self.connection)
-        columns = [(c.name, reading(self.types, c.oid, c.modifier)) for c in relation.columns]
+        columns = {c.name: reading(self.types, c.oid, c.modifier) for c in relation.columns}
         key = [column.name for column in relation.columns if column.is_key]
         now = self.table(name)
+        before = {
+            c.name: c.before
+            for c in now.columns
+            if c.before is not None
+            and (sent := columns.get(c.name)) is not None
+            and sent.type == c.reading.type
+        }
         if relation.identity == "f":
-            return self._described(name, columns, now.key, None)
+            return self._described(name, columns, now.key, None, before)
         ordered = now.key if set(now.key) == set(key) else tuple(key)
-        return self._described(name, columns, ordered, frozenset(key))
+        return self._described(name, columns, ordered, frozenset(key), before)
 
     def close(self) -> None:
         """Ends the connection."""
@@ -78,10 +87,15 @@ class Catalog:
     def _described(
         self,
         name: TableName,
-        columns: Sequence[tuple[str, Reading]],
+        columns: Mapping[str, Reading],
         key: tuple[str, ...],
         found_by: frozenset[str] | None,
+        before: Mapping[str, str] = MappingProxyType({}),
     ) -> Described:
-        listed = [UpstreamColumn(label, r.type, label not in key) for label, r in columns]
+        values = {label: constant(columns[label], text) for label, text in before.items()}
+        listed = [
+            UpstreamColumn(label, r.type, label not in key, values.get(label))
+            for label, r in columns.items()
+        ]
         upstream = Upstream(tuple(listed), key)
-        return Described(self._into or name.ours, upstream, dict(columns), found_by)
+        return Described(self._into or name.ours, upstream, columns, found_by, before)

@@ -28,12 +28,14 @@ class Described:
         upstream: its columns and key.
         readings: how the columns' values are read, by name.
         found_by: the columns by which updates and deletes tell their rows; None if by all.
+        before: the texts of the values that rows have which are older than a column, by column.
     """
 
     ours: str
     upstream: Upstream
     readings: Mapping[str, Reading]
     found_by: frozenset[str] | None
+    before: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from ivm.cdc.sources.postgres import messages as wire
 from ivm.cdc.sources.postgres.tuples import Messages, Rows
+from ivm.cdc.sources.postgres.types import Reading
+from ivm.storage.identifiers import literal
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.column import Column, Indexes, Mask
 from ivm.storage.values.types import ColumnType
@@ -139,6 +141,27 @@ def from_payloads(payloads: Sequence[str]) -> Texts:
     )
 
 
+def filled(texts: Texts, before: Mapping[str, str]) -> Texts:
+    """Changes of rows that are older than columns, with the values that they have there.
+
+    Args:
+        texts: the changes.
+        before: texts of the values, by column; one that the changes have stays as it is.
+    """
+    lacking = {name: text for name, text in before.items() if name not in texts.columns}
+    rows = {name: _alike(text, len(texts)) for name, text in lacking.items()}
+    old = {name: _alike(text, int(texts.has_old.sum())) for name, text in lacking.items()}
+    return replace(texts, columns={**texts.columns, **rows}, old={**texts.old, **old})
+
+
+def constant(reading: Reading, text: str) -> str:
+    """SQL of a text's value that DEFAULT takes: it takes no lambdas."""
+    with _scratch.borrow() as cursor:
+        value = f"SELECT CAST({reading.value(literal(text))} AS VARCHAR)"
+        ((found,),) = cursor.sql(value).fetchall()
+    return "NULL" if found is None else f"CAST({literal(found)} AS {reading.type})"
+
+
 def joined(parts: Sequence[Texts]) -> Texts:
     """Changes one after the other; a column that one part lacks was not sent there."""
     if len(parts) == 1:
@@ -163,6 +186,10 @@ def joined(parts: Sequence[Texts]) -> Texts:
 
 def _columns(rows: Sequence[Mapping[str, str | None]], names: Sequence[str]) -> dict[str, pa.Array]:
     return {name: pa.array([row.get(name) for row in rows], pa.large_string()) for name in names}
+
+
+def _alike(text: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.large_string()), count)
 
 
 def _unsent(part: Texts, name: str) -> Mask:
