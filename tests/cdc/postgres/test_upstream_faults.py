@@ -225,6 +225,8 @@ def test_rows_that_may_not_be_read_stop_the_source(db: ivm.Database, shop: Datab
         ("dsn 'host', tables 'a'", "cannot be read"),
         ("dsn '', tables 'a,,b'", "lists tables"),
         ("dsn '', tables 'a, public.A'", "twice"),
+        ("""dsn '', tables 'a, "A"'""", "would be one table here"),
+        ("dsn '', tables 'a, main.a'", "would be one table here"),
         ("dsn '', tables 'a', copies '0'", "at least 1"),
     ],
 )

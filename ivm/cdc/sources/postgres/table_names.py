@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ivm.storage.errors import InputError
-from ivm.storage.identifiers import canonical_name, quote
+from ivm.storage.identifiers import canonical_name, fold, quote
 
 _PART = r'(?:"(?:[^"]|"")+"|[^\s",.]+)'
 _NAME = re.compile(rf"\s*({_PART})(?:\s*\.\s*({_PART}))?\s*(?:,|$)")
@@ -40,7 +40,7 @@ def table_names(text: str) -> list[TableName]:
     """The tables of a list such as `public.orders, shop."Odd, name"`; public may be left out.
 
     Raises:
-        InputError: it is no such list, or names a table twice.
+        InputError: it is no such list, or two of the tables would be one of ours.
     """
     found, at = [], 0
     while at < len(text):
@@ -54,11 +54,23 @@ def table_names(text: str) -> list[TableName]:
         parts = ("public", first) if second is None else (first, second)
         found.append(TableName(*map(_stored, parts)))
         at = match.end()
-    twice = {name.ours for name in found if found.count(name) > 1}
-    if twice or not found:
-        why = f"names {', '.join(sorted(twice))} twice" if twice else "names no table"
-        raise InputError(f"the option 'tables' {why}")
+    if not found:
+        raise InputError("the option 'tables' names no table")
+    _demand_apart(found)
     return found
+
+
+def _demand_apart(names: Iterable[TableName]) -> None:
+    known: dict[str, TableName] = {}
+    for name in names:
+        other = known.setdefault(fold(name.canonical), name)
+        if other == name and other is not name:
+            raise InputError(f"the option 'tables' names {name.ours} twice")
+        if other != name:
+            raise InputError(
+                f"the tables {other.sql} and {name.sql} of the option 'tables' would be one table "
+                "here: let another source follow one of them, CREATE SOURCE … INTO table …"
+            )
 
 
 def listed(names: Iterable[TableName]) -> str:
