@@ -273,6 +273,7 @@ def test_the_table_follows_the_schema_of_its_events(broker: Broker) -> None:
     name = broker.create("followed.Upstream-Table")
     old = [with_schema({"id": i, "a": i}, **OLD) for i in range(3)]
     new = [with_schema({"id": i, "a": 1 << 40, "payload": "p"}, **NEW) for i in range(3, 6)]
+    new = [json.dumps(json.loads(text), indent=1) for text in new]  # blanks mean nothing
     keys = [json.dumps({"id": i}) for i in range(6)]
     dirt = ["{", None]
     with ivm.connect() as db:

@@ -8,6 +8,7 @@ a new one; there a column that a schema lacks is not taken for one that was drop
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
 from ivm.cdc.sources.source import Upstream
 
-_HEAD = '{"schema":'
+_HEAD = re.compile(r'\s*\{\s*"schema"\s*:\s*')
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,10 @@ class Schemas:
     def _read(self, message: Message) -> _Schema | None:
         try:
             text = message.value().decode()
-            if not text.startswith(_HEAD):
+            head = _HEAD.match(text)
+            if head is None:
                 return None
-            schema, end = json.JSONDecoder().raw_decode(text, len(_HEAD))
+            schema, end = json.JSONDecoder().raw_decode(text, head.end())
         except ValueError:
             return None
         columns: tuple[UpstreamColumn, ...] = ()
