@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ivm.catalog.catalog import name_parts
 from ivm.cdc.formats import upstream_schema
-from ivm.cdc.sources.source import Part
+from ivm.cdc.sources.source import Part, SourceError
 from ivm.session import ddl
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
@@ -19,15 +19,21 @@ def follow(session: Session, part: Part) -> None:
     """Runs the statements that let the table of a part follow its upstream, if it must.
 
     Raises:
+        SourceError: the table is gone, and with it the rows of before.
         SchemaMismatchError: somebody must decide what becomes of a column.
         UnsupportedError: a view forbids a statement, such as one whose query has a `*`.
     """
     if part.upstream is None:
         return
-    catalog = session.engine.catalog
+    catalog, upstream = session.engine.catalog, part.upstream
     name = session.names.resolve(name_parts(part.table))
     info = None if name is None else catalog.tables.get(name)
-    upstream = part.upstream
+    if info is None and upstream.goes_on:
+        raise SourceError(
+            f"table {part.table} is gone, and a new one would lack the rows that the source has "
+            "given it. If it was renamed, give it its name again, and RESUME SOURCE; else let it "
+            "be copied anew: DROP SOURCE and CREATE SOURCE with the same options"
+        )
     given = upstream.columns, upstream.key, upstream.complete
     for sql in upstream_schema.follow(info, part.table, *given):
         for statement in st.parse(sql):

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ivm.catalog.catalog import name_parts
 from ivm.cdc import stored_sources
 from ivm.cdc.apply import Applied, Prepared, apply_parts, prepare
 from ivm.cdc.dead_letter_limit import DeadLetterLimit
@@ -225,7 +226,10 @@ class SourceJob:
         return found.prepared[i]
 
     def _must_follow(self, part: Part) -> bool:
-        return part.upstream is not None and part.upstream != self._followed.get(part.table)
+        upstream = part.upstream
+        if upstream is None or upstream != self._followed.get(part.table):
+            return upstream is not None
+        return upstream.goes_on and self._engine.catalog.resolve(name_parts(part.table)) is None
 
     def _follow(self, batch: Batch) -> None:
         for part in batch.parts:

@@ -44,11 +44,13 @@ class Upstream:
     Attributes:
         key: the names of its key, empty if it has none; None if it is not known.
         complete: whether it has no others, so that a column of ours may have been dropped there.
+        goes_on: whether our table has been filled before, so that a new one would lack rows.
     """
 
     columns: tuple[UpstreamColumn, ...]
     key: tuple[str, ...] | None = None
     complete: bool = True
+    goes_on: bool = False
 
 
 class Part(Protocol):

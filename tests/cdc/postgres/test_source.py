@@ -243,6 +243,27 @@ def test_rows_older_than_a_column_have_its_default(db: ivm.Database, shop: Datab
     until(lambda: state(db)[0] == "stopped", db)  # the default is no reason to keep the column
 
 
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_table_that_is_gone_here_is_not_made_anew_without_its_rows(
+    db: ivm.Database, shop: Database, paused: bool
+) -> None:
+    shop.execute(ORDERS, "INSERT INTO orders VALUES (1, 1, 1, 'x'), (2, 1, 1, 'x')")
+    follow(db, shop)
+    if paused:
+        db.execute("PAUSE SOURCE shop")
+    db.execute("ALTER TABLE orders RENAME TO old")
+    shop.execute("UPDATE orders SET amount = 2 WHERE id = 1")
+    for _ in range(2):
+        db.execute("RESUME SOURCE shop")
+        until(lambda: state(db)[0] == "stopped", db)
+        assert "would lack the rows" in state(db)[1]
+    db.execute("ALTER TABLE old RENAME TO orders; RESUME SOURCE shop")
+    until(same(db, shop, "FROM orders", "SELECT * FROM orders"), db)
+    db.execute("DROP TABLE orders; DROP SOURCE shop")
+    follow(db, shop)
+    assert same(db, shop, "FROM orders", "SELECT * FROM orders")()
+
+
 def test_a_table_is_added_while_the_stream_goes_on(db: ivm.Database, shop: Database) -> None:
     shop.execute(
         ORDERS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -74,10 +75,10 @@ class Catalog:
             and (sent := columns.get(c.name)) is not None
             and sent.type == c.reading.type
         }
-        if relation.identity == "f":
-            return self._described(name, columns, now.key, None, before)
-        ordered = now.key if set(now.key) == set(key) else tuple(key)
-        return self._described(name, columns, ordered, frozenset(key), before)
+        found_by = None if relation.identity == "f" else frozenset(key)
+        ordered = now.key if found_by in (None, set(now.key)) else tuple(key)
+        described = self._described(name, columns, ordered, found_by, before)
+        return replace(described, upstream=replace(described.upstream, goes_on=True))
 
     def close(self) -> None:
         """Ends the connection."""
