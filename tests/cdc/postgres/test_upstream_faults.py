@@ -94,6 +94,17 @@ def test_a_table_that_is_another_one_is_noticed(
     assert says in state(db)[1]
 
 
+@pytest.mark.parametrize("what", ["SET (publish = 'insert')", "SET TABLE orders WHERE (id > 5)"])
+def test_a_publication_of_fewer_changes_is_noticed(
+    db: ivm.Database, shop: Database, what: str
+) -> None:
+    shop.execute(ORDERS)
+    follow(db, shop)
+    shop.execute(f"ALTER PUBLICATION ivm_shop {what}", "INSERT INTO orders VALUES (0, 0, 0, '')")
+    until(lambda: state(db)[0] == "stopped", db)
+    assert "Changes may be missing" in state(db)[1]
+
+
 def test_closing_does_not_wait_for_transactions_upstream(shop: Database, tmp_path: Path) -> None:
     shop.execute(ORDERS)
     dsn = shop.dsn.replace("'", "''")

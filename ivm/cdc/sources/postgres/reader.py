@@ -197,6 +197,8 @@ class PostgresReader:
         """Transactions of the stream."""
         assert self._stream is not None
         if self._lag.ask(self._was_idle):
+            publication = self._settings.publication
+            slots.check_publication(self._catalog.connection, publication, streams=True)
             self._check_tables()
         found = self._stream.read(limit, timeout if self._added is None else _TURN)
         self._was_idle = found is None

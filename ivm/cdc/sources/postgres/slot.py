@@ -111,7 +111,7 @@ def publish(
     """
     exists = ask(connection, "SELECT 1 FROM pg_publication WHERE pubname = %s", [publication])
     if exists:
-        _check_publication(connection, publication)
+        check_publication(connection, publication, streams=streams)
     lacking = [f"ONLY {table.sql}" for table in unpublished(connection, publication, tables)]
     listed = ", ".join(lacking)
     if not create and lacking:
@@ -152,18 +152,28 @@ def _adding_refused(version: int) -> SourceError:
     )
 
 
-def _check_publication(connection: Any, publication: str) -> None:
-    ((publishes_all,),) = ask(connection, _PUBLISHES_ALL, [publication])
-    if not publishes_all:
+def check_publication(connection: Any, publication: str, *, streams: bool) -> None:
+    """Checks that a publication publishes all changes of its tables.
+
+    Args:
+        connection: to the database.
+        publication: its name; one that is gone publishes no tables, see `unpublished`.
+        streams: the stream has begun, so that changes may be missing already.
+
+    Raises:
+        SourceError: it does not.
+    """
+    again = ". Changes may be missing: then DROP SOURCE and CREATE SOURCE" if streams else ""
+    if ask(connection, _PUBLISHES_ALL, [publication]) == [(False,)]:
         raise SourceError(
             f"PostgreSQL's publication {publication!r} does not publish all changes; run there: "
             f"ALTER PUBLICATION {quote(publication)} SET (publish = 'insert, update, delete, "
-            "truncate', publish_via_partition_root = true)"
+            f"truncate', publish_via_partition_root = true){again}"
         )
     if connection.info.server_version >= 150000 and (cut := ask(connection, _CUT, [publication])):
         raise SourceError(
             f"PostgreSQL's publication {publication!r} publishes a part of table {cut[0][0]!r} "
-            "alone (WHERE or a list of columns): name a publication of the whole table"
+            f"alone (WHERE or a list of columns): name a publication of the whole table{again}"
         )
 
 
