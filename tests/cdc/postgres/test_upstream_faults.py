@@ -167,6 +167,18 @@ def test_a_dropped_source_leaves_nothing(db: ivm.Database, shop: Database) -> No
     assert shop.execute("SELECT pubname FROM pg_publication") == []
 
 
+def test_what_a_dropped_source_could_not_remove_is_told(tmp_path: Path) -> None:
+    with running() as server, ivm.connect(tmp_path / "a.duckdb") as db:
+        shop = server.database("shop")
+        shop.execute(ORDERS)
+        follow(db, shop)
+        server.stop()
+        with pytest.raises(ivm.errors.UnavailableError, match=r"is dropped, but .* may be left"):
+            db.execute("DROP SOURCE shop")
+        assert db.sources() == []
+        server.start()
+
+
 def test_a_slot_and_a_publication_of_the_user_are_used(db: ivm.Database, shop: Database) -> None:
     shop.execute(
         ORDERS,

@@ -17,8 +17,8 @@ from ivm.cdc.sources.postgres.settings import Settings
 from ivm.cdc.sources.postgres.table_names import TableName
 from ivm.cdc.sources.postgres.texts import from_payloads
 from ivm.cdc.sources.source import Part, PartOf, Position
-from ivm.storage.errors import UnavailableError
-from ivm.storage.identifiers import quote
+from ivm.storage.errors import IvmError, UnavailableError
+from ivm.storage.identifiers import literal, quote
 
 __all__ = ["PostgresReader", "check_dsn", "parts_of", "remove"]
 
@@ -38,9 +38,25 @@ def parts_of(dsn: str, table: str, name: TableName) -> PartOf:
 
 
 def remove(settings: Settings, positions: Mapping[str, Position]) -> None:
-    """Removes slot and publication; before the source has begun, they are another's."""
+    """Removes slot and publication; before the source has begun, they are another's.
+
+    Raises:
+        UnavailableError: the server does not answer, or refuses; the message says what is left.
+    """
     if STREAM not in positions:
         return
+    try:
+        _remove(settings)
+    except IvmError as error:
+        raise UnavailableError(
+            f"the source is dropped, but PostgreSQL's replication slot {settings.slot!r} may be "
+            f"left, which keeps the server's log: {error}. When it answers, run there: SELECT "
+            f"pg_drop_replication_slot({literal(settings.slot)}); DROP PUBLICATION IF EXISTS "
+            f"{quote(settings.publication)}"
+        ) from error
+
+
+def _remove(settings: Settings) -> None:
     with closing(connect(settings.dsn)) as connection:
         end = time.monotonic() + _PATIENCE
         while True:
