@@ -85,6 +85,21 @@ def test_a_column_is_added_with_the_value_of_older_rows(orders: World) -> None:
     assert orders.plan(columns, ["id"]) == []
 
 
+@pytest.mark.parametrize(
+    ("type", "keeps"), [("DECIMAL(38,3)", True), ("DOUBLE", True), ("DECIMAL(18,3)", False)]
+)
+def test_a_column_of_numbers_of_any_length_may_be_one_of_ours(
+    orders: World, type: str, keeps: bool
+) -> None:
+    orders.run([f"ALTER TABLE orders ADD COLUMN n {type}"])
+    columns = [ID, NOTE, UpstreamColumn("N", "VARCHAR", is_number=True)]
+    if keeps:
+        assert orders.plan(columns, ["id"]) == []
+    else:
+        with pytest.raises(SchemaMismatchError, match="upstream it is VARCHAR"):
+            orders.plan(columns, ["id"])
+
+
 def test_a_column_of_the_key_widens(orders: World) -> None:
     """Where DuckDB cannot alter a column, the table is made anew and keeps what it had."""
     orders.run(

@@ -20,7 +20,7 @@ import duckdb
 from ivm.cdc.formats.upstream_types import fits, wider
 from ivm.storage.errors import InputError, SchemaMismatchError
 from ivm.storage.identifiers import fold, quote, split_name
-from ivm.storage.values.types import ColumnType, named_type
+from ivm.storage.values.types import MOST_DIGITS, ColumnType, named_type
 from ivm.storage.warehouse.table_info import TableInfo
 
 
@@ -34,12 +34,15 @@ class UpstreamColumn:
         nullable: whether it may hold NULL, as far as is known.
         before: SQL of the value that it has upstream in rows that are older than it; None if that
             is NULL, or not known.
+        is_number: its values are numbers of any length, as texts: a column of ours that is a DOUBLE
+            or a DECIMAL of all digits may have them rounded, as whoever made it wants.
     """
 
     name: str
     type: str
     nullable: bool = True
     before: str | None = None
+    is_number: bool = False
 
 
 def follow(
@@ -97,6 +100,7 @@ class _Upstream:
         self.columns = {column.name: self._type(column) for column in columns}
         self._required = {column.name for column in columns if not column.nullable}
         self._known = {fold(column): column for column in self.columns}
+        self._numbers = {column.name for column in columns if column.is_number}
         self._before = {column.name: column.before for column in columns if column.before}
         if not columns or len(self._known) < len(columns):
             why = "two columns whose names differ in case alone" if columns else "no columns"
@@ -122,6 +126,12 @@ class _Upstream:
         """The type of a column of ours; None if upstream has not it."""
         name = self._known.get(fold(column))
         return None if name is None else self.columns[name]
+
+    def fits(self, column: str, ours: ColumnType) -> bool:
+        """Returns whether a column of ours may keep its type; see `type`."""
+        name = self._known[fold(column)]
+        is_wide = ours.sql == "DOUBLE" or (ours.is_decimal and ours.precision == MOST_DIGITS)
+        return fits(self.columns[name], ours) or (name in self._numbers and is_wide)
 
     def added(self, column: str) -> list[str]:
         """SQL that adds a column; its value in older rows is no default of later ones."""
@@ -238,7 +248,8 @@ def _types(info: TableInfo, upstream: _Upstream) -> dict[int, ColumnType]:
     return {
         i: wider(ours, theirs) or theirs
         for i, ours, theirs in pairs
-        if theirs is not None and (i in info.generated or not fits(theirs, ours))
+        if theirs is not None
+        and (i in info.generated or not upstream.fits(info.schema[i][0], ours))
     }
 
 

@@ -243,6 +243,24 @@ def test_rows_older_than_a_column_have_its_default(db: ivm.Database, shop: Datab
     until(lambda: state(db)[0] == "stopped", db)  # the default is no reason to keep the column
 
 
+def test_numbers_of_any_length_go_into_columns_made_for_them(
+    db: ivm.Database, shop: Database
+) -> None:
+    shop.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, a numeric, b numeric(50, 2))",
+        "INSERT INTO t VALUES (1, 12.3456, 1e40), (2, 'NaN', 1)",
+    )
+    db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a DECIMAL(38,3), b DOUBLE)")
+    follow(db, shop, "t")
+    shop.execute("INSERT INTO t VALUES (3, 7, 'NaN')")
+    until(lambda: len(rows(db, "FROM t")) == 2, db)
+    assert rows(db, "SELECT id, a::VARCHAR, b::VARCHAR FROM t") == [
+        (1, "12.346", "1e+40"),
+        (3, "7.000", "nan"),
+    ]
+    assert rows(db, "SELECT reason FROM _ivm.dead_letters") == [("a is no DECIMAL(38,3): 'NaN'",)]
+
+
 @pytest.mark.parametrize("paused", [True, False])
 def test_a_table_that_is_gone_here_is_not_made_anew_without_its_rows(
     db: ivm.Database, shop: Database, paused: bool

@@ -14,7 +14,7 @@ from ivm.cdc.sources.postgres.parts import Described
 from ivm.cdc.sources.postgres.server import connect
 from ivm.cdc.sources.postgres.table_names import TableName
 from ivm.cdc.sources.postgres.texts import constant
-from ivm.cdc.sources.postgres.types import PostgresType, Reading, reading
+from ivm.cdc.sources.postgres.types import NUMBER_TEXT, PostgresType, Reading, reading
 from ivm.cdc.sources.source import Upstream
 
 
@@ -95,7 +95,7 @@ class Catalog:
     ) -> Described:
         values = {label: constant(columns[label], text) for label, text in before.items()}
         listed = [
-            UpstreamColumn(label, r.type, label not in key, values.get(label))
+            UpstreamColumn(label, r.type, label not in key, values.get(label), r is NUMBER_TEXT)
             for label, r in columns.items()
         ]
         upstream = Upstream(tuple(listed), key)

@@ -125,12 +125,12 @@ def _bit(text: str) -> str:
 
 def _numeric(modifier: int) -> Reading:
     if modifier < 0:
-        return _NUMBER_TEXT
+        return NUMBER_TEXT
     precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
     if scale > 1000:  # eleven bits in two's complement
         scale -= 2048
     digits = max(precision - min(scale, 0), scale)
-    return _cast(f"DECIMAL({digits},{max(scale, 0)})", "numeric") if digits <= 38 else _NUMBER_TEXT
+    return _cast(f"DECIMAL({digits},{max(scale, 0)})", "numeric") if digits <= 38 else NUMBER_TEXT
 
 
 def _array(types: Mapping[int, PostgresType], array: PostgresType, modifier: int) -> Reading:
@@ -158,7 +158,7 @@ def _array(types: Mapping[int, PostgresType], array: PostgresType, modifier: int
 
 
 TEXT = Reading("VARCHAR", lambda text: text)
-_NUMBER_TEXT = Reading("VARCHAR", lambda text: text, "numeric")
+NUMBER_TEXT = Reading("VARCHAR", lambda text: text, "numeric")
 _SAME_TEXT = Reading("VARCHAR", lambda text: text, "text")
 
 _READINGS = {
