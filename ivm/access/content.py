@@ -9,7 +9,7 @@ spelling. What the tree has that is not known here is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ivm.access.functions import allowed
@@ -68,10 +68,13 @@ class Definitions:
 
     Attributes:
         names: resolves the names of tables and materialized views.
+        elsewhere: the folded names of the other databases that are attached.
     """
 
     def __init__(self, cursor: Cursor) -> None:
-        self.names = _names(cursor)
+        databases = {fold(name) for (name,) in rows(cursor, _DATABASES)}
+        self.elsewhere = frozenset(databases - {fold(_own(cursor)), "system", "temp"})
+        self.names = _names(cursor, databases)
         self.macros: dict[str, list[Macro]] = {}
         for macro in list_functions(cursor).macros:
             self.macros.setdefault(macro.name, []).append(macro)
@@ -81,9 +84,12 @@ class Definitions:
             self.views.setdefault(fold(name), []).append(found)
 
 
-def _names(cursor: Cursor) -> NameRules:
-    [(database,)] = rows(cursor, "SELECT system.main.current_database()")
-    databases = [name for (name,) in rows(cursor, _DATABASES)]
+def _own(cursor: Cursor) -> str:
+    return str(rows(cursor, "SELECT system.main.current_database()")[0][0])
+
+
+def _names(cursor: Cursor, databases: Iterable[str]) -> NameRules:
+    database = _own(cursor)
     schemas = read_schemas(cursor, database)
     stored = [(*schemas[oid], name) for oid, name in rows(cursor, _TABLES, [database])]
     found = map(canonical_name, (*stored, *paths(cursor)))
@@ -223,6 +229,9 @@ class Content:
 
     def _call(self, node: Mapping[str, Any], depth: int, listed: frozenset[str]) -> None:
         name = fold(str(node["function_name"]))
+        within = {fold(str(node.get(part, ""))) for part in ("catalog", "schema")}
+        if not within.isdisjoint(self._definitions.elsewhere):
+            raise AccessError(f"the function {name}() of another database is for admins")
         macros = self._definitions.macros.get(name, [])
         known = name in listed or (self._grant.writes and name in allowed().writing)
         if not known and not macros:

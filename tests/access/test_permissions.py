@@ -320,6 +320,26 @@ def test_prepared_statements_are_looked_through(served: Served) -> None:
     served.db.execute("DEALLOCATE asked; DEALLOCATE reading")
 
 
+def test_a_macro_of_another_database_is_none_of_duckdbs_own(served: Served, tmp_path: Path) -> None:
+    """Even if it has the name of one that every role may call."""
+    with duckdb.connect(tmp_path / "aside.duckdb") as aside:
+        aside.execute("""
+            CREATE SCHEMA s; CREATE TABLE kept (a INTEGER); CREATE MACRO s.lower(x) AS x;
+            CREATE MACRO today() AS (SELECT max(a) FROM aside.main.kept);
+            CREATE MACRO range(x) AS TABLE FROM aside.main.kept
+        """)
+    served.db.execute(f"ATTACH '{tmp_path / 'aside.duckdb'}'")
+    served.db.execute("CREATE MACRO calls() AS aside.today()")
+    for sql in (
+        *("SELECT aside.today()", "SELECT aside.main.today()", 'SELECT "ASIDE".s.lower(1)'),
+        *("FROM aside.range(1)", "FROM aside.main.range(1)", "SELECT calls()"),
+        "INSERT INTO t SELECT aside.today(), 1",
+    ):
+        refused(served, sql)
+    served.run("read", "SELECT today(), main.lower('A'), system.main.upper('a') FROM range(1)")
+    served.db.execute("DROP MACRO calls; DETACH aside")
+
+
 def test_a_schema_limits_relations(served: Served) -> None:
     for sql in ("FROM s.u", "FROM s.w", "FROM S.W", "WITH t AS (SELECT 1) FROM t", "SELECT 1"):
         served.run("read", sql, "s")
