@@ -611,6 +611,31 @@ def run(shop: Served, work: Callable[[Any], Awaitable[Any]]) -> Any:
     return asyncio.run(connected())
 
 
+def test_statements_with_rows_are_described_before_they_run(shop: Served) -> None:
+    async def work(connection: Any) -> None:
+        await connection.execute("CREATE TABLE told (a INTEGER PRIMARY KEY)")
+        await connection.execute("PREPARE asked AS SELECT 5 AS five")
+        await connection.execute("PREPARE adding AS INSERT INTO told VALUES (1) RETURNING a")
+        assert await connection.fetchval("EXECUTE asked") == 5
+        assert await connection.fetchval("EXECUTE adding") == 1
+        for sql in (
+            *("EXPLAIN EXECUTE asked", "EXPLAIN ANALYZE INSERT INTO told VALUES (2)", "SHOW USERS"),
+            *("EXPLAIN MATERIALIZED VIEW revenue", "VERIFY MATERIALIZED VIEW revenue"),
+        ):
+            await connection.fetch(sql)
+        await connection.execute("CREATE USER tokened PASSWORD 'x' ROLE read")
+        _, token = await connection.fetchrow("CREATE TOKEN told FOR USER tokened")
+        assert token.startswith("ivm_")
+        with pytest.raises(asyncpg.FeatureNotSupportedError):
+            await connection.fetch(
+                "WITH x AS (INSERT INTO told VALUES (3) RETURNING a) SELECT * FROM x"
+            )
+        assert [row[0] for row in await connection.fetch("FROM told ORDER BY a")] == [1, 2]
+        await connection.execute("DROP USER tokened; DROP TABLE told")
+
+    run(shop, work)
+
+
 def test_asyncpg_values(shop: Served) -> None:
     async def work(connection: Any) -> None:
         for sql, value in VALUES.items():

@@ -15,6 +15,7 @@ from ivm.serve.pg.types import duckdb_type
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import filled, placeholders
+from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import quote
 from ivm.storage.warehouse.duck import rows
 
@@ -23,6 +24,7 @@ Columns = list[tuple[str, str]]
 """Names and DuckDB's types."""
 
 _MOST_KNOWN = 2048
+EXPLAINED: Columns = [("explain_key", "VARCHAR"), ("explain_value", "VARCHAR")]
 READS = frozenset(("select", "with", "from", "values", "table"))
 """The kinds of queries that DuckDB describes."""
 
@@ -90,6 +92,7 @@ def result_columns(
 
     Raises:
         duckdb.Error: it does not bind.
+        UnsupportedError: they are not known before it runs.
     """
     session.release()
     if isinstance(statement, st.Dml):
@@ -106,6 +109,13 @@ def _null(oids: Sequence[int], name: str) -> str:
 
 
 def _returned(session: Session, statement: st.Dml, oids: Sequence[int]) -> Columns | None:
+    if statement.kind == "other":
+        if statement.text[:7].upper() == "EXPLAIN":
+            return EXPLAINED
+        raise UnsupportedError(
+            "the columns of a query with a change in it are not known before it runs: run it as a "
+            "simple query, or write the change with RETURNING"
+        )
     returned = getattr(statement, "returned", "")
     if not statement.returning or statement.table is None:
         return None

@@ -27,7 +27,7 @@ from ivm.serve.pg.actions import (
 )
 from ivm.serve.pg.catalog import Catalog, Teller, catalog_parameters
 from ivm.serve.pg.cursors import Close, Cursors, Fetch
-from ivm.serve.pg.describe import READS, Columns, KnownParameters, result_columns
+from ivm.serve.pg.describe import EXPLAINED, READS, Columns, KnownParameters, result_columns
 from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
 from ivm.serve.pg.session_settings import SessionSettings, seconds
 from ivm.serve.pg.tags import tag_of
@@ -43,6 +43,11 @@ from ivm.storage.identifiers import literal
 
 T = TypeVar("T")
 
+_SHOWS = (
+    *(st.ShowViews, st.ShowSources, st.ShowSinks, st.ShowUsers),
+    *(st.ExplainView, st.VerifyView),
+)
+_TOKEN: Columns = [("name", "VARCHAR"), ("token", "VARCHAR")]
 _FAILED = (
     "the transaction has failed, and nothing of it was done: what follows is refused until ROLLBACK"
 )
@@ -282,16 +287,31 @@ class Statements:
                 return self._allowed(
                     statement, lambda session: result_columns(session, statement, oids)
                 )
-        if isinstance(statement, st.Query | st.ShowViews | st.ShowSources | st.ShowSinks):
-            result = self.run(action).result  # it tells, and changes nothing
-            return list(zip(result.columns, result.types, strict=True))
-        return None
+        if isinstance(statement, st.ChangeToken):
+            return _TOKEN if statement.action == "create" else None
+        if isinstance(statement, st.Execute):
+            return self._executed(action, statement)
+        return self._by_running(action) if isinstance(statement, (st.Query, *_SHOWS)) else None
+
+    def _executed(self, action: Action, statement: st.Execute) -> Columns | None:
+        """The columns of what EXECUTE gives: a query is run, a change is described."""
+        name = statement.name.lower()
+        prepared = self._allowed(statement, lambda session: session.prepared.get(name))
+        if not isinstance(prepared, st.Dml):
+            return self._by_running(action)
+        if statement.explain:
+            return EXPLAINED
+        return self._allowed(statement, lambda session: result_columns(session, prepared, ()))
+
+    def _by_running(self, action: Action) -> Columns | None:
+        """The columns of a statement that tells, and changes nothing."""
+        result = self.run(action).result
+        return list(zip(result.columns, result.types, strict=True))
 
     def _demand_reading(self, statement: st.Statement | None) -> None:
         """Refuses what may change something; what EXECUTE runs is asked for by itself."""
-        shows = (st.ShowViews, st.ShowSources, st.ShowSinks, st.ExplainView, st.VerifyView)
         prepared = st.Prepare, st.Execute, st.Deallocate
-        if statement is not None and not isinstance(statement, (st.Query, *shows, *prepared)):
+        if statement is not None and not isinstance(statement, (st.Query, *_SHOWS, *prepared)):
             raise UnavailableError("the transaction is READ ONLY: end it before changes")
 
     # -- transactions ---------------------------------------------------------------------------
