@@ -6,7 +6,9 @@ nothing: a file would be read by that already.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ivm.access.content import Content, Definitions
@@ -73,6 +75,23 @@ class Checks:
                 self._good.clear()
             if generation == self._generation:
                 self._good.add(key)
+
+    @contextlib.contextmanager
+    def allowing(self, session: Session, grant: Grant, statement: st.Statement) -> Iterator[None]:
+        """Runs a block with a statement that a role may run; see `demand`.
+
+        A query is looked through once more behind the block if a view or macro may have been
+        replaced meanwhile: it may have read the new one.
+        """
+        meaning = self._engine.meaning()
+        self.demand(session, grant, statement)
+        yield
+        if grant.role == ADMIN or not _is_query(session, statement):
+            return
+        if meaning is None or meaning != self._engine.meaning():
+            with self._lock:
+                self._definitions, self._good = None, set()
+            self.demand(session, grant, statement)
 
     def _current(self) -> int:
         """The generation of the definitions; answers of an earlier one are forgotten."""
@@ -147,6 +166,12 @@ class Checks:
         if statement.arguments:
             self._content(session, grant).demand(f"SELECT row({statement.arguments}\n)")
         self.demand(session, grant, prepared)
+
+
+def _is_query(session: Session, statement: st.Statement) -> bool:
+    if isinstance(statement, st.Execute):
+        return isinstance(session.prepared.get(statement.name.lower()), st.Query)
+    return isinstance(statement, st.Query)
 
 
 def _is_time_zone(statement: st.Ddl) -> bool:

@@ -6,6 +6,7 @@ Law: nobody gets in without a user, unless the settings trust this machine's own
 from __future__ import annotations
 
 import ipaddress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -74,6 +75,11 @@ class Gate(Protocol):
             AccessError: what is missing, and who can give it.
         """
 
+    def allowing(
+        self, user: User, statement: st.Statement, session: Session
+    ) -> AbstractContextManager[None]:
+        """Runs a block with a statement that a user may run, else as `demand`."""
+
 
 class NoUsers:
     """The gate of a database that has no users."""
@@ -94,6 +100,12 @@ class NoUsers:
 
     def demand(self, user: User, statement: st.Statement, session: Session) -> None:
         """See `Gate`: who is trusted is an admin."""
+
+    def allowing(
+        self, user: User, statement: st.Statement, session: Session
+    ) -> AbstractContextManager[None]:
+        """See `Gate`."""
+        return nullcontext()
 
 
 def trusted(name: str) -> User:

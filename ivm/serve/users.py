@@ -14,6 +14,7 @@ import hmac
 import secrets
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from typing import Any
 
@@ -88,6 +89,13 @@ class Users:
         """See `Gate`."""
         self.demand_unchanged(user)
         self._checks.demand(session, user.grant, statement)
+
+    def allowing(
+        self, user: User, statement: st.Statement, session: Session
+    ) -> AbstractContextManager[None]:
+        """See `Gate`."""
+        self.demand_unchanged(user)
+        return self._checks.allowing(session, user.grant, statement)
 
     def demand_unchanged(self, user: User) -> None:
         """See `Gate`."""

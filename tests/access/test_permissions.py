@@ -419,6 +419,20 @@ def test_definitions_that_change_while_they_are_read_are_not_kept(
     db.execute("DROP VIEW changing")
 
 
+def test_a_view_that_is_replaced_while_a_query_begins_is_looked_through(served: Served) -> None:
+    db, session = served.db, served.db._session()
+    db.execute("CREATE VIEW changing AS SELECT 1 AS a")
+    [query] = st.parse("FROM changing")
+    with served.checks.allowing(session, Grant("read"), query):
+        db.execute("CREATE OR REPLACE VIEW changing AS SELECT 2 AS a")
+    with (
+        pytest.raises(AccessError, match="read_text"),
+        served.checks.allowing(session, Grant("read"), query),
+    ):
+        db.execute("CREATE OR REPLACE VIEW changing AS FROM read_text('/etc/hostname')")
+    db.execute("DROP VIEW changing")
+
+
 def test_arguments_are_looked_through_with_the_newest_definitions(served: Served) -> None:
     served.db.execute("PREPARE adding AS INSERT INTO t VALUES (?, 1)")
     served.db.execute("CREATE MACRO changing() AS 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 import time
@@ -45,6 +46,12 @@ class OneUser:
     def demand(self, user: User, statement: st.Statement, session: Session) -> None:
         if user.role == "read" and not isinstance(statement, st.Query):
             raise AccessError(f"{user.name} may only read")
+
+    def allowing(
+        self, user: User, statement: st.Statement, session: Session
+    ) -> contextlib.AbstractContextManager[None]:
+        self.demand(user, statement, session)
+        return contextlib.nullcontext()
 
 
 @pytest.fixture(scope="module")

@@ -162,14 +162,14 @@ def run(
     if (params or many is not None) and len(statements) != 1:
         raise InputError(f"parameters go with one statement, not with {len(statements)}")
     if many is not None:
-        served.users.demand(user, statements[0], session)
-        return executemany(session, text, many)
+        with served.users.allowing(user, statements[0], session):
+            return executemany(session, text, many)
     result = Result("done")
     for statement in statements:
-        served.users.demand(user, statement, session)
-        if isinstance(statement, st.TransactionControl) and not user.grant.writes:
-            continue  # it would hold up writers, and change nothing
-        result = run_statement(session, statement, params)
+        with served.users.allowing(user, statement, session):
+            if isinstance(statement, st.TransactionControl) and not user.grant.writes:
+                continue  # it would hold up writers, and change nothing
+            result = run_statement(session, statement, params)
     return result
 
 

@@ -200,10 +200,10 @@ class Statements:
             self._demand_reading(statement)
 
         def work(session: Session) -> Result:
-            self._gate.demand(served.user, statement, session)
             if self._read_only and isinstance(statement, st.Execute):
                 self._demand_reading(session.prepared.get(statement.name.lower()))
-            return run_statement(session, statement, params)
+            with self._gate.allowing(served.user, statement, session):
+                return run_statement(session, statement, params)
 
         result = served.run(work) if is_query else served.run_changing(work)
         return Outcome(result, lambda rows: tag_of(statement, result, rows))
