@@ -7,7 +7,7 @@ DuckDB statement.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ _ROW = (dict, Mapping)  # the concrete class first: its check is the fastest
 _LIST = (list, Sequence)
 _STRINGS = (str, bytes)  # sequences, but not of values
 _ALIKE: tuple[set[type], ...] = (set(), {str}, {bytes})  # objects that are alike to Arrow
+_NOT_ARROW = frozenset(("Object", "Int128", "UInt128"))  # types of polars
 _FORMS = 256  # sets of column names whose positions are cached
 
 
@@ -62,6 +63,8 @@ def _read(stream: Any) -> Data:
     try:
         if hasattr(stream, "iterrows"):
             return _of_pandas(stream)
+        if hasattr(stream, "iter_rows"):
+            return _of_polars(stream)
         return pa.table(stream)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputError(f"the stream of rows cannot be read: {error}") from error
@@ -77,13 +80,26 @@ def _of_pandas(frame: Any) -> Data:
     table = pa.Table.from_pandas(frame.drop(columns=listed), preserve_index=True)
     index = (table.schema.pandas_metadata or {}).get("index_columns", ())
     unnamed = [n for n in index if isinstance(n, str) and n.startswith("__index_level_")]
-    table = table.drop_columns(unnamed)
-    if not listed:
+    lists = {str(n): frame[n].where(frame[n].notna(), None).tolist() for n in listed}
+    return _joined(table.drop_columns(unnamed), lists, map(str, frame.columns))
+
+
+def _of_polars(frame: Any) -> Data:
+    """The columns of a polars frame.
+
+    Of objects it lends the addresses, not the values; Arrow has no integers of 128 bits.
+    """
+    listed = [name for name, dtype in frame.schema.items() if str(dtype) in _NOT_ARROW]
+    lists = {name: frame[name].to_list() for name in listed}
+    return _joined(pa.table(frame.drop(listed)), lists, frame.columns)
+
+
+def _joined(table: pa.Table, lists: Mapping[str, list[Any]], names: Iterable[str]) -> Data:
+    """The columns of a frame, in the order of the names; others come at the end."""
+    if not lists:
         return table
-    columns: dict[str, Any] = dict(zip(table.column_names, table.columns, strict=True))
-    for name in listed:
-        columns[str(name)] = frame[name].where(frame[name].notna(), None).tolist()
-    return {name: columns[name] for name in [*map(str, frame.columns), *columns]}
+    columns = {**dict(zip(table.column_names, table.columns, strict=True)), **lists}
+    return {name: columns[name] for name in [*names, *columns]}
 
 
 def _from_dicts(rows: Sequence[Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -263,6 +264,22 @@ def test_the_index_of_a_pandas_frame_is_no_column_unless_it_has_a_name() -> None
         assert db.execute("FROM t ORDER BY v").fetchall() == [(1, "a"), (2, None), (3, "b")]
         db.delete("t", frame[["v"]].set_index("v"))
         assert db.execute("FROM t").fetchall() == []
+
+
+def test_objects_of_a_polars_frame_are_their_values() -> None:
+    """Bug: their addresses were stored."""
+    one = uuid.UUID(int=1)
+    frame = pl.DataFrame({"t": pl.Series([one, 5], dtype=pl.Object), "u": [one, None], "n": [1, 2]})
+    frame = frame.with_columns(pl.col("n").cast(pl.Int128))
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (n HUGEINT, u UUID, t VARCHAR)")
+        db.insert("t", frame)
+        assert db.execute("FROM t ORDER BY n").fetchall() == [(1, one, str(one)), (2, None, "5")]
+        db.executemany("INSERT INTO t BY NAME SELECT $n + 2 AS n, $u AS u, $t AS t", frame)
+        assert db.execute("SELECT t FROM t WHERE n > 2 ORDER BY n").fetchall() == [
+            (str(one),),
+            ("5",),
+        ]
 
 
 DECIMALS = [
