@@ -138,15 +138,35 @@ def test_a_line_of_somebody_else_is_not_cut_off(db: ivm.Database, tmp_path: Path
     assert rows_of(tmp_path / "f") == rows_in(db, "v")
 
 
-def test_a_file_that_was_moved_away_is_begun_anew(db: ivm.Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_file_that_was_moved_away_is_begun_anew(
+    db: ivm.Database, tmp_path: Path, runs: bool
+) -> None:
     insert(db, 1)
     caught_up(db)
-    assert db.stop_sinks()
+    if not runs:
+        assert db.stop_sinks()
     (tmp_path / "f").rename(tmp_path / "old")
     insert(db, 2)
     caught_up(db)
     both = lines_of(tmp_path / "old") + lines_of(tmp_path / "f")
     assert both == lines_of(tmp_path / "other")
+
+
+def test_a_file_that_others_write_to_while_a_sink_runs_is_noticed(
+    db: ivm.Database, tmp_path: Path
+) -> None:
+    insert(db, 1)
+    caught_up(db)
+    os.truncate(tmp_path / "f", 5)  # the rest of a line is no beginning of the next one
+    insert(db, 2)
+    caught_up(db)
+    assert lines_of(tmp_path / "f") == lines_of(tmp_path / "other")[1:]
+    with (tmp_path / "f").open("a") as file:
+        file.write("hello\n")
+    insert(db, 3)
+    found = until(db, "f", lambda sink: sink.state == "failing" and "byte" in str(sink.reason))
+    assert "that this sink has not written" in str(found.reason)
 
 
 def test_what_was_not_acknowledged_is_written_again_byte_for_byte(

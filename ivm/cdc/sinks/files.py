@@ -71,6 +71,8 @@ class FilesTarget:
         self._epoch_of = epoch_of
         self._fd = -1
         self._epoch = 0
+        self._end = 0  # of the file, as this sink has written it
+        self._is_flushed = True
 
     def open(self, last_epoch: int) -> None:
         """See `Target`.
@@ -86,21 +88,29 @@ class FilesTarget:
         if end < os.fstat(self._fd).st_size:
             os.ftruncate(self._fd, end)
             sync_data(self._fd)
-        self._epoch = last_epoch
+        self._epoch, self._end = last_epoch, end
 
     def write(self, epoch: int, lines: pa.Array, keys: pa.Array | None) -> None:
-        """See `Target`."""
-        self._epoch = epoch
+        """See `Target`.
+
+        Raises:
+            UnavailableError: the file is no longer there, or not as this sink has written it.
+        """
+        if self._is_flushed:
+            self._demand_own()
+        self._epoch, self._is_flushed = epoch, False
         ended = pc.binary_join_element_wise(lines, "\n", "").cast(pa.large_string())
         _, offsets, data = ended.buffers()
         if len(ended):
             ends = memoryview(offsets).cast("q")
             first, last = ends[ended.offset], ends[ended.offset + len(ended)]
             write_all(self._fd, [memoryview(data)[first:last]])
+            self._end += last - first
 
     def flush(self) -> int:
         """See `Target`."""
         sync_data(self._fd)
+        self._is_flushed = True
         return self._epoch
 
     def close(self) -> None:
@@ -108,6 +118,12 @@ class FilesTarget:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+
+    def _demand_own(self) -> None:
+        own = os.fstat(self._fd)
+        is_there = self._path.exists() and os.path.samestat(self._path.stat(), own)
+        if not is_there or own.st_size != self._end:
+            raise UnavailableError(f"{self._path} was moved away or changed: it is opened again")
 
     # -- finding the end ------------------------------------------------------------------------
 
