@@ -6,7 +6,7 @@ Contract: see `apply`; the position of a batch is the program's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -53,9 +53,13 @@ def _demand_position(position: object) -> None:
 def _lines(events: Sequence[Any] | pa.Array) -> pa.Array:
     if isinstance(events, (pa.Array, pa.ChunkedArray)):
         array = events.combine_chunks() if isinstance(events, pa.ChunkedArray) else events
-        return array.cast(pa.large_string())
-    if isinstance(events, (str, bytes)):
-        raise InputError("events are a list, one JSON text or dict each, not a single text")
+        try:
+            return array.cast(pa.large_string())
+        except pa.ArrowException as error:
+            raise InputError(f"an Arrow array of events has JSON texts: {error}") from error
+    if isinstance(events, (str, bytes, Mapping)) or not isinstance(events, Iterable):
+        what = "text" if isinstance(events, (str, bytes)) else type(events).__name__
+        raise InputError(f"events are a list, one JSON text or dict each, not a single {what}")
     return pa.array([_line(event) for event in events], pa.large_string())
 
 
@@ -64,4 +68,10 @@ def _line(event: object) -> str | None:
         return event
     if isinstance(event, bytes):  # what is no UTF-8 is no JSON then either
         return event.decode(errors="backslashreplace")
-    return json.dumps(event, ensure_ascii=False)
+    try:
+        return json.dumps(event, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"an event has a value that JSON has not ({error}): give a date, a time, a Decimal and "
+            "their like as its text"
+        ) from error

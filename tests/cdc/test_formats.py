@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import date
 from typing import Any
 
 import duckdb
@@ -35,8 +36,21 @@ def test_formats(db: ivm.Database) -> None:
     assert_verified(db)
     with pytest.raises(errors.InputError, match="there is no format 'xml'; there are: debezium"):
         db.ingest("orders", [], format="xml")
-    with pytest.raises(errors.InputError, match="not a single text"):
-        db.ingest("orders", "{}")
+
+
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        ("{}", "not a single text"),
+        ({"op": "c"}, "not a single dict"),
+        (None, "not a single NoneType"),
+        ([{"op": "c", "after": {"id": 1, "made": date(2024, 1, 1)}}], "of type date"),
+        (pa.array([{"op": "c"}]), "has JSON texts"),
+    ],
+)
+def test_what_is_no_list_of_events_is_told(db: ivm.Database, events: Any, says: str) -> None:
+    with pytest.raises(errors.InputError, match=says):
+        db.ingest("orders", events)
 
 
 def test_rows_that_replace_others(db: ivm.Database) -> None:
