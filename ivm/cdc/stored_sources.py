@@ -22,7 +22,7 @@ from ivm.session.row_calls import table_info
 from ivm.session.session import Session
 from ivm.session.stream_positions import SOURCES
 from ivm.storage.errors import InputError, SqlError, UnsupportedError
-from ivm.storage.identifiers import fold, literal
+from ivm.storage.identifiers import canonical_name, fold, literal
 
 RUNNING, PAUSED, STOPPED = "running", "paused", "stopped"
 
@@ -119,7 +119,8 @@ def create(
     """Creates a source.
 
     Raises:
-        InputError: the name is taken, or there is no table to which the events can go.
+        InputError: the name is taken, or there is no table to which the events can go, or its
+            first copy would empty that of another source.
     """
     demand_target(session, definition, target)
     records.create(session)
@@ -127,6 +128,7 @@ def create(
     with session.writing() as transaction:
         found = Records(session, transaction, name)
         if found.definition() is None:
+            _demand_apart(session, name, definition, target)
             found.define(StoredSource(name, definition, target).row)
             transaction.afterwards(lambda: session.engine.jobs.changed("source", name))
         elif not if_not_exists:
@@ -146,6 +148,27 @@ def demand_target(session: Session, definition: Source, target: str | None) -> N
         raise InputError(f"a source from {kind} names its tables in its options, not with INTO")
     if definition.into == "required" or session.engine.catalog.resolve(name_parts(target)):
         table_info(session, target)  # raises if it is none, or none of ours
+
+
+def _demand_apart(session: Session, name: str, definition: Source, target: str | None) -> None:
+    """Refuses a source whose first copy would empty a table that another has copied."""
+    if not isinstance(definition, OfTables):
+        return
+    mine = _ours(definition, target)
+    for other in load_all(session):
+        if other.name == name or not isinstance(other.definition, OfTables):
+            continue
+        for table in sorted(mine & _ours(other.definition, other.target)):
+            raise InputError(
+                f"source {other.name!r} copies into table {table!r}: the first copy of {name!r} "
+                f"would empty it. DROP SOURCE {other.name} first, or name another table: "
+                "CREATE SOURCE … INTO table …"
+            )
+
+
+def _ours(definition: OfTables, target: str | None) -> set[str]:
+    names = definition.ours() if target is None else [canonical_name(name_parts(target))]
+    return {fold(name) for name in names}
 
 
 def set_state(session: Session, name: str, state: str) -> None:
@@ -188,6 +211,7 @@ def change_tables(session: Session, name: str, tables: str, *, add: bool) -> Non
         if not isinstance(stored.definition, OfTables):
             raise UnsupportedError(f"source {name!r} has no list of tables that could be changed")
         changed = stored.definition.with_tables(tables, add=add)
+        _demand_apart(session, stored.name, changed, stored.target)
         _define(session, transaction, stored.name, {"options": _text(changed)})
 
 

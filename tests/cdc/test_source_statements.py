@@ -150,6 +150,22 @@ def test_the_target_may_be_in_a_schema(db: ivm.Database, inbox: Path) -> None:
 # --- what is refused ---------------------------------------------------------------------------
 
 
+def test_two_sources_whose_copies_would_empty_one_table() -> None:
+    pytest.importorskip("psycopg")
+    create = "CREATE SOURCE {} FROM POSTGRES (dsn 'host=nowhere', tables '{}')"
+    with ivm.connect() as db:
+        db.execute(create.format("a", "t, s.u"))
+        for into in ("b", "b INTO T", "b INTO main.t", 'b INTO "S"."u"'):
+            with pytest.raises(InputError, match=r"'a' copies into table .* would empty it"):
+                db.execute(create.format(into, '"T"' if into == "b" else "other"))
+        db.execute(create.format("b INTO t2", "t"))
+        db.execute(create.format("c", "v"))
+        with pytest.raises(InputError, match="'b' copies into table 't2'"):
+            db.execute("ALTER SOURCE c ADD TABLE t2")
+        db.execute(create.format("IF NOT EXISTS a", "t2"))
+        db.execute("DROP SOURCE b; ALTER SOURCE c ADD TABLE t2")
+
+
 @pytest.mark.parametrize(
     ("statement", "reason", "at"),
     [

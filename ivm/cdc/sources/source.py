@@ -225,7 +225,10 @@ class AsksUpstream(Source, Protocol):
 
 @runtime_checkable
 class OfTables(Source, Protocol):
-    """A definition that lists the tables upstream."""
+    """A definition that lists the tables upstream, whose first copies empty ours."""
+
+    def ours(self) -> Sequence[str]:
+        """The canonical names of our tables, unless INTO names ours."""
 
     def with_tables(self, tables: str, *, add: bool) -> Source:
         """The definition with more tables, or fewer.

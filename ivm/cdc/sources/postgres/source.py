@@ -61,6 +61,10 @@ class Postgres(Limits):
         found: PartOf = _upstream().parts_of(self.dsn, table, self._named(table))
         return found
 
+    def ours(self) -> Sequence[str]:
+        """See `OfTables`."""
+        return [name.canonical for name in table_names(self.tables)]
+
     def with_tables(self, tables: str, *, add: bool) -> Postgres:
         """See `OfTables`."""
         names = table_names(self.tables)
