@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 from ivm.storage.errors import UnavailableError
-from ivm.storage.interrupts import Shelter, record_outcome
+from ivm.storage.interrupts import record_outcome
 from ivm.storage.log.change import Record, TableChange
 from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.values.types import Schema
@@ -78,11 +78,12 @@ class LogWriter:
             return
         record = Record(epoch, tuple(changes))
         writing = threading.Thread(target=self._begin, args=(record,), name="ivm-log")
-        writing.start()
+        with contextlib.suppress(RuntimeError):  # no thread is to be had: `append` writes it all
+            writing.start()
         try:
             yield
         finally:
-            with Shelter():
+            if writing.ident is not None:
                 writing.join()
 
     def _begin(self, record: Record) -> None:

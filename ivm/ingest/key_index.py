@@ -7,16 +7,16 @@ one entry. A keyless table is indexed by all its columns.
 
 A `LateIndex` serves the first commits while its table is still being read. All rows of a snapshot
 are read in a thread; until they are in an arrangement, DuckDB is asked for the snapshot's rows with
-the keys that are looked up, and no others. What has changed since is held here: the row of a
-primary key is the last one recorded, or else the snapshot's; the rows of any other key are those of
-the snapshot plus those recorded, as Z-sets. The snapshot is released as soon as it has been read:
-as long as it is held, DuckDB keeps every version of every row, and its own log.
+the keys that are looked up, and no others. Changes recorded since are held here, as Z-sets: the
+rows of a key are those of the snapshot plus the recorded ones. The snapshot is released as soon as
+it has been read: as long as it is held, DuckDB keeps every version of every row, and its own log.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -215,11 +215,6 @@ def present(matches: Matches, count: int) -> np.ndarray[tuple[int], np.dtype[np.
     return mask
 
 
-def _joined(found: Sequence[Matches]) -> Matches:
-    probe = np.concatenate([part.probe for part in found])
-    return Matches(probe, add([part.rows for part in found]))
-
-
 class _StoppedError(Exception):
     """Nobody needs what is being read."""
 
@@ -239,6 +234,8 @@ class LateIndex(KeyIndex):
         info = snapshot.info
         self._by = info.primary_key if key is None else tuple(key)
         super().__init__(info.schema, self._by, columns, (), unique=key is None)
+        self._layout = self._rows.layout
+        self._rows = self._committed = Arrangement.empty(replace(self._layout, unique=False))
         self._snapshot = snapshot
         self._stored: Arrangement | None = None
         self._failed = self._stopped = False
@@ -248,7 +245,7 @@ class LateIndex(KeyIndex):
 
     def _read(self) -> None:
         try:
-            stored = Arrangement.build(self._rows.layout, self._scanned())
+            stored = Arrangement.build(self._layout, self._scanned())
         except Exception:
             return  # `whole` gives None: the index is built anew when needed, and meets the error
         with self._using:
@@ -271,25 +268,12 @@ class LateIndex(KeyIndex):
         return self._found(keys, self._committed)
 
     def _found(self, keys: Sequence[Column], since: Arrangement) -> Matches:
-        if self.unique:
-            return self._found_last(keys, since)
-        found = self._in_snapshot(keys), since.lookup(keys)
-        return since.live(_joined(found), len(keys[0]))
-
-    def _found_last(self, keys: Sequence[Column], since: Arrangement) -> Matches:
-        last = since.last_entries(keys)
-        older = np.flatnonzero(~present(last, len(keys[0])))
-        live = last.rows.weights > 0
-        found = [Matches(last.probe[live], last.rows.filter(live))]
-        if len(older):
-            stored = self._in_snapshot([key.take(older) for key in keys])
-            found.append(Matches(older[stored.probe], stored.rows))
-        return _joined(found)
-
-    def _in_snapshot(self, keys: Sequence[Column]) -> Matches:
         with self._using:
             stored = self._stored
-            return self._asked(keys) if stored is None else stored.lookup(keys)
+            snapshot = self._asked(keys) if stored is None else stored.lookup(keys)
+        found = snapshot, since.lookup(keys)
+        probe = np.concatenate([part.probe for part in found])
+        return since.live(Matches(probe, add([part.rows for part in found])), len(keys[0]))
 
     def between(
         self, low: Column | None, high: Column | None, most: int, *, committed: bool
@@ -311,6 +295,10 @@ class LateIndex(KeyIndex):
         if len(keys[0]) == 1 and all(type.is_integer for type in self.key_types):
             return Matches(np.zeros(len(rows), np.int64), rows)
         return Arrangement.build(self._rows.layout, [rows]).lookup(keys)  # equal to DuckDB is more
+
+    def _replaces(self, change: TableChange) -> bool:
+        """No change does: the row that goes may be the snapshot's."""
+        return False
 
     @property
     def over(self) -> bool:

@@ -2,9 +2,9 @@
 
 Contract: a record for whose epoch `sync` has returned is replayed after any crash, in order, once.
 A record that `append` or `sync` has reported as failed, or that was only begun, is never replayed.
-Damage below the synced
-mark stops the opening and changes nothing; damage above it is a torn tail and is cut. An exception
-of any kind, at any point, leaves the log as before or read-only, and no thread waiting.
+Damage below the synced mark stops the opening and changes nothing; damage above it is a torn tail
+and is cut. An exception of any kind, at any point, leaves the log as before or read-only, and no
+thread waiting.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from ivm.engine import key_indexes
 from ivm.errors import ConstraintError, InputError, UnavailableError
 from ivm.ingest.key_index import LateIndex
 from ivm.ingest.snapshot import Snapshot
+from ivm.storage.arrangement import write_buffer
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.zset import ZSet, add
 from tests.support.view_oracle import assert_verified
@@ -30,7 +31,9 @@ COLUMNS = ("i", "s", "x")
 
 @pytest.fixture(autouse=True)
 def every_table_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a few rows are a run, which is merged with others."""
     monkeypatch.setattr(key_indexes, "LARGE", 0)
+    monkeypatch.setattr(write_buffer, "TAIL_ROWS", 2)
 
 
 class Gate:
@@ -205,6 +208,26 @@ def test_a_table_can_be_altered_while_it_is_read(gate: Gate, statement: str) -> 
         db.execute(statement)
         db.delete("t", columns([(1, "a")], 2))
         assert db.execute("SELECT count(*) FROM t").fetchall() == [(39,)]
+
+
+def test_what_has_gone_since_the_snapshot_stays_away(gate: Gate) -> None:
+    """Also where runs of later changes are merged."""
+    db, model = filled()
+    check(db, model)
+    for i in range(20):
+        change(db, model, "upsert", {(i, "a"): 7.0})
+        change(db, model, "delete", {(i, "b")})
+        change(db, model, "upsert", {(i, "a"): None, (30, "a"): float(i)})
+    assert index(db) == "LateIndex"
+    for opened in (False, True):
+        if opened:
+            gate.open(db)
+        for i in range(20):
+            change(db, model, "insert", {(i, "b"): 1.0})  # refused if the row were there
+            change(db, model, "delete", {(i, "b")})
+        check(db, model)
+    assert index(db) == "KeyIndex"
+    db.close()
 
 
 def test_what_cannot_be_read_is_read_again() -> None:
