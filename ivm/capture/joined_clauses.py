@@ -163,7 +163,7 @@ def _by_keys(
     """The change by the rows of the only query for keys; None if there is none, or another one."""
     parts = conjuncts(tokens) or []
     read = [key_query(clauses.text, part) for part in parts]
-    if len(read) - read.count(None) != 1 or _KEYS in fold(clauses.text):
+    if len(read) - read.count(None) != 1 or _KEY in fold(clauses.text):
         return None
     met, query = [], ""
     for part, found in zip(parts, read, strict=True):

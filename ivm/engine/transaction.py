@@ -75,7 +75,6 @@ class Transaction(OpenChanges):
                     engine.settle()
                     with contextlib.closing(engine.warehouse.cursor()) as cursor:
                         engine.retention.load(cursor)
-                    engine.clock.changed()
             except BaseException as error:
                 why = "the change of the catalog is committed, but the memory could not follow"
                 raise engine.log.broken(why, error) from error
@@ -229,3 +228,5 @@ class Transaction(OpenChanges):
         self._engine.catalog.committed = None
         self.held = time.perf_counter() - self._since
         self._engine.writer_lock.release()
+        if self.changes_catalog:
+            self._engine.clock.changed()  # from here on it finds the views as they are now
