@@ -109,6 +109,11 @@ def _keys(number: int) -> list[Any]:
     return [number * 89, number * 89 + 9]
 
 
+def _customers(number: int) -> list[Any]:
+    first = number * 89 % 99_000
+    return [first, first + 9]
+
+
 def _transaction(side: Side, number: int) -> None:
     side.run("BEGIN")
     side.run("SELECT amount FROM orders WHERE id = ?", _key(number))
@@ -189,6 +194,12 @@ def cases(folder: Path) -> Iterator[Case]:
     ten = f"(VALUES {', '.join(['(?, ?)'] * 10)}) o(i, a)"
     listed = _sql(f"UPDATE orders SET amount = o.a FROM {ten} WHERE id = o.i", _ten)
     yield Case("UPDATE … FROM ten rows of parameters", listed, 1, True)
+    joined = "FROM customers c WHERE orders.id = c.id AND c.id BETWEEN ? AND ?"
+    by_table = _sql(f"UPDATE orders SET amount = amount + 1 {joined}", _customers)
+    yield Case("UPDATE … FROM ten rows of a table", by_table, 2, True)
+    within = "SELECT id FROM customers WHERE id BETWEEN ? AND ?"
+    by_query = _sql(f"{update} id IN ({within})", _customers)
+    yield Case("UPDATE of ten rows whose key is IN a query", by_query, 2, True)
     for count in (10, 10**5):
         few = 0 if count == 10 else 5
         file = folder / f"{count}.parquet"

@@ -31,8 +31,8 @@ from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Aggregate, Plan, numbered, types
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.duckdb_types import typed_nulls
+from ivm.storage.durable_files import sync_folder
 from ivm.storage.identifiers import literal
-from ivm.storage.log.change_log import sync_folder
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.carried import carried
 from ivm.storage.warehouse.duck import chunks

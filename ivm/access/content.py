@@ -73,8 +73,9 @@ class Definitions:
 
     def __init__(self, cursor: Cursor) -> None:
         databases = {fold(name) for (name,) in rows(cursor, _DATABASES)}
-        self.elsewhere = frozenset(databases - {fold(_own(cursor)), "system", "temp"})
-        self.names = _names(cursor, databases)
+        [(own,)] = rows(cursor, "SELECT system.main.current_database()")
+        self.elsewhere = frozenset(databases - {fold(own), "system", "temp"})
+        self.names = _names(cursor, own, databases)
         self.macros: dict[str, list[Macro]] = {}
         for macro in list_functions(cursor).macros:
             self.macros.setdefault(macro.name, []).append(macro)
@@ -84,12 +85,7 @@ class Definitions:
             self.views.setdefault(fold(name), []).append(found)
 
 
-def _own(cursor: Cursor) -> str:
-    return str(rows(cursor, "SELECT system.main.current_database()")[0][0])
-
-
-def _names(cursor: Cursor, databases: Iterable[str]) -> NameRules:
-    database = _own(cursor)
+def _names(cursor: Cursor, database: str, databases: Iterable[str]) -> NameRules:
     schemas = read_schemas(cursor, database)
     stored = [(*schemas[oid], name) for oid, name in rows(cursor, _TABLES, [database])]
     found = map(canonical_name, (*stored, *paths(cursor)))
@@ -237,16 +233,13 @@ class Content:
         if not known and not macros:
             raise AccessError(f"the function {name}() is for admins")
         if name in _OF_SEQUENCES and self._grant.schema is not None:
-            self._sequence(node)
+            self._demand_sequence(_sequence(node))
         for macro in macros:
             self._inside("macro", name, bare_lambdas(macro.query), depth, self._around)
 
-    def _sequence(self, call: Mapping[str, Any]) -> None:
-        path = _sequence(call)
+    def _demand_sequence(self, path: tuple[str, ...]) -> None:
         self._grant.demand_relation(canonical_name(path))
-        if (
-            self._around is not None and len(path) == 1
-        ):  # that of the view's schema, if there is one
+        if self._around is not None and len(path) == 1:  # or it is that of the view's schema
             self._grant.demand_relation(canonical_name((self._around[1], *path)))
 
     def _inside(

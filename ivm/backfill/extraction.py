@@ -22,10 +22,10 @@ import duckdb
 
 from ivm.engine.engine import Engine
 from ivm.spark_backfill.jdbc import POSTGRES, JdbcSource, write_texts
+from ivm.storage.durable_files import sync_folder
 from ivm.storage.errors import ConstraintError, UnavailableError, UnsupportedError
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.interrupts import check
-from ivm.storage.log.change_log import sync_folder
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.warehouse.duck import Cursor, rows, run
 

@@ -129,9 +129,7 @@ class Engine:
         if any(len(change.removed) for change in changes) and self.pending.hinder(changes):
             self.tables.flush()
         epoch = self.pending.epoch + 1
-        alone = not self.outbox.with_changes(changes)  # else the record has more than these changes
-        with self.log.beside(epoch, changes) if alone else contextlib.nullcontext():
-            deltas = self._step(changes)
+        deltas = self._stepped(epoch, changes)
         try:
             changes = [*changes, *self.outbox.derive(epoch, deltas, changes)]
             check()  # the last interrupt that can undo the change: the record is the commit
@@ -255,6 +253,13 @@ class Engine:
     ) -> dict[str, ZSet]:
         self.log.demand_writable()
         return self.maintenance.step(changes, recomputed, only)
+
+    def _stepped(self, epoch: int, changes: Sequence[TableChange]) -> dict[str, ZSet]:
+        """As `_step`; a large record is written meanwhile, if the step adds nothing to it."""
+        if not self.log.takes_long(changes) or self.outbox.with_changes(changes):
+            return self._step(changes)
+        with self.log.beside(epoch, changes):
+            return self._step(changes)
 
     def _step_back(self, *, logged: bool) -> None:
         """Undoes a step whose epoch cannot be committed, and its log record if there is one."""

@@ -70,12 +70,13 @@ class LogWriter:
         cause.add_note(self.fault)
         return cause
 
+    def takes_long(self, changes: Sequence[TableChange]) -> bool:
+        """Returns whether a record of these changes is worth a thread of its own."""
+        return self._log is not None and sum([len(change) for change in changes]) >= _LARGE
+
     @contextlib.contextmanager
     def beside(self, epoch: int, changes: Sequence[TableChange]) -> Iterator[None]:
-        """Writes most of an epoch's record while a block runs, if it is large; `append` ends it."""
-        if self._log is None or sum([len(change) for change in changes]) < _LARGE:
-            yield
-            return
+        """Writes most of an epoch's record while a block runs; `append` ends it."""
         record = Record(epoch, tuple(changes))
         writing = threading.Thread(target=self._begin, args=(record,), name="ivm-log")
         with contextlib.suppress(RuntimeError):  # no thread is to be had: `append` writes it all

@@ -44,7 +44,7 @@ from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, all_ones
 
-__all__ = ["Arrangement", "Layout", "Matches", "OrderKey"]
+__all__ = ["ENTRIES", "Arrangement", "Layout", "Matches", "OrderKey"]
 
 
 ENTRIES = 4

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ivm.storage.durable_files import sync_data, sync_folder, write_all
 from ivm.storage.errors import InternalError, UnavailableError
 from ivm.storage.log.change import Record
 from ivm.storage.log.record import TableCodes, encode
@@ -36,34 +37,7 @@ from ivm.storage.log.segment import (
 )
 from ivm.storage.values.types import Schema
 
-_BUFFERS_PER_CALL = 512  # below IOV_MAX
 _SIZED = (np.ndarray, memoryview)  # their length is not their size
-
-
-def write_all(fd: int, parts: list[Any]) -> None:
-    """Writes buffers at the file's end; raises OSError with an unknown part of them written."""
-    for first in range(0, len(parts), _BUFFERS_PER_CALL):
-        views = [memoryview(p).cast("B") for p in parts[first : first + _BUFFERS_PER_CALL]]
-        while views:
-            done = os.writev(fd, views)
-            while views and done >= len(views[0]):
-                done -= len(views.pop(0))
-            if views and done:
-                views[0] = views[0][done:]
-
-
-def sync_data(fd: int) -> None:
-    """Makes a file's data durable; where the system has no fdatasync, by fsync."""
-    getattr(os, "fdatasync", os.fsync)(fd)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes a folder's names durable."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 class _Begun(NamedTuple):

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ivm.storage.durable_files import sync_folder
 from ivm.storage.errors import CorruptionError
-from ivm.storage.log.change_log import ChangeLog, sync_folder
+from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.log.recovery import scan_chain
 from ivm.storage.log.segment import segment_paths
 from ivm.storage.state.header import remove_states

@@ -14,8 +14,8 @@ import struct
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ivm.storage.durable_files import sync_folder
 from ivm.storage.errors import CorruptionError
-from ivm.storage.log.change_log import sync_folder
 
 HEADERS_AT = (4096, 8192)
 _ITERATION = struct.Struct("<8xQ")  # behind the header's checksum

@@ -15,7 +15,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from ivm.storage.log.change_log import sync_folder
+from ivm.storage.durable_files import sync_folder
 from ivm.storage.warehouse.side_folder import side_folder
 
 _LEFT = struct.Struct("<QQQ")

@@ -16,7 +16,7 @@ import ivm
 from ivm import errors
 from ivm.engine import opening
 from ivm.shell.cli import app
-from ivm.storage.log.change_log import sync_folder
+from ivm.storage.durable_files import sync_folder
 from ivm.storage.warehouse import opening as warehouse_opening
 from ivm.storage.warehouse import wal_witness
 from ivm.storage.warehouse.checkpoints import Checkpointer

@@ -17,7 +17,7 @@ import ivm
 from ivm.cdc.sinks import files, job, stored_sinks
 from ivm.cdc.sinks.files import FilesTarget
 from ivm.engine import backlog
-from ivm.storage.log.change_log import write_all
+from ivm.storage.durable_files import write_all
 from tests.cdc.sink_files import WAIT, caught_up, lines_of, rows_in, rows_of
 from tests.support.crash_image import image
 from tests.support.view_oracle import assert_verified
@@ -151,6 +151,26 @@ def test_a_file_that_was_moved_away_is_begun_anew(
     caught_up(db)
     both = lines_of(tmp_path / "old") + lines_of(tmp_path / "f")
     assert both == lines_of(tmp_path / "other")
+
+
+def test_a_file_that_is_moved_before_it_is_flushed_is_begun_anew(
+    db: ivm.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert(db, 1)
+    caught_up(db)
+    flush = FilesTarget.flush
+
+    def late(self: FilesTarget) -> int:
+        if self._path == tmp_path / "f" and not (tmp_path / "old").exists():
+            self._path.rename(tmp_path / "old")
+        return flush(self)
+
+    monkeypatch.setattr(FilesTarget, "flush", late)
+    insert(db, 2)
+    caught_up(db)
+    other = lines_of(tmp_path / "other")
+    assert lines_of(tmp_path / "old") == other
+    assert lines_of(tmp_path / "f") == other[1:]  # again: who moved it may have read it before
 
 
 def test_a_file_that_others_write_to_while_a_sink_runs_is_noticed(

@@ -194,6 +194,7 @@ WRONG: list[tuple[str, Any]] = [
     ("WITH t AS (SELECT 3 AS k) UPDATE t SET n = 9 FROM t AS q WHERE id = q.k", None),
     ("UPDATE t SET n = 1 WHERE id IN (SELECT i, w FROM u)", None),
     ("UPDATE t SET n = 1 WHERE id IN (SELECT nope FROM u)", None),
+    ("UPDATE t SET n = __ivm_key WHERE id IN (SELECT i FROM u)", None),
     ("UPDATE t SET n = c WHERE EXISTS (SELECT 1 FROM u WHERE u.i = t.id)", None),
     ("UPDATE t SET n = 1 WHERE EXISTS (SELECT 1 FROM u WHERE u.i = nope.id)", None),
     ("UPDATE t SET n = 1 WHERE id IN (SELECT i::VARCHAR FROM u)", None),

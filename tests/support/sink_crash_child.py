@@ -14,7 +14,7 @@ from typing import Any
 
 import ivm
 from ivm.cdc.sinks import files, job
-from ivm.storage.log.change_log import write_all
+from ivm.storage.durable_files import write_all
 from tests.support.crash_child import die_at
 
 VIEWS = {

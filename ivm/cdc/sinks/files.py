@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from ivm.cdc.sinks.encode import FORMATS, demand_format
 from ivm.cdc.sinks.target import SinkTo
+from ivm.storage.durable_files import sync_data, sync_folder, write_all
 from ivm.storage.errors import InputError, UnavailableError
-from ivm.storage.log.change_log import sync_data, sync_folder, write_all
 
 _BLOCK = 1 << 16
 
@@ -108,8 +108,13 @@ class FilesTarget:
             self._end += last - first
 
     def flush(self) -> int:
-        """See `Target`."""
+        """See `Target`.
+
+        Raises:
+            UnavailableError: as `write`; what was written is to be written again.
+        """
         sync_data(self._fd)
+        self._demand_own()
         self._is_flushed = True
         return self._epoch
 
@@ -121,7 +126,10 @@ class FilesTarget:
 
     def _demand_own(self) -> None:
         own = os.fstat(self._fd)
-        is_there = self._path.exists() and os.path.samestat(self._path.stat(), own)
+        try:
+            is_there = os.path.samestat(self._path.stat(), own)
+        except FileNotFoundError:
+            is_there = False
         if not is_there or own.st_size != self._end:
             raise UnavailableError(f"{self._path} was moved away or changed: it is opened again")
 

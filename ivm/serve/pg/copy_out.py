@@ -18,6 +18,7 @@ from ivm.serve.pg.copy_binary import END, HEAD
 from ivm.serve.pg.copy_in import NAMED
 from ivm.serve.pg.copy_options import CopyOptions
 from ivm.serve.pg.copy_syntax import CopyRows
+from ivm.serve.pg.describe import SHOWS
 from ivm.serve.pg.types import element_of
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, SqlError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ivm.serve.pg.statements import Statements
     from ivm.session.result import Result
 
-_SHOWN = (st.ShowViews, st.ShowSources, st.ShowSinks, st.ShowUsers, st.ExplainView, st.VerifyView)
 _ENDLESS = np.iinfo(np.int64).max  # an infinite time
 _ENDS = [pa.scalar(each, pa.large_binary()) for each in (b"\n", b"")]
 _SIGNS = {"\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r"}
@@ -141,7 +141,7 @@ def _has_rows(action: Action) -> bool:
         statement = action.statement
         if isinstance(statement, st.Dml):
             return statement.returning or statement.kind == "other"
-        return isinstance(statement, (st.Query, st.Execute, *_SHOWN))
+        return isinstance(statement, (st.Query, st.Execute, *SHOWS))
     return isinstance(action, CatalogQuery) or getattr(action, "verb", "") in ("SHOW", "FETCH")
 
 

@@ -25,6 +25,8 @@ Columns = list[tuple[str, str]]
 
 _MOST_KNOWN = 2048
 EXPLAINED: Columns = [("explain_key", "VARCHAR"), ("explain_value", "VARCHAR")]
+SHOWS = (st.ShowViews, st.ShowSources, st.ShowSinks, st.ShowUsers, st.ExplainView, st.VerifyView)
+"""The statements that tell rows, and change nothing, besides queries."""
 READS = frozenset(("select", "with", "from", "values", "table"))
 """The kinds of queries that DuckDB describes."""
 

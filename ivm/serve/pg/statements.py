@@ -27,7 +27,14 @@ from ivm.serve.pg.actions import (
 )
 from ivm.serve.pg.catalog import Catalog, Teller, catalog_parameters
 from ivm.serve.pg.cursors import Close, Cursors, Fetch
-from ivm.serve.pg.describe import EXPLAINED, READS, Columns, KnownParameters, result_columns
+from ivm.serve.pg.describe import (
+    EXPLAINED,
+    READS,
+    SHOWS,
+    Columns,
+    KnownParameters,
+    result_columns,
+)
 from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
 from ivm.serve.pg.session_settings import SessionSettings, seconds
 from ivm.serve.pg.tags import tag_of
@@ -43,10 +50,6 @@ from ivm.storage.identifiers import literal
 
 T = TypeVar("T")
 
-_SHOWS = (
-    *(st.ShowViews, st.ShowSources, st.ShowSinks, st.ShowUsers),
-    *(st.ExplainView, st.VerifyView),
-)
 _TOKEN: Columns = [("name", "VARCHAR"), ("token", "VARCHAR")]
 _FAILED = (
     "the transaction has failed, and nothing of it was done: what follows is refused until ROLLBACK"
@@ -291,7 +294,7 @@ class Statements:
             return _TOKEN if statement.action == "create" else None
         if isinstance(statement, st.Execute):
             return self._executed(action, statement)
-        return self._by_running(action) if isinstance(statement, (st.Query, *_SHOWS)) else None
+        return self._by_running(action) if isinstance(statement, (st.Query, *SHOWS)) else None
 
     def _executed(self, action: Action, statement: st.Execute) -> Columns | None:
         """The columns of what EXECUTE gives: a query is run, a change is described."""
@@ -311,7 +314,7 @@ class Statements:
     def _demand_reading(self, statement: st.Statement | None) -> None:
         """Refuses what may change something; what EXECUTE runs is asked for by itself."""
         prepared = st.Prepare, st.Execute, st.Deallocate
-        if statement is not None and not isinstance(statement, (st.Query, *_SHOWS, *prepared)):
+        if statement is not None and not isinstance(statement, (st.Query, *SHOWS, *prepared)):
             raise UnavailableError("the transaction is READ ONLY: end it before changes")
 
     # -- transactions ---------------------------------------------------------------------------
