@@ -134,8 +134,9 @@ def _of_joined(session: Session, info: TableInfo, statement: st.Dml, params: Par
             "of the source, of its types"
         )
     giver = session.giver_of(change.source, clauses.params(change.source))
+    given = f"the rows of {change.alias}" if change.plain is None else "the keys"
     return (
-        f"{_FAST}: the rows of {change.alias} are given by {giver}, and those of {info.name} are "
+        f"{_FAST}: {given} are given by {giver}, and the rows of {info.name} are "
         f"found in the key index ({_names(info, info.primary_key)}){_further(session, info)}"
     )
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import ivm
 from ivm.ingest.key_index import KeyIndex
 from ivm.session import met_rows
+from ivm.storage.arrangement import merger, spine, write_buffer
 from tests.support.change_ways import demand_fast, demand_native
 from tests.support.duckdb_twin import Twin, watched
 from tests.support.met_rows_cases import LOOKED, QUERIED, run, twin
@@ -66,6 +67,27 @@ def test_a_look_at_all_entries_finds_the_rows_as_they_are_now(data: st.DataObjec
         )
         both.run(sql, params)
     both.run("ROLLBACK")
+    both.check()
+
+
+@pytest.mark.parametrize("where", ["id < 20", "n >= 0"])
+def test_rows_that_were_updated_again_and_again_are_few(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever their earlier updates have left in the index: no query, and so no flush."""
+    monkeypatch.setattr(met_rows, "described", None)
+    monkeypatch.setattr(met_rows, "MOST_ROWS", 20)
+    monkeypatch.setattr(write_buffer, "TAIL_ROWS", 0)
+    monkeypatch.setattr(spine, "schedule", merger.Merge)
+    monkeypatch.setattr(spine, "FOREGROUND_ROWS", 0)
+    both = Twin(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)",
+        "CREATE MATERIALIZED VIEW v AS SELECT n, count(*) AS c FROM t GROUP BY n",
+        ("t",),
+    )
+    assert both.run("INSERT INTO t SELECT i, 0 FROM range(20) r(i)")
+    for _ in range(4):
+        assert both.run(f"UPDATE t SET n = n + 1 WHERE {where}")
     both.check()
 
 

@@ -291,6 +291,23 @@ def check_between(store: Arrangement, rows: Sequence[Row]) -> None:
     assert found.weights.tolist() == [1] * len(found)
 
 
+def test_rows_between_bounds_are_counted_not_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that were updated again and again are few, whatever has not been merged yet."""
+    monkeypatch.setattr(spine, "schedule", merger.Merge)
+    store = Arrangement.empty(Layout(TYPES, (0,), unique=True))
+    for step in range(9):
+        store = store.append(zset([((i, "x", float(step)), 1) for i in range(20)]))
+    assert store.row_count == 9 * 20
+    found = store.between(None, None, 20)
+    assert found is not None
+    assert sorted(listed(found)) == [(i, "x", 8.0) for i in range(20)]
+    assert store.between(None, None, 19) is None
+    others = store.append(zset([((i, "y", 9.0), 1) for i in range(0, 20, 2)]))
+    found = others.between(None, None, 20)
+    assert found is not None
+    assert sorted(row[1] for row in listed(found)) == ["x"] * 10 + ["y"] * 10  # type: ignore[type-var]
+
+
 def test_most_keys_are_kept_from_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lookup of keys of the long run alone asks the short ones for almost none of them."""
     monkeypatch.setattr(spine, "schedule", merger.Merge)

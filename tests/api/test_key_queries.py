@@ -1,0 +1,104 @@
+"""Which conditions of an UPDATE or DELETE make its source smaller, or give it keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ivm.capture.clauses import Clauses
+from ivm.capture.joined_clauses import JoinedChange, read_joined
+from ivm.capture.key_queries import key_query
+from ivm.capture.source_conditions import is_of_source
+from ivm.sql.statements.nodes import Dml
+from ivm.sql.statements.parse import parse
+from tests.support.change_ways import told_way
+from tests.support.met_rows_cases import BY_KEY, twin
+
+OF_SOURCE = [
+    "s.a > 1",
+    "S.a = s.b AND (s.c IS NOT NULL OR NOT s.d)",
+    '"s"."Odd, name" LIKE \'%x%\'',
+    "s.a BETWEEN $1 AND $low",
+    "s.a IN (1, NULL, 's.b')",
+    "-s.a + 1 < 2e3 -- t.b",
+]
+OF_OTHERS = [
+    "1 = 1",
+    "$1 = 1",
+    "a > 1",
+    "s.a = t.a",
+    "t.s.a > 1",
+    "s.a.b > 1",
+    "lower(s.a) = 'x'",
+    "s.a.lower() = 'x'",
+    "s.a = date",
+    "s.a::DATE = d",
+    "s.a = current_date",
+    "s.a IN (SELECT s.b FROM s)",
+    "s > 1",
+]
+
+
+@pytest.mark.parametrize("condition", [*OF_SOURCE, *OF_OTHERS])
+def test_conditions_of_the_source_alone_have_its_alias_before_each_name(condition: str) -> None:
+    assert is_of_source(Clauses(condition, None).tokens, "s") == (condition in OF_SOURCE)
+
+
+KEYS = {
+    "id IN (SELECT a FROM u)": (("id",), "SELECT a FROM u"),
+    't."Id" IN (FROM u WHERE b IN (1, 2))': (("t", "Id"), "FROM u WHERE b IN (1, 2)"),
+    "EXISTS (SELECT 1 FROM u WHERE u.a = t.id)": (("t", "id"), "SELECT u.a FROM u"),
+    'EXISTS (FROM u AS o WHERE o.b > 1 AND t.id = o."A" AND o.c)': (
+        ("t", "id"),
+        'SELECT o."A" FROM u AS o WHERE (o.b > 1) AND (o.c)',
+    ),
+    "id NOT IN (SELECT a FROM u)": None,
+    "id IN (1, 2)": None,
+    "id IN (SELECT a FROM u) IS NULL": None,
+    "id + 1 IN (SELECT a FROM u)": None,
+    "EXISTS (SELECT max(u.a) FROM u WHERE u.a = t.id)": None,
+    "EXISTS (SELECT 1 FROM u WHERE a = id)": None,
+    "EXISTS (SELECT 1 FROM u WHERE u.a = t.id AND u.b > t.b)": None,
+    "EXISTS (SELECT 1 FROM u WHERE u.a = t.id LIMIT 0)": None,
+    "EXISTS (SELECT 1 FROM u WHERE u.a = t.id OR u.b)": None,
+    "EXISTS (SELECT 1 FROM u, w WHERE u.a = t.id)": None,
+    "EXISTS (SELECT 1 FROM t WHERE t.a = t.id)": None,
+    "EXISTS (SELECT 1 FROM u)": None,
+    "EXISTS ()": None,
+}
+
+
+@pytest.mark.parametrize("condition", KEYS)
+def test_queries_for_keys_are_read(condition: str) -> None:
+    found = key_query(condition, Clauses(condition, None).tokens)
+    assert found == KEYS[condition]
+
+
+def change_of(sql: str, params: Any) -> JoinedChange:
+    (statement,) = parse(sql)
+    assert isinstance(statement, Dml)
+    found = read_joined(Clauses(sql, params), statement)
+    assert found is not None
+    return found
+
+
+OF_KEYS = [case for case in BY_KEY if change_of(*case).plain is not None]
+
+
+@pytest.mark.parametrize(("sql", "params"), OF_KEYS)
+def test_explain_tells_that_a_query_gives_the_keys(sql: str, params: Any) -> None:
+    assert told_way(twin(), sql, params).startswith("fast path: the keys are given by")
+
+
+def test_there_are_queries_for_keys() -> None:
+    assert len(OF_KEYS) == 7
+
+
+def test_a_source_is_read_as_far_as_its_own_conditions_let_through() -> None:
+    sql = "UPDATE t SET n = p.x FROM price AS p WHERE t.id = p.id AND p.x > ? AND n < p.x"
+    change = change_of(sql, [1])
+    assert change.source == "SELECT * FROM price AS p WHERE (p.x > $1)"
+    assert [each.expression.text for each in change.conjuncts] == ["t.id = p.id", "n < p.x"]
+    merge = "MERGE INTO t USING p ON t.id = p.id AND p.x > 1 WHEN NOT MATCHED THEN INSERT"
+    assert change_of(merge, None).source == "SELECT * FROM p"  # a row that is left out is unmatched
