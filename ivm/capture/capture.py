@@ -63,7 +63,7 @@ def capture(
     try:
         return _capture(cursor, statement, table, params, tables)
     except duckdb.Error as error:
-        raise without_our_sql(error) from None
+        raise without_our_sql(error, statement.text) from None
 
 
 def _capture(

@@ -65,9 +65,16 @@ _EXPLAIN = re.compile(r"^(LINE 1: )EXPLAIN (.*)\n {8}(.*)", re.MULTILINE)
 _OURS = re.compile(r'(?:,| RETURNING) "(?:[^"]|"")*" AS __ivm_row_0.*')
 
 
-def without_our_sql(error: duckdb.Error) -> duckdb.Error:
-    """The error without the parts of its quoted line that are not the user's."""
+def without_our_sql(error: duckdb.Error, text: str) -> duckdb.Error:
+    """The error without the parts of its quoted line that are not the user's.
+
+    Args:
+        error: of a statement made of the user's.
+        text: the user's statement.
+    """
     message = _OURS.sub("", _EXPLAIN.sub(r"\1\2\n\3", str(error)))
-    if "__ivm" in message:
-        message = message.split("\n\nLINE ")[0]
+    told, _, excerpt = message.partition("\n\nLINE ")
+    line = excerpt.partition(": ")[2].partition("\n")[0]
+    if line.removeprefix("...").removesuffix("...") not in text:
+        message = told
     return error if message == str(error) else type(error)(message)

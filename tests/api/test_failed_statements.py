@@ -258,3 +258,19 @@ def test_rows_that_duckdb_refuses_leave_no_name_behind() -> None:
         )
         db.insert("m", {"id": [2]})  # whose columns need no cast
         assert db.execute("SELECT * FROM m ORDER BY id").fetchall() == [(1, "ok", 2), (2, None, 4)]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["s.k < 'abc'", "t.k < 'abc'", "s.w::INTEGER > 1", "t.k IN (SELECT w::INTEGER FROM s)"],
+)
+def test_an_error_quotes_nothing_but_the_users_text(condition: str) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, x DOUBLE); INSERT INTO t VALUES (1, 2)")
+        db.execute("CREATE TABLE s (k BIGINT, w VARCHAR); INSERT INTO s VALUES (1, 'abc')")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT sum(x) AS x FROM t")
+        sql = f"UPDATE t SET x = 0 FROM s WHERE t.k = s.k AND {condition}"
+        with pytest.raises(errors.EvaluationError, match="'abc'") as raised:
+            db.execute(sql)
+        _, _, excerpt = str(raised.value).partition("LINE 1: ")
+        assert excerpt.partition("\n")[0].strip(".") in sql
