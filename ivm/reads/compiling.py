@@ -248,8 +248,10 @@ class ReadCompiler:
                 raise NotFromStateError(f"the view {name!r} is not maintained incrementally")
             if view is not None and view.recomputed_below:  # its deltas come as it is read
                 raise NotFromStateError(f"the view {name!r} reads one that is recomputed")
-            if view is None and (len(found) > 1 or not self._is_indexed(name)):
-                raise NotFromStateError(f"{name!r} is no materialized view")
+            if view is None and len(found) > 1:
+                raise NotFromStateError(f"the table {name!r} is read beside others")
+            if view is None and not self._is_indexed(name):
+                raise NotFromStateError(f"{name!r} has no key, and is no materialized view")
             if view is None and not self._names_a_key(name, text):
                 raise NotFromStateError(_NO_KEY.format(name))
         return found

@@ -51,7 +51,7 @@ def run_command(console: Console, line: str) -> bool:
 
 def _command(name: str) -> Command:
     """Finds a command by its name or an unambiguous beginning of it."""
-    lower = name.lower()
+    lower = _OTHER_NAMES.get(name.lower(), name.lower())
     exact = [c for c in COMMANDS if c.name == lower]
     found = exact or [c for c in COMMANDS if len(lower) > 1 and c.name.startswith(lower)]
     if len(found) == 1:
@@ -63,6 +63,7 @@ def _command(name: str) -> Command:
     raise InputError(f"there is no command {name}; {hint}")
 
 
+_OTHER_NAMES = {".exit": ".quit"}  # as in DuckDB's shell
 _QUOTES = {"VIEW": "'", "[NAME]": "'"}  # where double quotes are part of a name
 
 

@@ -104,7 +104,7 @@ def test_an_unwritable_history_is_no_obstacle(
     assert typed(db, keys, f"select 1 as a;{ENTER}", capsys) == "a\n1"
 
 
-@pytest.mark.parametrize("word", ["exit", "quit;", ".quit", ".q", "\\q"])
+@pytest.mark.parametrize("word", ["exit", "quit;", ".quit", ".q", ".exit", "\\q"])
 def test_words_that_leave(db: ivm.Database, keys: PipeInput, capsys: Any, word: str) -> None:
     assert typed(db, keys, f"{word}{ENTER}select 1 as never;{ENTER}", capsys) == ""
 
