@@ -42,7 +42,7 @@ class UpdateClauses(NamedTuple):
 
     Attributes:
         sets: the SQL of the new value by the column's position.
-        nested: whether a new value may call a function, or FROM contain a query.
+        nested: whether a new value may call a function, or FROM contain a query or a join.
         simple: whether there is one table, and a WHERE of columns, literals, parameters and
             operators alone.
     """
@@ -65,8 +65,8 @@ def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
     if update is None:
         return run_and_compare(cursor, statement, info, params)
     if update.nested and not update.simple:
-        # Our query would allow what UPDATE refuses: a window or UNNEST in SET, and a query in FROM
-        # that reads the target's columns.
+        # Our query would allow what UPDATE refuses: a window or UNNEST in SET, and a query or a
+        # condition in FROM that reads the target's columns.
         require_binding(cursor, statement.text, params)
     once = _verbatim if update.simple else _in_two_steps
     return run_rewritten(
@@ -176,7 +176,7 @@ def read_update(clauses: Clauses, statement: Dml, info: TableInfo) -> UpdateClau
         clauses.piece(sources + 1, where),
         clauses.piece(where, returning),
         clauses.piece(returning, end),
-        any(t.word == "(" for t in clauses.tokens[begin:where]),
+        any(t.word in ("(", "JOIN") for t in clauses.tokens[begin:where]),
         verb == 0 and sources == where and _is_simple(clauses.tokens[where + 1 : returning]),
     )
 
