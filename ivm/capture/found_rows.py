@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from ivm.capture.joined_clauses import JoinedChange
+from ivm.capture.sources import listed
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.warehouse.table_info import TableInfo
@@ -36,15 +37,15 @@ def by_found_rows(change: JoinedChange, statement: Dml, info: TableInfo) -> Join
         return change
     if _may_hide(change.pieces.prefix, statement.table[-1]):
         return None
-    if _compares_key(change, info, reference):
+    if not change.apart and _compares_key(change, info, reference):
         return change
     change = change.plain or change
     if _OURS in fold(statement.text):
         return None
     alias, own = statement.alias, quote(reference)
     table = info.qualified if alias is None else f"{info.qualified} AS {own}"
-    listed = [f"{own}.{quote(name)} AS {_OURS}{i}" for i, (name, _) in enumerate(info.schema)]
-    return change._replace(source=_query(change, listed, table), conjuncts=(), found=True)
+    columns = [f"{own}.{quote(name)} AS {_OURS}{i}" for i, (name, _) in enumerate(info.schema)]
+    return change._replace(source=_query(change, columns, table), conjuncts=(), found=True)
 
 
 def _may_hide(prefix: str, table: str) -> bool:
@@ -60,11 +61,11 @@ def _compares_key(change: JoinedChange, info: TableInfo, reference: str) -> bool
     return {fold(name) for name, _ in info.key_columns} <= {fold(name[-1]) for name in own}
 
 
-def _query(change: JoinedChange, listed: list[str], table: str) -> str:
+def _query(change: JoinedChange, columns: list[str], table: str) -> str:
     assert change.pieces is not None
     prefix, relation, where, _ = change.pieces
     relations = [table]
     if relation:
-        listed, relations = [*listed, f"{quote(change.alias)}.*"], [relation, table]
-    query = f"SELECT {', '.join(listed)} FROM {', '.join(relations)} {where}"
+        columns, relations = [*columns, listed(change.aliases)], [relation, table]
+    query = f"SELECT {', '.join(columns)} FROM {', '.join(relations)} {where}"
     return f"{prefix} {query}" if prefix else query

@@ -1,9 +1,9 @@
 """Reads UPDATE, DELETE and MERGE as changes of rows that a source is joined with.
 
 Contract: a `JoinedChange` means what the statement means to DuckDB, if its names and expressions
-bind. Statements of several sources, or with other branches than these, have none. An UPDATE or
-DELETE of one table has a source only where a query gives the keys (`ivm.capture.key_queries`), or
-when `ivm.capture.found_rows` has given it one.
+bind. Statements with other branches than these have none, a MERGE of several sources neither. An
+UPDATE or DELETE of one table has a source only where a query gives the keys
+(`ivm.capture.key_queries`), or when `ivm.capture.found_rows` has given it one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses
 from ivm.capture.key_queries import key_query
-from ivm.capture.merge import alias_of
-from ivm.capture.source_conditions import is_of_source
+from ivm.capture.source_conditions import is_of_sources
+from ivm.capture.sources import Sources, alias_of, listed, read_sources
 from ivm.sql.statements.expressions import Expression, Marks
 from ivm.sql.statements.inserts import settings
 from ivm.sql.statements.kept_texts import kept
@@ -65,7 +65,7 @@ class Pieces(NamedTuple):
 
     Attributes:
         prefix: its WITH clause.
-        relation: its source, as it stands after FROM or USING.
+        relation: its sources, as they stand after FROM or USING.
         where: the WHERE clause.
         condition: that of the clause, where there is no source; None if kernels cannot read it.
     """
@@ -77,11 +77,11 @@ class Pieces(NamedTuple):
 
 
 class JoinedChange(NamedTuple):
-    """A change by a source.
+    """A change by a source, or by several as one.
 
     Attributes:
         source: a query for the source's rows; "" for none.
-        alias: by which the statement calls them; "" for none.
+        aliases: by which the statement calls its columns, see `ivm.capture.sources`; none for none.
         conjuncts: when a row of the target matches one of the source.
         matched: the first branch whose condition a pair meets is taken.
         unmatched: likewise for rows of the source that match none.
@@ -92,10 +92,11 @@ class JoinedChange(NamedTuple):
             source.
         plain: the same change without a source, where that is a query for keys: it means the same
             if the query fails by itself, as one does that reads the table's columns.
+        apart: the table alone connects its sources.
     """
 
     source: str
-    alias: str
+    aliases: tuple[str, ...]
     conjuncts: tuple[Conjunct, ...]
     matched: tuple[Branch, ...]
     unmatched: tuple[Branch, ...] = ()
@@ -104,57 +105,87 @@ class JoinedChange(NamedTuple):
     pieces: Pieces | None = None
     found: bool = False
     plain: JoinedChange | None = None
+    apart: bool = False
 
 
 class _OtherFormError(Exception):
     """The statement has a form that is left to DuckDB."""
 
 
-def read_joined(clauses: Clauses, statement: Dml) -> JoinedChange | None:
-    """Reads a change; None if it has any other form."""
-    return _read(clauses.text, statement.kind)
+def read_joined(clauses: Clauses, statement: Dml, columns: frozenset[str]) -> JoinedChange | None:
+    """Reads a change; None if it has any other form.
+
+    Args:
+        columns: the folded names of the changed table's.
+    """
+    assert statement.table is not None
+    taken = columns | {*map(fold, statement.table), fold(statement.alias or ""), "rowid"}
+    return _read(clauses.text, statement.kind, taken)
 
 
 @kept(texts=256, long_texts=1)
-def _read(text: str, kind: str) -> JoinedChange | None:
+def _read(text: str, kind: str, taken: frozenset[str]) -> JoinedChange | None:
     try:
-        return _READ[kind](Clauses(text, None))
+        return _READ[kind](Clauses(text, None), taken)
     except (_OtherFormError, SqlError):
         return None
 
 
-def _update(clauses: Clauses) -> JoinedChange:
+def _update(clauses: Clauses, taken: frozenset[str]) -> JoinedChange:
     verb = clauses.verb("UPDATE")
     begin = clauses.find(verb, "SET")
     end = min(clauses.find(begin, word) for word in ("FROM", "WHERE", "RETURNING"))
     sets = _sets(clauses, clauses.tokens[begin + 1 : end])
-    return _by_where(clauses, verb, clauses.find(begin, "FROM"), Branch("update", sets=sets))
+    return _by_where(clauses, taken, verb, clauses.find(begin, "FROM"), Branch("update", sets=sets))
 
 
-def _delete(clauses: Clauses) -> JoinedChange:
+def _delete(clauses: Clauses, taken: frozenset[str]) -> JoinedChange:
     verb = clauses.verb("DELETE")
-    change = _by_where(clauses, verb, clauses.find(verb, "USING"), Branch("delete"))
+    change = _by_where(clauses, taken, verb, clauses.find(verb, "USING"), Branch("delete"))
     return change._replace(once=True)
 
 
-def _by_where(clauses: Clauses, verb: int, source: int, branch: Branch) -> JoinedChange:
+def _by_where(
+    clauses: Clauses, taken: frozenset[str], verb: int, source: int, branch: Branch
+) -> JoinedChange:
     """A change whose source, if there is one, stands behind token number `source`."""
     end = clauses.find(verb, "RETURNING")
     where = min(clauses.find(verb, "WHERE"), end)
     relation = clauses.piece(source + 1, where) if source < where else ""
-    query, alias = _source(clauses, verb, source + 1, where) if relation else ("", "")
-    met: tuple[Conjunct, ...] = ()
     condition, tokens = None, clauses.tokens[where + 1 : end]
-    if tokens and relation:
-        query, met = _narrowed(clauses, query, alias, tokens)
-    elif tokens:
+    if tokens and not relation:
         condition = _MARKS.expression(clauses.text, tokens)
     pieces = Pieces(clauses.piece(0, verb), relation, clauses.piece(where, end), condition)
     returned = clauses.piece(end + 1, len(clauses.tokens))
-    change = JoinedChange(query, alias, met, (branch,), returned=returned, pieces=pieces)
-    if not relation and tokens and condition is None:
+    change = JoinedChange("", (), (), (branch,), returned=returned, pieces=pieces)
+    if relation:
+        sources = read_sources(clauses, source + 1, where)
+        return _by_sources(clauses, taken, change, sources, tokens)
+    if tokens and condition is None:
         return _by_keys(clauses, change, tokens) or change
     return change
+
+
+def _by_sources(
+    clauses: Clauses,
+    taken: frozenset[str],
+    change: JoinedChange,
+    sources: Sources | None,
+    tokens: Sequence[Token],
+) -> JoinedChange:
+    """The change by its sources; their query has those conditions that are of them alone."""
+    if sources is None or change.pieces is None:
+        raise _OtherFormError
+    parts = _parts(tokens) if tokens else []
+    own = [is_of_sources(part, sources.aliases, taken) for part in parts]
+    met = tuple([_conjunct(clauses, part) for part in itertools.compress(parts, map(not_, own))])
+    narrow = list(itertools.compress(parts, own))
+    query = _query(change.pieces.prefix, sources.aliases, change.pieces.relation)
+    if narrow:
+        conditions = [f"({text_of(clauses.text, part)})" for part in narrow]
+        query = f"{query} WHERE {' AND '.join(conditions)}"
+    apart = not sources.are_connected(narrow)
+    return change._replace(source=query, aliases=sources.aliases, conjuncts=met, apart=apart)
 
 
 def _by_keys(
@@ -178,31 +209,21 @@ def _by_keys(
     prefix = "" if change.pieces is None else change.pieces.prefix
     source = f"{prefix} SELECT * FROM ({query}) AS {_KEYS}({_KEY})".lstrip()
     return change._replace(
-        source=source, alias=_KEYS, conjuncts=tuple(met), once=True, plain=change
+        source=source, aliases=(_KEYS,), conjuncts=tuple(met), once=True, plain=change
     )
 
 
-def _narrowed(
-    clauses: Clauses, query: str, alias: str, tokens: Sequence[Token]
-) -> tuple[str, tuple[Conjunct, ...]]:
-    """The query with the conditions that are of the source alone, and the others."""
-    parts = _parts(tokens)
-    own = [is_of_source(part, alias) for part in parts]
-    met = tuple([_conjunct(clauses, part) for part in itertools.compress(parts, map(not_, own))])
-    narrow = [text_of(clauses.text, part) for part in itertools.compress(parts, own)]
-    if narrow:
-        query = f"{query} WHERE {' AND '.join([f'({condition})' for condition in narrow])}"
-    return query, met
-
-
-def _merge(clauses: Clauses) -> JoinedChange:
+def _merge(clauses: Clauses, _: frozenset[str]) -> JoinedChange:
     verb, end = clauses.verb("MERGE"), len(clauses.tokens)
     using = clauses.find(verb, "USING")
     on = clauses.find(using, "ON")
     begins = _whens(clauses, on)
     if not begins or clauses.find(on, "RETURNING") < end:
         raise _OtherFormError
-    query, alias = _source(clauses, verb, using + 1, on)
+    alias = alias_of(clauses, using + 1, on)
+    if alias is None:
+        raise _OtherFormError
+    query = _query(clauses.piece(0, verb), (alias,), clauses.piece(using + 1, on))
     met = _conjuncts(clauses, clauses.tokens[on + 1 : begins[0]])
     matched: list[Branch] = []
     unmatched: list[Branch] = []
@@ -216,7 +237,7 @@ def _merge(clauses: Clauses) -> JoinedChange:
     kinds = {branch.action for branch in unmatched} | {f"{b.action}d" for b in matched}
     if not kinds <= {"insert", "nothing", "updated", "deleted", "nothingd"}:
         raise _OtherFormError
-    return JoinedChange(query, alias, met, tuple(matched), tuple(unmatched))
+    return JoinedChange(query, (alias,), met, tuple(matched), tuple(unmatched))
 
 
 def _whens(clauses: Clauses, begin: int) -> list[int]:
@@ -260,14 +281,10 @@ def _action(clauses: Clauses, reader: Reader) -> Branch:
     )
 
 
-def _source(clauses: Clauses, verb: int, begin: int, end: int) -> tuple[str, str]:
-    """A query for the rows of the only source, and its alias."""
-    alias = alias_of(clauses, begin, end)
-    if alias is None:
-        raise _OtherFormError
-    prefix = clauses.piece(0, verb)
-    query = f"SELECT * FROM {clauses.piece(begin, end)}"
-    return (f"{prefix} {query}" if prefix else query), alias
+def _query(prefix: str, aliases: Sequence[str], relation: str) -> str:
+    """A query for the rows of the sources."""
+    columns = "*" if len(aliases) == 1 else listed(aliases)
+    return f"{prefix} SELECT {columns} FROM {relation}".lstrip()
 
 
 def _parts(tokens: Sequence[Token]) -> list[Sequence[Token]]:

@@ -8,13 +8,15 @@ What a branch sets or inserts has values for all rows, whether or not the branch
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ivm.capture.joined_clauses import Branch, JoinedChange
+from ivm.capture.sources import parts_of
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.one_of_each import first_of_each
@@ -36,17 +38,31 @@ class Join:
         change: what is done with them.
         reference: by which the statement calls the table.
         path: of the table, which has a primary key.
-        source: the source's columns.
-        by: of these, those that the key is compared with.
+        parts: the columns of its sources, as expressions see them.
+        by: of these, one source's after the other's, those that the key is compared with.
         conditions: the conjuncts that are left.
     """
 
     change: JoinedChange
     reference: str
     path: FastPath
-    source: Schema
+    parts: tuple[Part, ...]
     by: tuple[int, ...]
     conditions: tuple[Expression, ...]
+
+    @functools.cached_property
+    def source(self) -> Schema:
+        """The columns of all sources."""
+        return tuple([column for schema, _ in self.parts for column in schema])
+
+    @functools.cached_property
+    def names(self) -> list[Expression]:
+        """What reads these columns in the statement."""
+        return [
+            Expression(f"{quote(qualifiers[-1])}.{quote(name)}")
+            for schema, qualifiers in self.parts
+            for name, _ in schema
+        ]
 
     @property
     def needs_all(self) -> bool:
@@ -56,14 +72,19 @@ class Join:
         return not simple or bool(self.conditions or self.change.returned)
 
 
-def join_of(change: JoinedChange, reference: str, path: FastPath, source: Schema) -> Join | None:
-    """Splits the conjuncts; None if they do not compare the whole key with columns alike."""
-    names = [fold(name) for name, _ in source]
-    if change.plain is not None and len(names) > 1:
+def join_of(change: JoinedChange, reference: str, path: FastPath, schema: Schema) -> Join | None:
+    """Splits the conjuncts; None if they do not compare the whole key with columns alike.
+
+    Args:
+        schema: of the source's query.
+    """
+    if change.plain is not None and len(schema) > 1:
         return None  # IN takes one column
-    if len(set(names)) < len(names) or fold(change.alias) == fold(reference):
+    parts = parts_of(schema, change.aliases)
+    if parts is None or not _are_clear(parts, reference):
         return None
-    scope = _Scope(((path.schema, reference), (source, change.alias)))
+    join = Join(change, reference, path, parts, (), ())
+    scope, source = _Scope(((path.schema, ("", reference)), *parts)), join.source
     by: dict[int, int] = {}
     rest = []
     for conjunct in change.conjuncts:
@@ -76,14 +97,23 @@ def join_of(change: JoinedChange, reference: str, path: FastPath, source: Schema
             by[pair[0]] = pair[1]
     if not path.key or len(by) < len(path.key):
         return None
-    return Join(change, reference, path, source, tuple([by[i] for i in path.key]), tuple(rest))
+    return replace(join, by=tuple([by[i] for i in path.key]), conditions=tuple(rest))
+
+
+def _are_clear(parts: Sequence[Part], reference: str) -> bool:
+    """Returns whether no column of a source has the name of another, nor a source the table's."""
+    for schema, qualifiers in parts:
+        names = {fold(name) for name, _ in schema}
+        if len(names) < len(schema) or fold(qualifiers[-1]) == fold(reference):
+            return False
+    return True
 
 
 class _Scope:
-    """Finds the columns that names mean in a table and its source."""
+    """Finds the columns that names mean in a table, the first part, and its sources."""
 
-    def __init__(self, sides: tuple[tuple[Schema, str], tuple[Schema, str]]) -> None:
-        self._sides = sides
+    def __init__(self, parts: tuple[Part, ...]) -> None:
+        self._parts = parts
 
     def pair(self, names: tuple[Name, Name]) -> tuple[int, int] | None:
         """The positions of a column of the table and one of the source; None for others."""
@@ -93,12 +123,12 @@ class _Scope:
 
     def _find(self, parts: Name) -> tuple[int, int] | None:
         *qualifier, column = [fold(part) for part in parts]
-        found = [
-            (side, position)
-            for side, (schema, alias) in enumerate(self._sides)
-            for position, (name, _) in enumerate(schema)
-            if fold(name) == column and qualifier in ([], [fold(alias)])
-        ]
+        found, first = [], 0
+        for number, (schema, qualifiers) in enumerate(self._parts):
+            if not qualifier or qualifier == [fold(qualifiers[-1])]:
+                names = [fold(name) for name, _ in schema]
+                found += [(min(number, 1), first + i) for i, n in enumerate(names) if n == column]
+            first += len(schema) if number else 0
         return found[0] if len(found) == 1 else None
 
 
@@ -169,12 +199,11 @@ class JoinedRows:
         over: Callable[[tuple[Part, ...]], RowExpressions],
     ) -> None:
         self.join, self.index, self._rows = join, index, rows
-        path, change = join.path, join.change
+        path = join.path
         held = tuple([path.schema[i] for i in index.columns])
         target: Part = (held, ("", join.reference))
-        source: Part = (join.source, ("", change.alias))
-        self._both = over((target, source))
-        self._alone = over((source,))
+        self._both = over((target, *join.parts))
+        self._alone = over(join.parts)
 
     def can_update(self) -> bool:
         """Returns whether all that is set has values, unless the rows make an expression fail."""
@@ -264,11 +293,9 @@ class JoinedRows:
 
     def _cast(self, position: int, type: ColumnType, rows: ZSet) -> Column | None:
         """A column of the source, cast to a type."""
-        name, given = self.join.source[position]
-        if given.sql == type.sql:
+        if self.join.source[position][1].sql == type.sql:
             return rows.columns[position]
-        expression = Expression(f"{quote(self.join.change.alias)}.{quote(name)}")
-        return self._alone.value(expression, type, rows.columns, len(rows))
+        return self._alone.value(self.join.names[position], type, rows.columns, len(rows))
 
     def _key_types(self) -> list[ColumnType]:
         return [self.join.path.schema[i][1] for i in self.join.path.key]

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses
-from ivm.capture.merge import alias_of
-from ivm.capture.source_conditions import is_of_source
+from ivm.capture.source_conditions import is_of_sources
+from ivm.capture.sources import alias_of
 from ivm.sql.statements.keyed_changes import conjuncts
 from ivm.sql.statements.nodes import Name
 from ivm.sql.statements.tokens import Reader, Token, text_of
@@ -76,7 +76,7 @@ def _of_exists(text: str, part: Sequence[Token]) -> KeyQuery | None:
     parts = conjuncts(inner.tokens[where + 1 :])
     if alias is None or parts is None:
         return None
-    others = [one for one in parts if not is_of_source(one, alias)]
+    others = [one for one in parts if not is_of_sources(one, [alias], None)]
     pair = _equal_names(others[0], alias) if len(others) == 1 else None
     if pair is None:
         return None

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from ivm.capture.clauses import Clauses, Params
 from ivm.capture.result import Captured, run_shown
 from ivm.capture.row_diff import run_rewritten, watching
+from ivm.capture.sources import alias_of
 from ivm.capture.trial import Trial
 from ivm.sql.statements.nodes import Dml
-from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import quote
 from ivm.storage.warehouse.duck import Cursor, run, temporary
 from ivm.storage.warehouse.row_ids import same_row
@@ -104,20 +104,3 @@ def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Merge | None:
         clauses.piece(branches, end),
         statement.returning,
     )
-
-
-def alias_of(clauses: Clauses, begin: int, end: int) -> str | None:
-    """The name of the source in the statement; None if it is no plain relation with an alias."""
-    reader = clauses.reader(begin)
-    try:
-        alias = "" if reader.peek() == "(" else reader.name()[-1]
-        if reader.peek() == "(":
-            reader.skip_parentheses()
-        if reader.at < end:
-            reader.accept("AS")
-            alias = reader.identifier()
-        if reader.at < end:
-            reader.columns()
-    except SqlError:
-        return None
-    return alias if reader.at == end and alias else None

@@ -134,7 +134,7 @@ def _of_joined(session: Session, info: TableInfo, statement: st.Dml, params: Par
             "of the source, of its types"
         )
     giver = session.giver_of(change.source, clauses.params(change.source))
-    given = f"the rows of {change.alias}" if change.plain is None else "the keys"
+    given = f"the rows of {' and '.join(change.aliases)}" if change.plain is None else "the keys"
     return (
         f"{_FAST}: {given} are given by {giver}, and the rows of {info.name} are "
         f"found in the key index ({_names(info, info.primary_key)}){_further(session, info)}"

@@ -63,7 +63,7 @@ def plan_of(
     """What the statement says, or the reason why DuckDB must run it."""
     if not info.primary_key:
         return "the table has no primary key"
-    read = read_joined(clauses, statement)
+    read = read_joined(clauses, statement, info.names)
     change = None if read is None else by_found_rows(read, statement, info)
     if change is None:
         return "its clauses have a form that DuckDB alone reads"

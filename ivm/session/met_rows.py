@@ -18,6 +18,7 @@ from ivm.capture.clauses import Clauses
 from ivm.capture.evaluation import MOST_ROWS, described
 from ivm.capture.joined_clauses import JoinedChange
 from ivm.capture.joined_rows import Join, JoinedRows, join_of
+from ivm.capture.sources import parts_of, positions_in
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
@@ -74,16 +75,13 @@ class Meeting(NamedTuple):
         """The pairs; None if DuckDB must run the statement."""
         if not self.change.found:
             return self._by_key()
-        if self.change.alias:
+        if self.change.aliases:
             return self._by_query()
-        join = self._join(())
+        join = Join(self.change, self.reference, self.path, (), (), ())
         index = self._known_index(join)
         if not self._rows(join, index or self.path.no_index(), _NO_ROWS).can_update():
             return None
         return self._by_look(join) or self._by_query()
-
-    def _join(self, source: Schema) -> Join:
-        return Join(self.change, self.reference, self.path, source, (), ())
 
     def _rows(self, join: Join, index: KeyIndex, rows: ZSet) -> JoinedRows:
         lookup = lookup_in(self.params or ())
@@ -99,7 +97,7 @@ class Meeting(NamedTuple):
         index = self.transaction.index_of_committed(self.info.name, join.needs_all)
         if index is None:
             return None
-        found = self._rows(join, index, read[1])
+        found = self._rows(join, index, read[1].project(positions_in(read[0])))
         pairs = found.pairs()
         return None if pairs is None else Met(found, *pairs)
 
@@ -135,8 +133,12 @@ class Meeting(NamedTuple):
         if read is None:
             return None
         (schema, rows), index = read, self.path.no_index()
-        source = range(len(index.columns), len(schema))
-        join = self._join(tuple([schema[i] for i in source]))
+        width = len(index.columns)
+        parts = parts_of(schema[width:], self.change.aliases)
+        if parts is None:
+            return None
+        join = Join(self.change, self.reference, self.path, parts, (), ())
+        source = [position for position in positions_in(schema) if position >= width]
         found = self._rows(join, index, rows.project(source))
         return Met(found, rows.project(index.columns), np.arange(len(rows)))
 

@@ -176,6 +176,11 @@ class TableInfo:
         return self._positions.get(fold(column))
 
     @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """The folded names of all columns."""
+        return frozenset(self._positions)
+
+    @functools.cached_property
     def _positions(self) -> dict[str, int]:
         return {fold(name): i for i, (name, _) in enumerate(self.schema)}
 

@@ -42,6 +42,7 @@ BY_KEY: list[tuple[str, Any]] = [
     ("UPDATE t SET n = 5 FROM (SELECT 100 AS k) q WHERE id = k", None),
     ("UPDATE t SET n = 5 FROM u WHERE id = i AND false", None),
     ("UPDATE t SET n = c FROM u WHERE id = i AND u.c > 0.5 AND (u.w = ? OR U.i <> 2)", ["b"]),
+    ("UPDATE t SET n = c FROM u WHERE id = i AND c > 0.5 AND W <> 'd' AND \"C\" < n", None),
     (
         "UPDATE t AS k SET n = 1 FROM u q WHERE k.id = q.i AND q.c BETWEEN $a AND $b AND k.n > 0"
         " AND q.w IS NOT NULL",
@@ -59,6 +60,31 @@ BY_KEY: list[tuple[str, Any]] = [
     ("UPDATE t SET n = q.c FROM v AS q WHERE t.id = q.odd", None),
     ("UPDATE t SET x = c, n = i IS DISTINCT FROM 2 FROM u WHERE id = i", None),
     ("UPDATE t SET x = c FROM u WHERE id = i AND x IS DISTINCT FROM c RETURNING id, x", None),
+    (
+        "UPDATE t SET n = b, s = a || w FROM u JOIN pair ON u.i = b * 2 AND pair.v < 25"
+        " WHERE id = i",
+        None,
+    ),
+    (
+        "UPDATE t AS k SET n = p.b + ?, s = P.A FROM u q, pair p, (SELECT DISTINCT k FROM plain) d"
+        " WHERE q.i = k.id AND p.b = q.i / 2 AND d.k = p.b AND q.c > ? AND p.v < 25"
+        " RETURNING k.id, s",
+        [1, 0.1],
+    ),
+    ("DELETE FROM t USING u LEFT JOIN pair AS p ON p.b = u.i WHERE id = i AND p.v IS NULL", None),
+    ("UPDATE t SET n = j FROM u, LATERAL (SELECT u.i + 1 AS j) l WHERE l.j = t.id", None),
+    ("DELETE FROM t USING u AS a FULL JOIN u AS b ON a.i = b.i + 2 WHERE t.id = b.i", None),
+    (
+        "UPDATE t SET n = $n FROM u ASOF JOIN (SELECT i, c AS z FROM u) q ON u.i > q.i"
+        " WHERE id = q.i AND q.z > $z",
+        {"n": 3, "z": 1},
+    ),
+    ("DELETE FROM t USING u, WHERE t.id = u.i", None),
+    (
+        "WITH c(k, d) AS (VALUES (4, 'x'), (5, 'y')) UPDATE t SET s = d FROM c JOIN u ON k = i"
+        " WHERE id = c.k",
+        None,
+    ),
     ("DELETE FROM t USING u WHERE id = i", None),
     ("DELETE FROM t USING u WHERE id = i AND t.x IS NOT DISTINCT FROM u.c * 2", None),
     ("DELETE FROM t USING u WHERE id = i AND n > c + 3 RETURNING *", None),
@@ -161,10 +187,16 @@ QUERIED: list[tuple[str, Any]] = [
     ("DELETE FROM t USING u WHERE n = u.i AND u.c < 2", None),
     ("DELETE FROM t USING u AS o WHERE t.id > o.i + 4 RETURNING t.id", None),
     ("DELETE FROM t USING (VALUES (1), (1)) q(k) WHERE n = k", None),
+    ("UPDATE t SET n = 1 FROM u, pair WHERE id = i AND b = i", None),
+    ("UPDATE t SET n = p.v FROM u, pair p WHERE t.id = u.i AND t.n = p.b AND p.a = 'x'", None),
+    ("DELETE FROM t USING u CROSS JOIN pair AS p WHERE id = i AND b = n RETURNING id, s", None),
+    ("DELETE FROM t USING u JOIN pair ON c < v WHERE n = i", None),
+    ("DELETE FROM t USING u JOIN pair ON left(a, 1) = 'x' WHERE id = i AND n = b", None),
+    ("UPDATE t SET s = z FROM (SELECT 2 AS y, 'q' AS z) q, u WHERE n = y AND i = id", None),
+    ("UPDATE t SET n = p.b FROM u POSITIONAL JOIN pair p WHERE id = i AND p.v < 99", None),
 ]
 """DuckDB finds the rows."""
 NATIVE: list[tuple[str, Any]] = [
-    ("UPDATE t SET n = 1 FROM u, pair WHERE id = i AND b = i", None),
     ("UPDATE t SET n = 1 FROM u WHERE id = c", None),
     ("UPDATE t SET n = 1 FROM u WHERE id = i OR id = 1", None),
     ("UPDATE t SET n = 1 FROM (VALUES (1), (1)) q(k) WHERE id = k", None),
@@ -183,6 +215,9 @@ NATIVE: list[tuple[str, Any]] = [
     ("UPDATE plain SET v = 'x' WHERE k = 1", None),
     ("DELETE FROM plain WHERE k IS NULL", None),
     ("UPDATE t SET n = 1 FROM u, pair WHERE n = u.i AND v > 10", None),
+    ("UPDATE t SET n = i FROM u JOIN u AS o USING (i) WHERE t.id = o.i AND i > 2", None),
+    ("UPDATE t SET n = q.i FROM u NATURAL JOIN (SELECT i FROM u) q WHERE id = q.i", None),
+    ("DELETE FROM t USING u AS a FULL JOIN u AS b USING (i) WHERE t.id = b.i", None),
 ]
 """DuckDB makes the change."""
 WRONG: list[tuple[str, Any]] = [
@@ -201,6 +236,11 @@ WRONG: list[tuple[str, Any]] = [
     ("UPDATE t SET n = 1 WHERE id IN (SELECT w::INTEGER FROM u)", None),
     ("UPDATE t SET n = 300 WHERE id IN (SELECT i FROM u)", None),
     ("UPDATE t SET n = 1 FROM u WHERE id = nope", None),
+    ("UPDATE t SET n = 1 FROM u JOIN pair ON b = t.n WHERE id = i", None),
+    ("UPDATE t SET n = 1 FROM u, u WHERE t.id = u.i", None),
+    ("UPDATE t SET n = 1 FROM u JOIN t ON t.n = u.i WHERE id = i", None),
+    ("UPDATE t SET n = p.w FROM u JOIN pair p ON u.i = p.b WHERE t.id = u.i", None),
+    ("DELETE FROM t USING u ON u.i = 2 WHERE t.id = u.i", None),
     ("UPDATE t SET n = nope FROM u WHERE id = i", None),
     ("UPDATE t SET n = 1, n = 2 FROM u WHERE id = i", None),
     ("UPDATE t SET n = 1 FROM (SELECT 1 AS id) q WHERE id = q.id", None),
