@@ -57,11 +57,14 @@ def read_sources(clauses: Clauses, begin: int, end: int) -> Sources | None:
     """Reads the sources between two tokens.
 
     Returns:
-        None if one is no plain relation with an alias, or two share a column (USING, NATURAL).
+        None if one is no plain relation with an alias, or two share a column (USING, NATURAL), or
+        a join stands behind a comma: in a query its ON may name what stands before the comma, in
+        UPDATE and DELETE not.
     """
     reader = Reader(clauses.tokens[:end], begin)
     aliases: list[str] = []
     spans: list[Sequence[Token]] = []
+    commas = 0
     try:
         while not reader.done:
             first = reader.at
@@ -70,7 +73,7 @@ def read_sources(clauses: Clauses, begin: int, end: int) -> Sources | None:
             if aliases[1:]:
                 _skip_condition(reader)
             spans.append(reader.tokens[first : reader.at])
-            _skip_join(reader)
+            commas += _skip_join(reader, alone=commas > 0)
     except SqlError:
         return None
     joined = [
@@ -98,13 +101,20 @@ def _is_alias(reader: Reader) -> bool:
     return is_word and reader.peek() not in _JOINS | {"ON", "USING", "NATURAL"}
 
 
-def _skip_join(reader: Reader) -> None:
-    """Skips what stands before the next relation; DuckDB allows a comma behind the last one."""
+def _skip_join(reader: Reader, *, alone: bool) -> bool:
+    """Skips what stands before the next relation; returns whether it is a comma.
+
+    DuckDB allows one behind the last relation.
+
+    Args:
+        alone: it can only be a comma.
+    """
     if reader.done or reader.accept(","):
-        return
-    while reader.peek() in _JOINS and reader.peek() != "JOIN":
+        return not reader.done
+    while not alone and reader.peek() in _JOINS and reader.peek() != "JOIN":
         reader.at += 1
-    reader.expect("JOIN")
+    reader.expect("," if alone else "JOIN")
+    return False
 
 
 def _skip_condition(reader: Reader) -> None:

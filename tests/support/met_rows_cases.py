@@ -238,6 +238,8 @@ WRONG: list[tuple[str, Any]] = [
     ("UPDATE t SET n = 1 FROM u WHERE id = nope", None),
     ("UPDATE t SET n = 1 FROM u JOIN pair ON b = t.n WHERE id = i", None),
     ("UPDATE t SET n = 1 FROM u, u WHERE t.id = u.i", None),
+    ("DELETE FROM t USING u, plain JOIN pair ON pair.b = u.i WHERE t.id = u.i", None),
+    ("UPDATE t SET n = 1 FROM u, plain JOIN pair ON b = i WHERE t.id = u.i", None),
     ("UPDATE t SET n = 1 FROM u JOIN t ON t.n = u.i WHERE id = i", None),
     ("UPDATE t SET n = p.w FROM u JOIN pair p ON u.i = p.b WHERE t.id = u.i", None),
     ("DELETE FROM t USING u ON u.i = 2 WHERE t.id = u.i", None),
