@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 
 from ivm.capture.joined_clauses import JoinedChange
-from ivm.capture.sources import listed
+from ivm.capture.set_queries import ALIAS, listed_queries
+from ivm.capture.sources import between, listed
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.warehouse.table_info import TableInfo
@@ -37,7 +38,7 @@ def by_found_rows(change: JoinedChange, statement: Dml, info: TableInfo) -> Join
         return change
     if _may_hide(change.pieces.prefix, statement.table[-1]):
         return None
-    if not change.apart and _compares_key(change, info, reference):
+    if not change.apart and not change.queries and _compares_key(change, info, reference):
         return change
     change = change.plain or change
     if _OURS in fold(statement.text):
@@ -45,7 +46,9 @@ def by_found_rows(change: JoinedChange, statement: Dml, info: TableInfo) -> Join
     alias, own = statement.alias, quote(reference)
     table = info.qualified if alias is None else f"{info.qualified} AS {own}"
     columns = [f"{own}.{quote(name)} AS {_OURS}{i}" for i, (name, _) in enumerate(info.schema)]
-    return change._replace(source=_query(change, columns, table), conjuncts=(), found=True)
+    sources = (*change.aliases, ALIAS) if change.queries else change.aliases
+    query = _query(change, columns, table)
+    return change._replace(source=query, aliases=sources, conjuncts=(), found=True)
 
 
 def _may_hide(prefix: str, table: str) -> bool:
@@ -64,8 +67,10 @@ def _compares_key(change: JoinedChange, info: TableInfo, reference: str) -> bool
 def _query(change: JoinedChange, columns: list[str], table: str) -> str:
     assert change.pieces is not None
     prefix, relation, where, _ = change.pieces
-    relations = [table]
-    if relation:
-        columns, relations = [*columns, listed(change.aliases)], [relation, table]
-    query = f"SELECT {', '.join(columns)} FROM {', '.join(relations)} {where}"
-    return f"{prefix} {query}" if prefix else query
+    given = [listed(change.aliases)] if relation else []
+    if change.queries:
+        given.append(listed_queries(change.queries))
+    if given:
+        columns = [*columns, between(given)]
+    tables = f"{relation}, {table}" if relation else table
+    return f"{prefix} SELECT {', '.join(columns)} FROM {tables} {where}".lstrip()

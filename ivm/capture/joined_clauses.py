@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses
 from ivm.capture.key_queries import key_query
+from ivm.capture.set_queries import read_sets
 from ivm.capture.source_conditions import is_of_sources
 from ivm.capture.sources import Sources, alias_of, listed, read_sources
 from ivm.sql.statements.expressions import Expression, Marks
@@ -51,6 +52,7 @@ class Branch(NamedTuple):
         sets: of "update": column and value.
         columns: of "insert": those named, None for all.
         values: of "insert"; None for the source's columns in their order.
+        queries: of the only "update": whose values are set, see `ivm.capture.set_queries`.
     """
 
     action: str
@@ -58,6 +60,7 @@ class Branch(NamedTuple):
     sets: tuple[tuple[str, Expression], ...] = ()
     columns: tuple[str, ...] | None = None
     values: tuple[Expression, ...] | None = None
+    queries: tuple[str, ...] = ()
 
 
 class Pieces(NamedTuple):
@@ -107,6 +110,11 @@ class JoinedChange(NamedTuple):
     plain: JoinedChange | None = None
     apart: bool = False
 
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """Those whose values are set."""
+        return self.matched[0].queries
+
 
 class _OtherFormError(Exception):
     """The statement has a form that is left to DuckDB."""
@@ -135,8 +143,11 @@ def _update(clauses: Clauses, taken: frozenset[str]) -> JoinedChange:
     verb = clauses.verb("UPDATE")
     begin = clauses.find(verb, "SET")
     end = min(clauses.find(begin, word) for word in ("FROM", "WHERE", "RETURNING"))
-    sets = _sets(clauses, clauses.tokens[begin + 1 : end])
-    return _by_where(clauses, taken, verb, clauses.find(begin, "FROM"), Branch("update", sets=sets))
+    read = read_sets(clauses.text, clauses.tokens[begin + 1 : end], _MARKS)
+    if read is None:
+        raise _OtherFormError
+    branch = Branch("update", sets=read.sets, queries=read.queries)
+    return _by_where(clauses, taken, verb, clauses.find(begin, "FROM"), branch)
 
 
 def _delete(clauses: Clauses, taken: frozenset[str]) -> JoinedChange:

@@ -59,7 +59,7 @@ def read_sources(clauses: Clauses, begin: int, end: int) -> Sources | None:
     Returns:
         None if one is no plain relation with an alias, or two share a column (USING, NATURAL), or
         a join stands behind a comma: in a query its ON may name what stands before the comma, in
-        UPDATE and DELETE not.
+        DELETE not.
     """
     reader = Reader(clauses.tokens[:end], begin)
     aliases: list[str] = []
@@ -139,7 +139,12 @@ def named_in(tokens: Sequence[Token], aliases: Sequence[str]) -> frozenset[str]:
 
 def listed(aliases: Sequence[str]) -> str:
     """Writes what a query selects to give the columns of all sources."""
-    return f", true AS {_BETWEEN}, ".join([f"{quote(alias)}.*" for alias in aliases])
+    return between([f"{quote(alias)}.*" for alias in aliases])
+
+
+def between(parts: Sequence[str]) -> str:
+    """Writes the columns of several sources, in SQL, with a column of our own between them."""
+    return f", true AS {_BETWEEN}, ".join(parts)
 
 
 def parts_of(schema: Schema, aliases: Sequence[str]) -> tuple[Part, ...] | None:

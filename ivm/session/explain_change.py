@@ -142,7 +142,7 @@ def _of_joined(session: Session, info: TableInfo, statement: st.Dml, params: Par
 
 
 def _found(change: JoinedChange) -> str:
-    if change.pieces is None or change.pieces.condition is None:
+    if change.pieces is None or change.pieces.condition is None or change.queries:
         return "DuckDB finds the rows that meet the condition"
     return (
         "rows are found by a look at all in the key index, or at those between bounds of the key, "
