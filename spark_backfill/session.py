@@ -1,7 +1,7 @@
 """Spark sessions: the settings without which Spark's answers would not be DuckDB's.
 
 Invariant: a session that the others here are given counts overflow and a bad cast as errors (ANSI),
-has UTC as its time zone, and leaves dates as they stand in files.
+has UTC as its time zone, leaves dates as they stand in files, and `${…}` as it stands in a text.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ REQUIRED = {
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.variable.substitute": "false",
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
 }
 """Settings of a running session, which an existing one is given too."""

@@ -49,6 +49,7 @@ CASES: list[tuple[tuple[str, ...], list[str]]] = [
     (("VARCHAR",), ["c0 NOT LIKE '%b%'", "c0 NOT IN ('a', 'b')", "c0 IS NOT NULL"]),
     (("INTEGER",), ["c0 NOT BETWEEN 1 AND 100", "NOT (c0 = 1)", "c0 IS NOT DISTINCT FROM NULL"]),
     (("VARCHAR",), ["c0 = 'ab\\c'", "c0 || 'it''s \\ é'", "c0 IN ('a', 'abc')", "c0 > ''"]),
+    (("VARCHAR",), ["c0 || '${spark.app.name}'", "c0 <> '${env:PATH}'", "c0 LIKE '${env:PATH}%'"]),
     (("DATE",), ["year(c0)", "month(c0)", "day(c0)", "quarter(c0)", "extract(year FROM c0)"]),
     (("DATE",), ["c0 < '1995-03-15'", "c0 >= DATE '1995-03-15' + INTERVAL 3 MONTH"]),
     *[
