@@ -64,7 +64,8 @@ def _untouched(cursor: Cursor, history: History, key: Schema, to: Path) -> str:
         return ""
     export(cursor, touched, [(i, name) for i, (name, _) in enumerate(key)], key, to)
     back = [f"{carrier(t).back(f'c{i}')} AS c{i}" for i, (_, t) in enumerate(key)]
-    keys = f"SELECT {', '.join(back)} FROM read_parquet({literal(f'{to}/*.parquet')})"
+    files = ", ".join(literal(str(file)) for file in sorted(to.iterdir()))
+    keys = f"SELECT {', '.join(back)} FROM read_parquet([{files}])"
     same = " AND ".join(f"t.c{i} = h.{quote(name)}" for i, (name, _) in enumerate(key))
     return f" ANTI JOIN ({keys}) AS t ON {same}"
 

@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+def read_carriers(spark: SparkSession, ddl: str, folder: Path) -> DataFrame:
+    """The rows of the Parquet files in a folder, whose path has any letters.
+
+    Args:
+        spark: a prepared session.
+        ddl: the columns that are read; "" for the rows alone.
+        folder: of the files.
+    """
+    reader = spark.read.option("__globPaths__", "false")  # Spark's own name for it: no `[` is one
+    return reader.schema(ddl or "nothing INT").parquet(str(folder))
+
+
 class Exported:
     """Relations that were exported, or whose files the workers read.
 
@@ -39,7 +51,6 @@ class Exported:
         """The rows of a scan that was exported as carriers, columns c0, c1, …"""
         pairs = list(zip(scan.columns, scan.schema, strict=True))
         ddl = ", ".join(f"c{i} {carrier(type).spark}" for i, (_, type) in pairs)
-        files = str(self._folders[scan.relation])
-        frame = self._spark.read.schema(ddl or "nothing INT").parquet(files)
+        frame = read_carriers(self._spark, ddl, self._folders[scan.relation])
         names = [f"c{i} AS c{n}" for n, (i, _) in enumerate(pairs)]
         return frame.selectExpr(*(names or ["1 AS nothing"]))

@@ -27,6 +27,7 @@ from ivm.spark_backfill.attempts import computed
 from ivm.spark_backfill.carriers import carrier
 from ivm.spark_backfill.frames import Frames
 from ivm.spark_backfill.partial_worker import LABELS, LANES, key_types, states_of
+from ivm.spark_backfill.relations import read_carriers
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Aggregate, Plan, numbered, types
 from ivm.sql.plan.render import render
@@ -330,4 +331,4 @@ def run_stage(
 def _read_back(spark: SparkSession, staging: Staging, stage: Stage) -> DataFrame:
     """The rows of a stage that is done."""
     ddl = ", ".join(f"c{i} {carrier(t).spark}" for i, t in enumerate(types(stage.plan)))
-    return spark.read.schema(ddl or "nothing INT").parquet(str(staging.place(stage)))
+    return read_carriers(spark, ddl, staging.place(stage))

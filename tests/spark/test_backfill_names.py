@@ -1,0 +1,30 @@
+"""First fills on Spark where names and paths have letters and lengths that files and Spark mind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ivm
+from tests.support.spark import session
+
+
+def test_a_path_is_no_pattern(tmp_path: Path) -> None:
+    spark, file = session(), tmp_path / "day=1 [new] {1}" / "50% #a:b é *?.duckdb"
+    file.parent.mkdir()
+    with ivm.connect(file, spark=spark) as db:
+        db.execute("CREATE TABLE plain AS SELECT range AS id, range % 7 AS g FROM range(100)")
+        lake = f"'{tmp_path}/lake.parquet'"
+        columns = "id BIGINT PRIMARY KEY, g BIGINT"
+        db.execute(f"COPY plain TO {lake}")
+        db.execute(f"CREATE TABLE lake ({columns}) FROM PARQUET {lake} WITH (stored = false)")
+        db.execute("DELETE FROM lake WHERE id < 10; INSERT INTO lake VALUES (1000, 3)")
+        demand_filled(db, "SELECT g, count(*) AS n FROM plain GROUP BY g")
+        demand_filled(db, "SELECT g, max(l.id) AS m FROM lake l JOIN plain USING (g) GROUP BY g")
+
+
+def demand_filled(db: ivm.Database, query: str) -> None:
+    """Spark fills a view of the query rightly, with several stages."""
+    db.execute(f"CREATE OR REPLACE MATERIALIZED VIEW v WITH (backfill = 'spark') AS {query}")
+    db.backfill("v")
+    assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall()[0][4]
+    assert db.execute("VERIFY MATERIALIZED VIEW v USING SPARK").fetchall()[0][4]
