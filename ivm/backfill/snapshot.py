@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,5 +85,5 @@ def scanned(plans: Sequence[Plan]) -> dict[str, set[int]]:
 
 
 def _folder(relation: str) -> str:
-    """A name for the folder of an exported relation, of letters that Spark takes as they are."""
-    return relation.encode().hex()
+    """A name for the folder of an exported relation, which is short however long its name is."""
+    return hashlib.sha256(relation.encode()).hexdigest()[:16]

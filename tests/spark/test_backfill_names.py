@@ -22,6 +22,13 @@ def test_a_path_is_no_pattern(tmp_path: Path) -> None:
         demand_filled(db, "SELECT g, max(l.id) AS m FROM lake l JOIN plain USING (g) GROUP BY g")
 
 
+def test_names_may_be_long(tmp_path: Path) -> None:
+    with ivm.connect(tmp_path / "shop.duckdb", spark=session()) as db:
+        name = f'"{"a long name " * 40}"'
+        db.execute(f"CREATE TABLE {name} AS SELECT range AS id FROM range(3)")
+        demand_filled(db, f"SELECT id, id + 1 AS following FROM {name}")
+
+
 def demand_filled(db: ivm.Database, query: str) -> None:
     """Spark fills a view of the query rightly, with several stages."""
     db.execute(f"CREATE OR REPLACE MATERIALIZED VIEW v WITH (backfill = 'spark') AS {query}")
