@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,7 @@ class BackfillJob:
     def __init__(self, engine: Engine, name: str, after: Job | None) -> None:
         self._engine = engine
         self._name = name
+        self._group = f"ivm-backfill-{uuid.uuid4().hex}"  # databases may share one session
         self.progress = FillProgress()
         self._stopping = threading.Event()
         self._spark: SparkSession | None = None
@@ -74,10 +76,6 @@ class BackfillJob:
         """See `Job`."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
-
-    @property
-    def _group(self) -> str:
-        return f"ivm-backfill-{self._name}"
 
     def _run(self, after: Job | None) -> None:
         while after is not None and not after.join(0.1):
