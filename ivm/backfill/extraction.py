@@ -11,15 +11,13 @@ import contextlib
 import os
 import re
 import shutil
-import threading
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 
+from ivm.backfill.spark_call import SparkCall
 from ivm.engine.engine import Engine
 from ivm.spark_backfill.jdbc import POSTGRES, JdbcSource, write_texts
 from ivm.storage.durable_files import sync_folder
@@ -29,11 +27,6 @@ from ivm.storage.interrupts import check
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.warehouse.duck import Cursor, rows, run
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_LOOK = 0.1  # seconds between looks whether Spark has ended, or the statement is to end
-_PATIENCE = 5.0  # seconds that Spark has to end a job
 _OURS = "ivm-"  # begins the names in `folder.part`
 _FILE_BYTES = 128 << 20
 _SHOWN = 80  # letters of a value in an error
@@ -73,7 +66,12 @@ def extract(
     for name, type in schema:
         _refuse_type(source, name, type)
     with _part(to) as part:
-        _Reading(engine, source, [name for name, _ in schema], part / "texts").wait()
+        columns, texts = [name for name, _ in schema], part / "texts"
+        SparkCall(
+            engine,
+            "copy over JDBC",
+            lambda spark, check: write_texts(spark, source, columns, texts, check),
+        ).wait()
         _cast(cursor, source, schema, key, part)
         _sync(part / "rows")
         check()
@@ -145,61 +143,6 @@ def _sync(folder: Path) -> None:
         with open(path, "rb") as file:
             os.fsync(file.fileno())
     sync_folder(folder)
-
-
-# --- Spark ---
-
-
-class _Reading:
-    """Spark's part, in a thread of its own: a call of Spark's cannot be interrupted."""
-
-    def __init__(
-        self, engine: Engine, source: JdbcSource, columns: Sequence[str], to: Path
-    ) -> None:
-        self._engine, self._source = engine, source
-        self._columns, self._to = columns, to
-        self._group = f"ivm-copy-{uuid.uuid4().hex}"
-        self._error: BaseException | None = None
-        self._spark: SparkSession | None = None
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="ivm-copy", daemon=True)
-        self._thread.start()
-
-    def wait(self) -> None:
-        """Waits for its end, and ends it before where the statement is to end."""
-        try:
-            while self._thread.is_alive():
-                self._thread.join(_LOOK)
-                check()
-                if self._engine.jobs.closed:
-                    raise UnavailableError("the database was closed: nothing was copied")
-        except BaseException:
-            self._stop()
-            raise
-        if self._error is not None:
-            raise self._error
-
-    def _run(self) -> None:
-        try:
-            spark = self._spark = self._engine.spark()
-            with contextlib.suppress(Exception):  # Spark Connect has no context
-                spark.sparkContext.setJobGroup(self._group, "ivm: copy over JDBC", True)
-            write_texts(spark, self._source, self._columns, self._to, self._check)
-        except BaseException as error:
-            self._error = error
-
-    def _check(self) -> None:
-        if self._stopping:
-            raise UnavailableError("the statement has ended")
-
-    def _stop(self) -> None:
-        """Ends the job; the thread is left to a source that does not answer, and writes nothing."""
-        self._stopping, end = True, time.monotonic() + _PATIENCE
-        while self._thread.is_alive() and time.monotonic() < end:
-            if self._spark is not None:
-                with contextlib.suppress(Exception):  # Spark has ended, or is another process
-                    self._spark.sparkContext.cancelJobGroup(self._group)
-            self._thread.join(_LOOK)
 
 
 # --- values ---

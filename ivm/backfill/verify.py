@@ -12,23 +12,26 @@ from typing import TYPE_CHECKING
 
 from ivm.backfill.refuse import refuse_unfillable
 from ivm.backfill.snapshot import demand_files, export_scanned, exported, pinned
+from ivm.backfill.spark_call import SparkCall
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.verify import Verdict, compare_answers
 from ivm.spark_backfill.frames import Frames
+from ivm.spark_backfill.session import asking
 from ivm.spark_backfill.stages import Stage, Staging, run_stage
-from ivm.storage.interrupts import check
+from ivm.storage.interrupts import check, interruptible
 from ivm.storage.warehouse.duck import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def verify_on_spark(engine: Engine, view: View, spark: SparkSession) -> Verdict:
+def verify_on_spark(engine: Engine, view: View) -> Verdict:
     """Compares a view's rows with those that Spark computes from the tables.
 
     Raises:
         UnsupportedError: Spark cannot compute the view.
+        UnavailableError: Spark fails.
     """
     refuse_unfillable(engine, view, "verified")
     assert view.plan is not None
@@ -36,15 +39,13 @@ def verify_on_spark(engine: Engine, view: View, spark: SparkSession) -> Verdict:
     staging.clear()
     stage = Stage(0, view.plan, view.name)
     try:
-        with pinned(engine) as (cursor, epoch):
+        with pinned(engine) as (cursor, epoch), interruptible(cursor):
             export_scanned(engine, cursor, [view.plan], staging.tables, check)
             staging.begin(epoch, [stage])
             zone = engine.warehouse.zone.name
-            frames = Frames(spark, exported(spark, [view.plan], staging.tables), zone)
-            try:
-                run_stage(spark, frames, staging, [stage], 0)
-            finally:
-                frames.close()
+            SparkCall(
+                engine, "verification", lambda spark, _: _compute(spark, zone, staging, stage)
+            ).wait()
             demand_files(engine, [view.plan])  # the workers have read them
             stored = f"FROM {engine.catalog.qualified[view.name]}"
             count = int(rows(cursor, f"SELECT system.main.count(*) {stored}")[0][0])
@@ -52,3 +53,12 @@ def verify_on_spark(engine: Engine, view: View, spark: SparkSession) -> Verdict:
     finally:
         shutil.rmtree(staging.folder, ignore_errors=True)
     return Verdict(count, *found, "")
+
+
+def _compute(spark: SparkSession, zone: str, staging: Staging, stage: Stage) -> None:
+    frames = Frames(spark, exported(spark, [stage.plan], staging.tables), zone)
+    try:
+        with asking():
+            run_stage(spark, frames, staging, [stage], 0)
+    finally:
+        frames.close()

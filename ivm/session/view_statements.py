@@ -262,7 +262,7 @@ def _verified_on_spark(
         )
     engine, chosen = session.engine, _chosen(session, statement)
     whole = [v for v in chosen if not why_broken(engine.catalog.views, v.name)]
-    found = {view.name: verify_on_spark(engine, view, engine.spark()) for view in whole}
+    found = {view.name: verify_on_spark(engine, view) for view in whole}
     return chosen, [found.get(view.name) for view in chosen]
 
 
