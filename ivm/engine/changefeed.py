@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import itertools
 import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Self, TypeVar
 
 import pyarrow as pa
@@ -22,8 +23,9 @@ import pyarrow as pa
 from ivm.engine.plain_arrow import plain
 from ivm.storage.errors import IvmError, UnavailableError
 from ivm.storage.interrupts import Deferral
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
-from ivm.storage.values.zset import ZSet
+from ivm.storage.values.zset import ZSet, add
 
 T = TypeVar("T")
 WEIGHT = "_weight"
@@ -195,11 +197,15 @@ def delta_table(delta: ZSet, schema: Schema) -> pa.Table:
 
 
 class ChangeFeeds:
-    """The open changefeeds by view; safe for any number of threads."""
+    """The open changefeeds by view; safe for any number of threads.
+
+    Whoever notifies, fails or closes the feeds of a view holds the writer lock.
+    """
 
     def __init__(self) -> None:
         self._by_view: dict[str, tuple[Subscription, ...]] = {}
         self._lock = threading.Lock()
+        self._gathered: dict[str, list[tuple[int, ZSet]]] | None = None
 
     @property
     def views(self) -> list[str]:
@@ -219,20 +225,50 @@ class ChangeFeeds:
             if feeds:
                 self._by_view[feed.view] = feeds
 
+    def gather(self) -> None:
+        """Keeps what comes until `publish`, so that each feed gets an epoch as one delta.
+
+        A commit changes a view above recomputed ones by its rows, and once more by theirs.
+        """
+        self._gathered = {}
+
+    def publish(self) -> None:
+        """Passes on what was gathered."""
+        for view in list(self._gathered or ()):
+            self._deliver(view)
+        self._gathered = None
+
+    def _deliver(self, view: str) -> None:
+        found = self._gathered.pop(view, []) if self._gathered else []
+        for epoch, items in itertools.groupby(found, key=lambda item: item[0]):
+            self._put(view, epoch, [delta for _, delta in items])
+
     def notify(self, epoch: int, deltas: Mapping[str, ZSet]) -> None:
         """Passes an epoch's deltas to the feeds of these views."""
         # Without the lock: `add` and `remove` replace the tuple of a view, they never change it.
         if self._by_view:
             for name, delta in deltas.items():
-                for feed in self._by_view.get(name, ()):
-                    feed.put(epoch, delta)
+                if self._gathered is None:
+                    self._put(name, epoch, [delta])
+                elif name in self._by_view:
+                    self._gathered.setdefault(name, []).append((epoch, delta))
+
+    def _put(self, view: str, epoch: int, deltas: Sequence[ZSet]) -> None:
+        for feed in self._by_view.get(view, ()):
+            total = deltas[0]
+            if len(deltas) > 1:
+                total = consolidate(add(deltas), [type for _, type in feed.schema])
+            if len(total) or len(deltas) == 1:
+                feed.put(epoch, total)
 
     def fail(self, view: str, error: IvmError) -> None:
         """Ends the view's feeds with an error: the view can no longer be computed."""
+        self._deliver(view)
         for feed in self._by_view.get(view, ()):
             feed.fail(error)
 
     def close(self, view: str) -> None:
         """Ends the view's feeds."""
+        self._deliver(view)
         for feed in self._by_view.get(view, ()):
             feed.close()

@@ -32,10 +32,12 @@ class Transaction(OpenChanges):
     def _commit_and_follow(self) -> None:
         engine = self._engine
         before, late = engine.pending.epoch, None
+        engine.feeds.gather()
         try:
             self._commit()
         except BaseException as error:
             if engine.pending.epoch == before or engine.log.diverged:
+                engine.feeds.publish()
                 self.rollback()
                 raise
             error.add_note(COMMITTED)  # an interrupt after the commit point undoes nothing
@@ -79,6 +81,7 @@ class Transaction(OpenChanges):
                 why = "the change of the catalog is committed, but the memory could not follow"
                 raise engine.log.broken(why, error) from error
         engine.recomputed.refresh_watched()
+        engine.feeds.publish()
 
     def break_failing_views(self) -> None:
         """Lets views fail on the changes: they are broken, instead of the changes refused.

@@ -197,6 +197,41 @@ def test_a_feed_misses_nothing_beside_one_that_closes() -> None:
     assert feeds.views == []
 
 
+def test_an_epoch_of_a_view_above_a_recomputed_one_is_one_delta() -> None:
+    """Bug: the commit's rows and those of the recomputed view below came as two of one epoch."""
+    with ivm.connect() as db:
+        db.execute("""
+            CREATE TABLE t (a INTEGER);
+            INSERT INTO t VALUES (1);
+            CREATE MATERIALIZED VIEW low AS SELECT approx_count_distinct(a) AS n FROM t;
+            CREATE MATERIALIZED VIEW top AS SELECT a, n FROM t, low;
+        """)
+        with db.subscribe("top") as feed, db.subscribe("low") as below:
+            db.insert("t", {"a": [2]})
+            found = feed.poll(0)
+            assert found is not None
+            rows = sorted((row["_weight"], row["a"], row["n"]) for row in found[1].to_pylist())
+            assert (found[0], rows) == (db.epoch, [(-1, 1, 1), (1, 1, 2), (1, 2, 2)])
+            assert feed.poll(0) is None
+            assert [below.poll(0) is None for _ in range(2)] == [False, True]
+
+
+def test_what_a_view_had_before_it_failed_comes_before_the_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def odd(names: object) -> None:
+        raise ValueError("nobody has foreseen this")
+
+    with created() as db, db.subscribe("v") as feed:
+        db.execute("CREATE MATERIALIZED VIEW w AS SELECT approx_count_distinct(a) AS n FROM t")
+        with monkeypatch.context() as patch:
+            patch.setattr(db._engine.recomputed, "refresh", odd)
+            db.insert("t", {"a": [1]})
+        assert feed.poll(0) is not None
+        with pytest.raises(errors.InternalError, match="foreseen"):
+            feed.poll(0)
+
+
 def test_an_epoch_is_durable_before_subscribers_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

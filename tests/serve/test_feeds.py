@@ -218,6 +218,23 @@ def test_arrow_gets_the_same(world: HttpWorld) -> None:
         assert sorted(batch.column("_weight").to_pylist()) == [-1, 1]
 
 
+def test_a_view_above_a_recomputed_one_adds_up(world: HttpWorld) -> None:
+    """Bug: an epoch came twice, each time with the rows that the commit has changed last."""
+    world.database.execute("""
+        CREATE MATERIALIZED VIEW low AS SELECT approx_count_distinct(id) AS n FROM orders;
+        CREATE MATERIALIZED VIEW top AS SELECT id, n FROM orders, low;
+    """)
+    state = State()
+    with world.client() as client, client.stream("GET", "/views/top/changes") as response:
+        found = events(response)
+        state.take(next(found)[2])
+        for i in range(100, 105):
+            insert(world.database, i)
+            state.take(next(found)[2])
+        assert state.rows == stored(world.database, "top")
+        assert state.epochs == list(range(world.database.epoch - 4, world.database.epoch + 1))
+
+
 class _Bytes:
     """A file of what comes."""
 
