@@ -265,6 +265,29 @@ def test_rows_come_in_by_json_lines_and_arrow(world: HttpWorld, client: httpx.Cl
     ]
 
 
+def test_numbers_of_rows_keep_their_digits(client: httpx.Client) -> None:
+    """Bug: JSON's numbers were read as floats; what GET gave did not come back."""
+    sql(client, "CREATE TABLE wide (n DECIMAL(38, 10), d DOUBLE, s STRUCT(n DECIMAL(20, 5)))")
+    line = (
+        '{"n":12345678901234567890.0123456789,"d":0.30000000000000004,'
+        '"s":{"n":123456789012345.12345}}\n'
+    )
+    for body, kind in ((f"[{line}]", "application/json"), (line, LINES)):
+        answer = client.post("/tables/wide", content=body, headers={"Content-Type": kind})
+        assert answer.json()["rows"] == 1
+        assert client.post("/sql", content="FROM wide", headers={"Accept": LINES}).text == line
+        sql(client, "TRUNCATE wide")
+    sql(client, "CREATE TABLE documents (j JSON)")
+    client.post("/tables/documents", content='{"j": {"n": 1234567890.123456789}}')
+    assert sql(client, "SELECT j::VARCHAR FROM documents")["rows"] == [
+        ['{"n":1234567890.123456789}']
+    ]
+    odd = '[{"d": 1e400}, {"d": 1.5e-99999999999999999999}, {"d": 1.7976931348623157e308}]'
+    client.post("/tables/wide", content=odd)
+    rows = sql(client, "SELECT d FROM wide ORDER BY d")["rows"]
+    assert rows == [[0.0], [1.7976931348623157e308], ["inf"]]
+
+
 def test_upsert_and_delete(client: httpx.Client) -> None:
     client.post(
         "/tables/orders?op=upsert", json=[{"id": 1, "region": "AS"}, {"id": 9, "region": None}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -75,14 +75,18 @@ def asked(body: bytes, request: Request) -> tuple[str, Params, list[Any] | None]
     return statement, params, many
 
 
-def json_of(text: str | bytes) -> Any:
+def json_of(text: str | bytes, number: Callable[[str], Any] = float) -> Any:
     """Reads JSON.
+
+    Args:
+        text: to be read.
+        number: makes a value of what has a point or an exponent.
 
     Raises:
         InputError: it is none.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=number)
     except (ValueError, RecursionError) as error:
         raise InputError(f"the body is no JSON: {error}") from error
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +25,7 @@ from ivm.storage.errors import InputError
 
 _CALLS = {"insert": insert, "upsert": upsert, "delete": delete}
 KEY = "Idempotency-Key"
+_DIGITS_OF_FLOAT = 15  # that all come back
 
 
 async def write(served: Served, request: Request, user: User) -> Response:
@@ -80,9 +83,10 @@ def rows_of(body: bytes, media_type: str) -> Rows:
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"the body is no Arrow stream: {error}") from error
     if media_type == LINES:
-        found = json_of(b"[" + b",".join(filter(None, map(bytes.strip, body.split(b"\n")))) + b"]")
+        lines = filter(None, map(bytes.strip, body.split(b"\n")))
+        found = json_of(b"[" + b",".join(lines) + b"]", _number)
     elif media_type == JSON:
-        found = json_of(body)
+        found = json_of(body, _number)
     else:
         raise HttpError(
             415, "request", f"{media_type!r} is no type of rows: send {JSON}, {LINES} or {ARROW}"
@@ -91,3 +95,10 @@ def rows_of(body: bytes, media_type: str) -> Rows:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError("rows are objects, one for each row")
     return rows
+
+
+def _number(text: str) -> float | Decimal:
+    """A number of JSON with a point or an exponent, with all its digits: a column has its type."""
+    found = float(text)
+    needs_more = len(text) > _DIGITS_OF_FLOAT and math.isfinite(found) and found != 0
+    return Decimal(text) if needs_more else found
