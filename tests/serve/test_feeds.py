@@ -285,6 +285,26 @@ def test_a_replaced_view_is_another_at_once(
             assert next(events(response))[2]["rows"] == [{"_weight": 1, "newest": 2}]
 
 
+def test_who_wants_no_snapshot_gets_none_though_commits_go_on(
+    world: HttpWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: of a commit while the feed was opened a snapshot told, and a client's feed ended."""
+    real = feeds.ViewFeed.__init__
+
+    def after_a_commit(feed: feeds.ViewFeed, *given: Any) -> None:
+        insert(world.database, 100)
+        real(feed, *given)
+
+    monkeypatch.setattr(feeds.ViewFeed, "__init__", after_a_commit)
+    with (
+        world.client() as client,
+        client.stream("GET", PATH, params={"snapshot": "0"}) as response,
+    ):
+        assert response.headers["ivm-epoch"] == str(world.database.epoch)
+        insert(world.database, 101)
+        assert next(events(response))[:2] == (str(world.database.epoch), "changes")
+
+
 def test_many_subscribers_get_each_epoch_once(world: HttpWorld) -> None:
     count, epochs = 200, 100
     begin = world.database.epoch

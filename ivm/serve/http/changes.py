@@ -66,11 +66,12 @@ class Follower:
                 f"the server has {most} subscribers, and takes no more: raise subscribers in "
                 "[server] of ivm.toml"
             )
-        known = _known(self._call)
-        if known is None and self._call.query_params.get("snapshot") in ("0", "false"):
-            known = self._served.database.epoch
+        given = _known(self._call)
+        from_now = given is None and self._call.query_params.get("snapshot") in ("0", "false")
         while True:
             self.feed: ViewFeed = await feed_of(self._served, self._view)
+            # Now is when the feed is open: of what came before it may have kept nothing.
+            known = self._served.database.epoch if from_now else given
             with contextlib.suppress(UnavailableError):  # so much has come meanwhile
                 if (parts := await self._begun(known)) is not None:
                     return parts
