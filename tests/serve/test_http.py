@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
@@ -417,6 +418,24 @@ def test_a_long_poll_waits_for_a_change(world: HttpWorld, client: httpx.Client) 
     error(client.get("/views/revenue?after=x"), 400, "input")
     error(client.get("/views/revenue?after=1&wait=x"), 400, "input")
     timer.join()
+
+
+def test_a_view_is_read_while_a_transaction_is_open(world: HttpWorld, client: httpx.Client) -> None:
+    """Bug: the first to ask for a view waited for the end of a transaction of somebody else."""
+    session = {"Ivm-Session": client.post("/sessions").json()["session"]}
+    begin = "BEGIN; INSERT INTO orders VALUES (50, 'AS', 1)"
+    assert client.post("/sql", content=begin, headers=session).status_code == 200
+    first = client.get("/views/revenue")
+    assert sorted(row["region"] for row in first.json()["rows"]) == ["EU", "US"]
+    tag = {"If-None-Match": first.headers["etag"]}
+    assert client.get("/views/revenue", headers=tag).status_code == 304
+    epoch = str(world.database.epoch)
+    assert client.get("/views/revenue", params={"after": epoch, "wait": "0.5"}).status_code == 304
+    with ThreadPoolExecutor() as pool:
+        late = pool.submit(client.get, "/views/revenue", params={"after": epoch, "wait": "20"})
+        time.sleep(0.5)
+        client.post("/sql", content="COMMIT", headers=session)
+        assert len(late.result(10).json()["rows"]) == 3
 
 
 def test_a_long_poll_of_a_view_that_goes(world: HttpWorld, client: httpx.Client) -> None:

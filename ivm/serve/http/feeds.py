@@ -76,9 +76,12 @@ class ViewFeed:
         database: served.
         view: canonical name.
         loop: the server's.
+        alone: held while a snapshot is taken.
     """
 
-    def __init__(self, database: Database, view: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, database: Database, view: str, loop: asyncio.AbstractEventLoop, alone: asyncio.Lock
+    ) -> None:
         self._database = database
         self._loop = loop
         self._feed: Subscription = database.subscribe(view)
@@ -98,7 +101,7 @@ class ViewFeed:
         self._scheduled = False
         self._changed = asyncio.Event()
         self._snapshot: list[Encoded] = []
-        self._taking = asyncio.Lock()
+        self._alone = alone
         threading.Thread(target=self._follow, name=f"feed of {self.view}", daemon=True).start()
 
     @property
@@ -222,15 +225,21 @@ class ViewFeed:
 
     async def snapshot(self, threads: Threads) -> list[Encoded] | None:
         """The view's rows at some epoch after which all are kept; None if the feed is over."""
-        async with self._taking:
-            kept = self._snapshot
-            start = self.after(kept[0].epoch) if kept else None
-            if start is None or self._first + len(self._kept) - start > SNAPSHOT_EPOCHS:
-                found = await threads.call(self._take_snapshot)
-                if found is None:
-                    return None
-                self._snapshot = found
-            return self._snapshot
+        if (known := self._known_snapshot()) is not None:
+            return known
+        async with self._alone:
+            if (known := self._known_snapshot()) is not None:
+                return known
+            found = await threads.call(self._take_snapshot)
+            self._snapshot = found or []
+            return found
+
+    def _known_snapshot(self) -> list[Encoded] | None:
+        """The last one, if not many epochs came after it."""
+        start = self.after(self._snapshot[0].epoch) if self._snapshot else None
+        if start is None or self._first + len(self._kept) - start > SNAPSHOT_EPOCHS:
+            return None
+        return self._snapshot
 
     def _take_snapshot(self) -> list[Encoded] | None:
         engine = self._database._engine
@@ -340,6 +349,9 @@ def too_slow(view: str) -> UnavailableError:
 class Hub:
     """The feeds of all views; the event loop calls it.
 
+    Feeds are opened, and snapshots taken, one after another: each waits in a thread until no
+    transaction is open, whose own next statement needs a thread, too.
+
     Args:
         database: served.
         threads: of the server.
@@ -349,7 +361,8 @@ class Hub:
         self.database = database
         self.threads = threads
         self._feeds: dict[str, ViewFeed] = {}
-        self._opening = asyncio.Lock()
+        self._coming: dict[str, asyncio.Future[ViewFeed]] = {}
+        self._alone = asyncio.Lock()
 
     def __iter__(self) -> Iterator[ViewFeed]:
         return iter(list(self._feeds.values()))
@@ -359,21 +372,37 @@ class Hub:
         """The number of subscribers."""
         return sum(len(feed.subscribers) for feed in self._feeds.values())
 
-    async def feed(self, view: str) -> ViewFeed:
+    async def feed(self, view: str, patience: float | None = None) -> ViewFeed:
         """The feed of a view, by its canonical name; opened if nobody has asked for it.
 
         Raises:
             SqlError: there is no such view.
+            TimeoutError: it is not open after `patience` seconds; it will be for who comes later.
         """
         found = self._feeds.get(view)
         if found is None or found.is_over:
-            async with self._opening:
-                found = self._feeds.get(view)
-                if found is None or found.is_over:
-                    loop = asyncio.get_running_loop()
-                    found = await self.threads.call(lambda: ViewFeed(self.database, view, loop))
-                    self._feeds[view] = found
+            coming = self._coming.get(view) or self._open(view)
+            found = await asyncio.wait_for(asyncio.shield(coming), patience)
         found.used = time.monotonic()
+        return found
+
+    def _open(self, view: str) -> asyncio.Future[ViewFeed]:
+        def end(coming: asyncio.Future[ViewFeed]) -> None:
+            del self._coming[view]
+            if not coming.cancelled():
+                coming.exception()  # perhaps nobody waits for it any more
+
+        found = self._coming[view] = asyncio.ensure_future(self._opened(view))
+        found.add_done_callback(end)
+        return found
+
+    async def _opened(self, view: str) -> ViewFeed:
+        loop = asyncio.get_running_loop()
+        async with self._alone:
+            found = await self.threads.call(
+                lambda: ViewFeed(self.database, view, loop, self._alone)
+            )
+        self._feeds[view] = found
         return found
 
     def look(self, now: float) -> None:

@@ -28,6 +28,7 @@ from ivm.storage.identifiers import fold, path_of, quote
 
 _OWN = ("after", "wait", "limit")
 _WAIT, _LONGEST = 30.0, 300.0  # seconds of a long poll
+_MOMENT = 0.2  # seconds in which a feed is open, if no transaction is
 
 
 def view_of(served: Served, name: str, user: User) -> View:
@@ -56,14 +57,15 @@ def _no_view(name: str) -> HttpError:
     )
 
 
-async def feed_of(served: Served, view: str) -> ViewFeed:
+async def feed_of(served: Served, view: str, patience: float | None = None) -> ViewFeed:
     """The feed of a view.
 
     Raises:
         HttpError: the view was dropped meanwhile.
+        TimeoutError: it is not open after `patience` seconds.
     """
     try:
-        return await served.hub.feed(view)
+        return await served.hub.feed(view, patience)
     except SqlError as error:
         raise _no_view(view) from error
 
@@ -140,34 +142,44 @@ async def _changed(served: Served, view: View, request: Request, user: User) -> 
         HttpError: the view was dropped meanwhile.
         AccessError: the user was.
     """
-    feed = await feed_of(served, view.name)
+    feed = await _feed_within(served, view.name, _MOMENT)
     after = request.query_params.get("after")
     seconds = _seconds(request.query_params.get("wait")) if after is not None else 0.0
     end = time.monotonic() + seconds
-    while True:
-        version = feed.version
-        left = end - time.monotonic()
-        if feed.is_over or version > _known(request) or left <= 0:
+    while (left := end - time.monotonic()) > 0:
+        if _version(served, feed) > _known(request) or (feed is not None and feed.is_over):
             break
         if await request.is_disconnected():
             break
-        await feed.wait_at_most(min(left, 1.0))
+        if feed is None:
+            feed = await _feed_within(served, view.name, min(left, 1.0))
+        else:
+            await feed.wait_at_most(min(left, 1.0))
     if after is not None:
         served.users.demand_unchanged(user)
         view_of(served, view.name, user)
-    if feed.is_over:  # another view has the name now
-        feed = await feed_of(served, view.name)
+    if feed is not None and feed.is_over:  # another view has the name now
+        feed = await _feed_within(served, view.name, _MOMENT)
     engine = served.database._engine
     if engine.recomputed.is_outdated([view.name]):
-        await served.pool.threads.call(lambda: _refresh(served, view.name))
-    version = feed.version
+        async with served.runner.session(request, user) as session:
+            await served.runner.run(request, session, lambda inner: _recompute(inner, view.name))
+    version = _version(served, feed)
     await served.pool.threads.call(lambda: engine.log.make_durable(version))
     return version
 
 
-def _refresh(served: Served, view: str) -> None:
-    with served.database.connection() as connection:
-        connection.run(lambda session: _recompute(session, view))
+async def _feed_within(served: Served, view: str, seconds: float) -> ViewFeed | None:
+    """The feed of a view, None if a transaction keeps it from being opened."""
+    try:
+        return await feed_of(served, view, seconds)
+    except TimeoutError:
+        return None
+
+
+def _version(served: Served, feed: ViewFeed | None) -> int:
+    """The epoch of the view's last change, or of all that is committed where that is unknown."""
+    return served.database.epoch if feed is None else feed.version
 
 
 def _recompute(session: Session, view: str) -> None:
