@@ -12,9 +12,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import duckdb
 import httpx
 import pyarrow as pa
 import pytest
@@ -123,7 +125,16 @@ def test_forms_of_a_result(client: httpx.Client) -> None:
 def test_csv_tells_null_from_an_empty_text(client: httpx.Client) -> None:
     query = "SELECT NULL AS a, '' AS b, 'x,\"y\"' AS c"
     text = client.post("/sql", content=query, headers={"Accept": CSV}).text
-    assert text == '"a","b","c"\r\n,"","x,""y"""\n'
+    assert text == '"a","b","c"\n,"","x,""y"""\n'
+
+
+def test_duckdb_reads_csv(client: httpx.Client, tmp_path: Path) -> None:
+    """Bug: the heading ended with other characters than the rows, which DuckDB refuses."""
+    query = "SELECT 1 AS a, 'x\"y,\nz' AS b UNION ALL SELECT 2, NULL ORDER BY a"
+    found = client.post("/sql", content=query, headers={"Accept": CSV})
+    (tmp_path / "found.csv").write_bytes(found.content)
+    rows = duckdb.read_csv(str(tmp_path / "found.csv")).fetchall()
+    assert rows == [(1, 'x"y,\nz'), (2, None)]
 
 
 def test_a_result_of_many_batches_is_whole(client: httpx.Client) -> None:

@@ -180,7 +180,7 @@ def _array(names: list[str], values: list[str]) -> str:
 
 
 def _csv(rows: Rows) -> Iterator[bytes]:
-    yield (",".join(_quoted(name) for name in rows.names) + "\r\n").encode()
+    yield (",".join(_quoted(name) for name in rows.names) + "\n").encode()
     columns = [f"c{i}" for i in range(len(rows.names))]
     listed = ", ".join(
         column if type in _BARE else f"CAST({column} AS VARCHAR) AS {column}"
