@@ -12,18 +12,19 @@ import io
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from ivm.client.feed import RemoteFeed
+from ivm.client.values import plain, table_of
 from ivm.client.wire import ARROW, LostSessionError, Wire
 from ivm.ingest.batches import Many, drawn, each_row
 from ivm.ingest.batches import rows_of as many_of
 from ivm.ingest.parameters import parameters_of
-from ivm.ingest.rows import Rows, to_arrow
+from ivm.ingest.rows import Rows
 from ivm.session.relation import Relation
 from ivm.session.result import Result
 from ivm.session.session import Params
@@ -66,7 +67,7 @@ class RemoteDatabase:
         given: dict[str, Any] = {"sql": sql}
         values = parameters_of(params)
         if values:
-            given["params"] = _plain(values)
+            given["params"] = plain(values)
         return self._run(sql, given)
 
     def executemany(self, sql: str, rows: Many) -> Result:
@@ -74,7 +75,7 @@ class RemoteDatabase:
         if not isinstance(sql, str):
             raise InputError(f"executemany takes SQL as text, not {sql!r}")
         found = each_row(many_of(drawn(rows)), named=has_names(sql))
-        listed = [_plain(row) for row in found]
+        listed = [plain(row) for row in found]
         return self._run(sql, {"sql": sql, "many": listed})
 
     def sql(self, query: str, params: Params = None) -> Relation | None:
@@ -171,14 +172,7 @@ class RemoteDatabase:
         return self._write(table, keys, "delete")
 
     def _write(self, table: str, rows: Rows, action: str) -> int:
-        out = io.BytesIO()
-        given = to_arrow(rows)
-        if isinstance(given, pa.RecordBatch):
-            given = pa.Table.from_batches([given])
-        try:
-            found = given if isinstance(given, pa.Table) else pa.table(dict(given))
-        except pa.ArrowException as error:
-            raise InputError(f"the rows cannot be sent: {error}") from error
+        out, found = io.BytesIO(), table_of(rows)
         with pa.ipc.new_stream(out, found.schema) as writer:
             writer.write_table(found)
         answer = self._wire.ask(
@@ -241,25 +235,6 @@ def _refuse_of_session(statement: st.Statement) -> None:
             "temporary or set would be gone at once. Do it in a transaction()",
             statement.offset,
         )
-
-
-def _plain(params: Sequence[Any] | Mapping[str, Any]) -> Any:
-    """Parameters as JSON has them: dates, decimals and the like as texts, which SQL casts."""
-    if isinstance(params, Mapping):
-        return {str(name): _value(value) for name, value in params.items()}
-    return [_value(value) for value in params]
-
-
-def _value(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list | tuple):
-        return [_value(each) for each in value]
-    if isinstance(value, dict):
-        return {str(name): _value(each) for name, each in value.items()}
-    if isinstance(value, bytes):
-        raise InputError("bytes are no parameters over HTTP: insert() takes them, in Arrow")
-    return str(value)
 
 
 def _result(content: bytes, headers: Mapping[str, str]) -> Result:

@@ -11,9 +11,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -97,6 +100,45 @@ def test_parameters(db: RemoteDatabase) -> None:
     relation = db.sql("FROM revenue")
     assert relation is not None
     assert len(relation) == 2
+
+
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        ("HUGEINT", 2**100),
+        ("VARCHAR", timedelta(days=1, seconds=5)),
+        ("INTERVAL", timedelta(days=-2, microseconds=7)),
+        ("DOUBLE", np.float32(0.1)),
+        ("TIMESTAMP", pd.NaT),
+        ("TIMESTAMP", np.datetime64("2024-01-02T03:04:05")),
+        ("INTEGER[]", np.array([1, 2])),
+        ("UUID", UUID(int=7)),
+        ("DATE", np.datetime64("2024-01-02")),
+    ],
+)
+def test_values_mean_what_they_mean_to_an_open_database(
+    db: RemoteDatabase, type: str, value: Any
+) -> None:
+    """Bug: some were sent as Python prints them, others could not be sent at all."""
+    found = []
+    with ivm.connect() as here:
+        for database in (here, db):
+            database.execute(f"CREATE TABLE t (v {type})")
+            database.execute("INSERT INTO t VALUES (?)", [value])
+            database.insert("t", [{"v": value}])
+            rows = database.execute("SELECT v::VARCHAR FROM t")
+            assert rows is not None
+            found.append(rows.fetchall())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("value", [bytearray(b"x"), memoryview(b"x"), {1}, object()])
+def test_values_that_cannot_travel(db: RemoteDatabase, value: Any) -> None:
+    """Bug: of bytes that can change, their Python text was stored."""
+    with pytest.raises(InputError, match="over HTTP"):
+        db.execute("SELECT ?", [value])
+    with pytest.raises(InputError, match="over HTTP"):
+        db.insert("orders", [{"id": object()}])
 
 
 @pytest.mark.parametrize(
