@@ -15,6 +15,8 @@ from ivm.storage.scratch import Scratch
 from ivm.storage.warehouse.duck import rows
 
 _EMPTY = Scratch.of()
+_DAY = 86_400_000_000
+_MOST_YEARS = 200_000  # DuckDB's timestamps reach so far back, and so far ahead
 _PARTS = """
 SELECT CAST(i AS VARCHAR), datepart('year', i) * 12 + datepart('month', i), datepart('day', i),
     datepart('hour', i) * 3600000000 + datepart('minute', i) * 60000000
@@ -43,7 +45,7 @@ def duration(reader: Reader) -> Duration:
     """Reads a length of time: a text, or INTERVAL with a constant.
 
     Raises:
-        SqlError: it is none, or not more than nothing.
+        SqlError: it is none, not more than nothing, or longer than timestamps reach.
     """
     begin = reader.at
     if not reader.done and reader.tokens[begin].text[:1] == "'":
@@ -63,6 +65,8 @@ def duration(reader: Reader) -> Duration:
     length = Duration(*found[0])
     if min(length[1:]) < 0 or not any(length[1:]):
         raise _at(reader, begin, "expected more time than none")
+    if length.months / 12 + (length.days + length.micros / _DAY) / 365 > _MOST_YEARS:
+        raise _at(reader, begin, f"expected no more than {_MOST_YEARS} years")
     return length
 
 
