@@ -26,6 +26,8 @@ _SHOWN = ("VARCHAR", "JSON", "VARIANT", "MAP")
 """Types, and those inside of others, whose values show the form of what was cast."""
 _OF_TIME = (date, time, timedelta)
 _TIMES = ("date", "time", "duration")  # in the names of Arrow's types
+_MISSING = {"NAType": "<NA>", "NaTType": "NaT", "datetime64": "NaT", "timedelta64": "NaT"}
+"""How the types whose values may stand for NULL write those that do."""
 _BOUND = ("UUID", "TIME WITH TIME ZONE", "UNION(")  # inside other types, Arrow has no form of them
 
 
@@ -41,6 +43,16 @@ def parts_of(values: Sequence[Any], type: ColumnType) -> list[list[int]]:
         if len(parts.keys() - {NoneType}) > 1:
             return list(parts.values())
     return [list(range(len(values)))]
+
+
+def without_missing(values: list[Any]) -> list[Any]:
+    """The values with None for what stands for NULL in pandas and NumPy, as DuckDB takes it."""
+    kinds = {kind for kind in set(map(builtins.type, values)) if kind.__name__ in _MISSING}
+    if not kinds:
+        return values
+    return [
+        None if type(v) in kinds and str(v) == _MISSING[type(v).__name__] else v for v in values
+    ]
 
 
 def _shows(type: ColumnType) -> bool:
@@ -91,10 +103,9 @@ def arrow_form(
         return None
     if type.base == "BIT" and isinstance(first, int):
         return None  # an integer has as many bits as the type that DuckDB gives the parameter
-    exact = isinstance(first, (Decimal, *_NESTED))  # their strings in Python are not DuckDB's
     # Arrow's own choice for a timedelta, a duration, has no days.
     given = _INTERVAL if builtins.type(first) is timedelta else None
-    array = inferred(values, given, as_strings=as_strings and not exact)
+    array = inferred(values, given, as_strings=as_strings and _has_text(first))
     if array is None or pa.types.is_decimal256(array.type):
         return None
     if _shows(type) and "decimal" in str(array.type):
@@ -102,6 +113,18 @@ def arrow_form(
     inner = str(array.type) if pa.types.is_nested(array.type) else ""
     has_times = any(word in inner for word in _TIMES)
     return None if has_times and _changes_times(values) else array
+
+
+def _has_text(value: object) -> bool:
+    """Whether a value's string may stand for it: not those of arrays, and of objects without one.
+
+    The strings of Decimals and nested values in Python are not DuckDB's.
+    """
+    kind = type(value)
+    if isinstance(value, int):
+        return True
+    has_own = kind.__str__ is not object.__str__
+    return has_own and not isinstance(value, Decimal) and not hasattr(value, "__iter__")
 
 
 def _as_shown(

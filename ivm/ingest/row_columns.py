@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ivm.ingest.arrow_values import column_of
 from ivm.ingest.duckdb_casts import Array, cast_arrays, cast_parameters
-from ivm.ingest.python_parts import arrow_form, inferred, parts_of
+from ivm.ingest.python_parts import arrow_form, inferred, parts_of, without_missing
 from ivm.ingest.python_values import python_column
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import quote
@@ -69,12 +69,13 @@ class RowColumns:
             column = python_column(listed, type)
             if column is not None:
                 return column
+            listed = without_missing(listed)
             parts = parts_of(listed, type)
             if 1 < len(parts) <= _MOST_PARTS:
                 return self._joined(position, listed, parts)
             array = arrow_form(listed, type) if len(parts) == 1 else None
         if array is None:
-            return self._cast_parameters(list(values), type)
+            return self._cast_parameters(list(values) if listed is None else listed, type)
         column = column_of(array, type)
         return array if column is None else column
 

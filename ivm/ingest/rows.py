@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from ivm.ingest.arrow_rows import ArrowReader
@@ -31,6 +32,7 @@ _LIST = (list, Sequence)
 _STRINGS = (str, bytes)  # sequences, but not of values
 _ALIKE: tuple[set[type], ...] = (set(), {str}, {bytes})  # objects that are alike to Arrow
 _NOT_ARROW = frozenset(("Object", "Int128", "UInt128"))  # types of polars
+_SERIES = "_ivm_series"
 _FORMS = 256  # sets of column names whose positions are cached
 
 
@@ -46,7 +48,7 @@ def to_arrow(rows: Rows) -> Data:
     if isinstance(rows, (pa.Table, pa.RecordBatch)):
         return rows
     if isinstance(rows, _ROW):
-        return dict(rows)
+        return {name: _column(values) for name, values in rows.items()}
     if isinstance(rows, _LIST) and not isinstance(rows, _STRINGS):
         return _from_dicts(rows)
     if hasattr(rows, "__arrow_c_stream__"):  # polars, and pandas since 2.2
@@ -92,6 +94,16 @@ def _of_polars(frame: Any) -> Data:
     listed = [name for name, dtype in frame.schema.items() if str(dtype) in _NOT_ARROW]
     lists = {name: frame[name].to_list() for name in listed}
     return _joined(pa.table(frame.drop(listed)), lists, frame.columns)
+
+
+def _column(values: Any) -> Any:
+    """A column of a dict: a Series is read as in a frame, an array of lists as lists."""
+    if isinstance(values, np.ndarray):
+        return list(values) if values.ndim > 1 else values
+    if type(values).__name__ != "Series":
+        return values
+    data = _read(values.to_frame(_SERIES))
+    return data[_SERIES]
 
 
 def _joined(table: pa.Table, lists: Mapping[str, list[Any]], names: Iterable[str]) -> Data:

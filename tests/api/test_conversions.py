@@ -179,6 +179,16 @@ OTHERS: list[tuple[str, list[Any], list[Any] | None]] = [
     ("DECIMAL(4,2)", [Decimal("Infinity")], None),
     ("DATE", [np.datetime64("2020-01-01")], [dt.date(2020, 1, 1)]),
     ("INTEGER", [10**5000], None),
+    # what stands for NULL elsewhere, and what has no text of its own
+    ("VARCHAR", ["a", pd.NA, pd.NaT, np.datetime64("NaT"), np.datetime64("2020-01-01")],
+     ["a", None, None, None, "2020-01-01"]),
+    ("DATE", [np.datetime64("NaT"), np.datetime64("2020-01-01")], [None, dt.date(2020, 1, 1)]),
+    ("INTEGER", [pd.NA, 1], [None, 1]),
+    ("VARCHAR", [np.array([[1, 2], [3, 4]]), None], ["[[1, 2], [3, 4]]", None]),
+    ("INTEGER[][]", [np.array([[1, 2], [3, 4]]), None], [[[1, 2], [3, 4]], None]),
+    ("VARCHAR", [pd.Series([1])], None),
+    ("VARCHAR", [pl.Series([1])], None),
+    ("VARCHAR", [object()], None),
 ]  # fmt: skip
 
 
@@ -279,6 +289,49 @@ def test_objects_of_a_polars_frame_are_their_values() -> None:
         assert db.execute("SELECT t FROM t WHERE n > 2 ORDER BY n").fetchall() == [
             (str(one),),
             ("5",),
+        ]
+
+
+SERIES = [
+    *[pd.Series(values, dtype=object) for values in OBJECTS],
+    pd.Series([1.5, None]),
+    pd.Series([[1, 2], None]),
+    pl.Series([[1, 2], None]),
+    pl.Series([uuid.UUID(int=1), 5], dtype=pl.Object),
+]
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_a_series_in_a_dict_is_read_as_in_a_frame(series: Any) -> None:
+    """Bug: lists of polars were stored as polars prints them, NaN and NA among objects as texts,
+    and a datetime after a date lost its time."""
+    frame: Any = pl.DataFrame if isinstance(series, pl.Series) else pd.DataFrame
+    columns = {"n": list(range(len(series))), "v": series}
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (how INTEGER DEFAULT 1, n INTEGER, v VARCHAR)")
+        db.insert("t", columns)
+        db.executemany("INSERT INTO t VALUES (2, $n, $v)", columns)
+        db.insert(
+            "t",
+            frame(columns).assign(how=3)
+            if frame is pd.DataFrame
+            else frame(columns).with_columns(how=pl.lit(3)),
+        )
+        found = [
+            db.execute("SELECT v FROM t WHERE how = ? ORDER BY n", [how]).fetchall()
+            for how in (1, 2, 3)
+        ]
+    assert found[0] == found[1] == found[2]
+
+
+def test_an_array_of_arrays_is_a_column_of_lists() -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (l INTEGER[], v VARCHAR)")
+        given = np.array([[1, 2], [3, 4]])
+        db.insert("t", {"l": given, "v": given})
+        assert db.execute("FROM t ORDER BY l").fetchall() == [
+            ([1, 2], "[1, 2]"),
+            ([3, 4], "[3, 4]"),
         ]
 
 
