@@ -111,7 +111,8 @@ class Expiring:
             until = self._cut(before, 2 * most)
             late = consolidate(add(self._late), self._types) if self._late else None
             self._late = [late] if late is not None and len(late) else []
-            pieces = [*self._between(self._floor, until), *self._late]
+            # Before the floor, since the bound may go back: it then does not pass all of them.
+            pieces = [*self._between(self._floor, until), *self._before(until)]
             found = consolidate(add(pieces), self._types) if pieces else self._rows.layout.zero
             found = found.filter(found.weights > 0)
             self.complete = until >= before and len(found) <= most
@@ -135,6 +136,9 @@ class Expiring:
                 self._add(change.removed.project(positions).negate())
             if len(change.added):
                 self._add(change.added.project(self.columns))
+
+    def _before(self, until: int) -> list[ZSet]:
+        return [rows.filter(self._times(rows).values < until) for rows in self._late]
 
     def _times(self, batch: ZSet) -> FixedColumn:
         column = batch.columns[self._at]

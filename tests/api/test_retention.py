@@ -110,6 +110,21 @@ def test_each_type_of_time(db: ivm.Database, clock: HandMoved, type: str) -> Non
     assert len(kept) < 6
 
 
+@pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
+def test_late_rows_stay_where_the_bound_has_gone_back(
+    db: ivm.Database, clock: HandMoved, key: str
+) -> None:
+    """Bug: all rows before the bound of an earlier tick went."""
+    db.execute(f"CREATE TABLE e (id INTEGER {key}, ts TIMESTAMPTZ) {RETAINED}")
+    db.tick()
+    for id, minutes in enumerate((59, 61, 119, 121)):
+        db.execute(f"INSERT INTO e VALUES ({id}, '{NOON - timedelta(minutes=minutes)}')")
+    clock.move(db, hours=-1)
+    assert db.execute("SELECT id FROM e ORDER BY id").fetchall() == [(0,), (1,), (2,)]
+    clock.move(db, hours=1)
+    assert db.execute("SELECT id FROM e").fetchall() == [(0,)]
+
+
 def test_any_constraint_may_stand_beside_it(db: ivm.Database, clock: HandMoved) -> None:
     db.execute(f"""
         CREATE TABLE kinds (k INTEGER PRIMARY KEY);
