@@ -207,10 +207,11 @@ class Retention:
 
     def load(self, cursor: Cursor) -> None:
         """Reads the rules as the cursor sees them; callers hold the writer lock."""
-        stored = stored_rules(cursor, self._catalog.database)
+        before, stored = self.rules, stored_rules(cursor, self._catalog.database)
         self.rules = {rule.table: rule for rule in stored if self._applies(rule)}
         for table, held in list(self._expiring.items()):
-            if table not in self.rules or self._catalog.tables.get(table) != held.info:
+            same = self.rules.get(table) == before.get(table)
+            if not same or self._catalog.tables.get(table) != held.info:
                 del self._expiring[table]
 
     def _applies(self, rule: Rule) -> bool:

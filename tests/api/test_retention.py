@@ -125,6 +125,24 @@ def test_late_rows_stay_where_the_bound_has_gone_back(
     assert db.execute("SELECT id FROM e").fetchall() == [(0,)]
 
 
+@pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
+def test_another_rule_begins_anew(db: ivm.Database, clock: HandMoved, key: str) -> None:
+    """Bug: rows went by the column of the rule before."""
+    db.execute(f"CREATE TABLE e (id INTEGER {key}, ts TIMESTAMPTZ, other TIMESTAMPTZ) {RETAINED}")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT * FROM e")
+    old, new = (f"'{NOON - timedelta(hours=hours)}'" for hours in (2, 0))
+    db.execute(f"INSERT INTO e VALUES (1, {new}, {old}), (2, {new}, NULL), (3, NULL, {old})")
+    db.tick()
+    db.execute(f"INSERT INTO e VALUES (4, {old}, {new})")
+    db.execute("ALTER TABLE e SET (retain = '1 hour', retain_by = other)")
+    db.tick()
+    assert db.execute("SELECT id FROM e ORDER BY id").fetchall() == [(2,), (4,)]
+    db.execute(f"INSERT INTO e VALUES (5, {new}, {old})")
+    db.execute("ALTER TABLE e SET (retain = '3 hours')")
+    db.tick()
+    assert db.execute("SELECT id FROM e ORDER BY id").fetchall() == [(2,), (4,), (5,)]
+
+
 def test_any_constraint_may_stand_beside_it(db: ivm.Database, clock: HandMoved) -> None:
     db.execute(f"""
         CREATE TABLE kinds (k INTEGER PRIMARY KEY);
