@@ -16,6 +16,8 @@ from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.reflection import cache
 from sqlalchemy.exc import NoSuchTableError
 
+from ivm.storage.identifiers import fold, written_name
+
 _TYPES: dict[str, Callable[[], Any]] = {
     "BOOLEAN": sqltypes.BOOLEAN, "TINYINT": sqltypes.SMALLINT, "SMALLINT": sqltypes.SMALLINT,
     "INTEGER": sqltypes.INTEGER, "BIGINT": sqltypes.BIGINT, "UTINYINT": sqltypes.SMALLINT,
@@ -195,14 +197,15 @@ class Reflection(PGDialect):
     def get_indexes(
         self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
     ) -> Any:
-        query = """SELECT index_name, is_unique, expressions FROM duckdb_indexes()
-            WHERE table_name = :name AND schema_name = :schema ORDER BY index_name"""
+        query = """SELECT index_name, is_unique, CAST(expressions AS VARCHAR[])
+            FROM duckdb_indexes() WHERE table_name = :name AND schema_name = :schema
+            AND database_name = current_database() ORDER BY index_name"""
         values = {"name": table_name, "schema": schema or "main"}
-        columns = {row[0] for row in self._columns(connection, table_name, schema)}
+        columns = {fold(row[0]): row[0] for row in self._columns(connection, table_name, schema)}
         found = []
         for name, unique, listed in connection.execute(text(query), values).all():
-            keys = [part.strip().strip("'\"") for part in listed.strip("[]").split(",")]
-            if columns.issuperset(keys):  # an index of expressions is none of columns
+            keys = [columns.get(written_name(key) or "") for key in listed]
+            if None not in keys:  # an index of expressions is none of columns
                 found.append({"name": name, "unique": unique, "column_names": keys})
         return found
 

@@ -7,12 +7,14 @@ dots; a part with a dot or a quote in it is quoted, so that two relations never 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
 Path: TypeAlias = tuple[str, ...]
 """Schemas, then a name."""
 
+_NAME = re.compile(r'"((?:[^"]|"")+)"|(\w+)')
 _SMALL = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
@@ -57,6 +59,14 @@ def split_name(text: str) -> tuple[str, ...]:
         else:
             part += character
     return (*parts, part)
+
+
+def written_name(text: str) -> str | None:
+    """The name, folded, that SQL writes so, quoted or not; None if the text is an expression."""
+    found = _NAME.fullmatch(text)
+    if found is None:
+        return None
+    return fold(found[2] or found[1].replace('""', '"'))
 
 
 def quote(name: str) -> str:

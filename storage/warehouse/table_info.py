@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ivm.storage.identifiers import Path, canonical_name, fold, quote
+from ivm.storage.identifiers import Path, canonical_name, fold, quote, written_name
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.warehouse.duck import Cursor, rows
 from ivm.storage.warehouse.flush import Target
@@ -205,7 +205,7 @@ SELECT table_oid, constraint_type, expression, constraint_column_indexes,
 FROM system.main.duckdb_constraints() WHERE database_name = $1 ORDER BY constraint_index
 """
 _INDEXES = """
-SELECT table_oid, is_unique, expressions, sql
+SELECT table_oid, is_unique, CAST(expressions AS VARCHAR[]), sql
 FROM system.main.duckdb_indexes() WHERE database_name = $1 ORDER BY index_oid
 """
 
@@ -324,8 +324,9 @@ def _with_constraints(info: TableInfo, schema: Path, facts: list[tuple[Any, ...]
 def _with_indexes(info: TableInfo, facts: list[tuple[Any, ...]]) -> TableInfo:
     uniques, expressions, others = list(info.uniques), [], False
     indexed: list[tuple[int, ...]] = []
-    for is_unique, text, sql in facts:
-        found = [info.position(part.strip(" '").strip('"')) for part in text[1:-1].split(",")]
+    for is_unique, keys, sql in facts:
+        names = [written_name(key) for key in keys]
+        found = [None if name is None else info.position(name) for name in names]
         columns = tuple([c for c in found if c is not None])
         plain = len(columns) == len(found)
         if plain:

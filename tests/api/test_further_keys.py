@@ -228,6 +228,20 @@ def test_calls_with_unique_keys() -> None:
         assert seen == []
 
 
+def test_an_index_is_of_the_columns_that_it_names() -> None:
+    """Bug: one of "u,v" was taken for one of u and v, and the file refused what was committed."""
+    with ivm.connect() as db:
+        db.execute('CREATE TABLE t (u INTEGER, v INTEGER, "u,v" INTEGER, "it\'s ""q""" INTEGER)')
+        db.execute('CREATE UNIQUE INDEX i ON t ("U,v"); CREATE UNIQUE INDEX j ON t ("it\'s ""q""")')
+        with watched() as seen:
+            db.execute("INSERT INTO t VALUES (1, 1, 1, 1), (1, 1, 2, 2)")
+            for row in ("(2, 2, 1, 3)", "(2, 2, 3, 1)"):
+                with pytest.raises(errors.ConstraintError, match="violates unique"):
+                    db.execute(f"INSERT INTO t VALUES {row}")
+        assert seen == []
+        db.flush()
+
+
 def test_executemany_with_unique_keys() -> None:
     both = twin()
     inserted = [[i, i + 20, i, f"s{i}", i] for i in range(20, 40)]

@@ -147,6 +147,17 @@ def test_reflected_tables_can_be_queried_and_made_again(engine: sa.Engine) -> No
     other.dispose()
 
 
+def test_indexes_are_reflected_by_their_columns_names() -> None:
+    engine = sa.create_engine("ivm://")
+    with engine.begin() as connection:
+        connection.execute(sa.text('CREATE TABLE t (a INTEGER, "q""x" INTEGER, "a,b" INTEGER)'))
+        connection.execute(sa.text('CREATE INDEX i ON t ("q""x", A); CREATE INDEX j ON t ("a,b")'))
+        connection.execute(sa.text("CREATE UNIQUE INDEX k ON t ((a + 1))"))
+    found = {i["name"]: i["column_names"] for i in sa.inspect(engine).get_indexes("t")}
+    engine.dispose()
+    assert found == {"i": ['q"x', "a"], "j": ["a,b"]}
+
+
 def test_pandas_writes_and_reads_through_it(engine: sa.Engine) -> None:
     frame = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [0.5, None, 1.5]})
     assert frame.to_sql("frame", engine, index=False) == 3

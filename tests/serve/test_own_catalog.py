@@ -59,6 +59,14 @@ def test_what_a_transaction_has_made_is_seen_in_it_alone(two: Two) -> None:
     assert one.execute(COLUMNS, ["fresh"]).fetchall() == []
 
 
+def test_an_index_has_the_columns_that_it_names(two: Two) -> None:
+    one, _ = two
+    one.execute('CREATE TABLE odd (a INTEGER, "q""x" INTEGER, "a,b" INTEGER)')
+    one.execute('CREATE INDEX of_odd ON odd ("q""x", A, "a,b")')
+    found = one.execute("SELECT unnest(indkey) FROM pg_index WHERE indexrelid = 'of_odd'::regclass")
+    assert found.fetchall() == [(2,), (1,), (3,)]
+
+
 def test_a_table_with_an_index_is_renamed_beside_the_catalog(two: Two) -> None:
     one, other = two
     one.execute("CREATE SCHEMA IF NOT EXISTS apart; CREATE TABLE apart.before (a INTEGER)")

@@ -17,6 +17,7 @@ import pyarrow as pa
 from ivm.serve.pg import types
 from ivm.serve.pg.types import pg_type
 from ivm.session.session import Session
+from ivm.storage.identifiers import fold, written_name
 from ivm.storage.warehouse.duck import Cursor, rows, run
 from ivm.storage.warehouse.warehouse import roll_back
 
@@ -213,15 +214,15 @@ def _indexes(
     constraints: Sequence[Sequence[Any]],
 ) -> Iterator[Sequence[Any]]:
     """The user's indexes, and those of keys."""
-    numbers = {(column[0], column[1]): column[2] for column in columns}
+    folded = {(column[0], fold(column[1])): column[2] for column in columns}
     names = {(column[0], column[2]): column[1] for column in columns}
     sql = (
         f"SELECT {_oid('index_oid')}, index_name, {_oid('schema_oid')}, {_oid('table_oid')}, "
-        f"is_unique, expressions, sql FROM system.main.duckdb_indexes() WHERE {_MINE}"
+        "is_unique, CAST(expressions AS VARCHAR[]), sql "
+        f"FROM system.main.duckdb_indexes() WHERE {_MINE}"
     )
-    for oid, name, schema, table, unique, expressions, text in rows(cursor, sql):
-        inner = str(expressions).strip("[]").split(", ")
-        found = [numbers.get((table, each.strip("\"'")), 0) for each in inner]
+    for oid, name, schema, table, unique, keys, text in rows(cursor, sql):
+        found = [folded.get((table, written_name(key) or ""), 0) for key in keys]
         yield (
             oid,
             name,
