@@ -5,21 +5,24 @@ Contract: see `Database`, which has these calls among its own.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy.typing as npt
 
 from ivm.appender import Appender
 from ivm.calls import Calls
-from ivm.dispatch import executemany
+from ivm.dispatch import execute, executemany
 from ivm.ingest.batches import Many, drawn
 from ivm.ingest.rows import Rows
 from ivm.session.result import Result
 from ivm.session.row_calls import apply, delete, insert, table_info, upsert
 from ivm.session.session import Session
 from ivm.storage.errors import InputError
+from ivm.storage.identifiers import literal
 
 
 class RowWrites(Calls):
@@ -105,10 +108,14 @@ class RowWrites(Calls):
                 f"the columns of an appender are different ones of table {table!r} "
                 f"({', '.join(every)}), not {names!r}"
             )
+        in_my_zone = self._with_session(_zone_setter)
+
+        def write(rows: dict[str, Sequence[Any]]) -> None:
+            self._with_session(in_my_zone)
+            self.insert(table, rows)
+
         made = Appender(
-            lambda rows: self.insert(table, rows),
-            *(info.name, names, batch_rows, max_age),
-            lambda: self.in_transaction,
+            write, *(info.name, names, batch_rows, max_age), lambda: self.in_transaction
         )
         self._appenders.add(made)
         return made
@@ -150,3 +157,14 @@ class RowWrites(Calls):
             errors[0].add_note(str(other))
         if errors:
             raise errors[0]
+
+
+def _zone_setter(session: Session) -> Callable[[Session], None]:
+    """A function that gives another session this one's time zone, the first time."""
+    ((zone,),) = execute(session, "SELECT system.main.current_setting('TimeZone')").fetchall()
+
+    @functools.cache
+    def set_zone(other: Session) -> None:
+        execute(other, f"SET TimeZone = {literal(zone)}")
+
+    return set_zone

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -128,6 +129,18 @@ def test_it_does_not_wait_for_its_own_thread(db: ivm.Database) -> None:
     appender.close()
     assert ids(db) == list(range(len(ids(db))))
     assert len(ids(db)) >= 4
+
+
+def test_times_are_read_in_the_zone_of_the_session_that_made_it(db: ivm.Database) -> None:
+    """Bug: they were read in the zone of the database."""
+    db.execute("CREATE TABLE times (n INTEGER, ts TIMESTAMPTZ); SET TimeZone = 'Asia/Kathmandu'")
+    values = [datetime(2020, 1, 1, 10), "2020-01-01 10:00:00", date(2020, 1, 1)]
+    db.insert("times", {"n": [0, 1, 2], "ts": values})
+    with db.appender("times", batch_rows=1) as appender:
+        for n, value in enumerate(values):
+            appender.append(n, value)
+    found = db.execute("SELECT n, count(*), count(DISTINCT ts) FROM times GROUP BY n").fetchall()
+    assert sorted(found) == [(0, 2, 1), (1, 2, 1), (2, 2, 1)]
 
 
 def test_many_threads_append(db: ivm.Database) -> None:
