@@ -16,7 +16,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.reflection import cache
 from sqlalchemy.exc import NoSuchTableError
 
-from ivm.storage.identifiers import fold, written_name
+from ivm.storage.identifiers import canonical_name, fold, written_name
 
 _TYPES: dict[str, Callable[[], Any]] = {
     "BOOLEAN": sqltypes.BOOLEAN, "TINYINT": sqltypes.SMALLINT, "SMALLINT": sqltypes.SMALLINT,
@@ -70,13 +70,12 @@ class Reflection(PGDialect):
     def _names(self, connection: Any, schema: str | None, kind: str) -> list[str]:
         live = set(self._materialized(connection))
         rows = connection.execute(text(_RELATIONS), {"schema": schema or "main"}).all()
-        prefix = "" if schema in (None, "main") else f"{schema}."
-        kinds = {n: "materialized" if prefix + n in live else k for n, k in rows}
+        kinds = {n: "materialized" if _canonical(n, schema) in live else k for n, k in rows}
         return sorted(name for name, found in kinds.items() if found == kind)
 
     @staticmethod
     def _materialized(connection: Any) -> dict[str, str]:
-        """The queries of the materialized views."""
+        """The queries of the materialized views, by their canonical names."""
         views = connection.connection.dbapi_connection.database.views()
         return {view.name: view.sql for view in views}
 
@@ -228,16 +227,19 @@ class Reflection(PGDialect):
     def get_view_definition(
         self, connection: Any, view_name: str, schema: str | None = None, **kw: Any
     ) -> str:
-        prefix = "" if schema in (None, "main") else f"{schema}."
-        live = self._materialized(connection)
-        if prefix + view_name in live:
-            return live[prefix + view_name]
+        live, name = self._materialized(connection), _canonical(view_name, schema)
+        if name in live:
+            return live[name]
         query = "SELECT sql FROM duckdb_views() WHERE view_name = :name AND schema_name = :schema"
         values = {"name": view_name, "schema": schema or "main"}
         found = connection.scalar(text(query), values)
         if found is None:
             raise NoSuchTableError(view_name)
         return str(found)
+
+
+def _canonical(name: str, schema: str | None) -> str:
+    return canonical_name((schema or "main", name))
 
 
 def type_of(sql: str) -> Any:

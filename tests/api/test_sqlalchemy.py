@@ -147,6 +147,20 @@ def test_reflected_tables_can_be_queried_and_made_again(engine: sa.Engine) -> No
     other.dispose()
 
 
+def test_materialized_views_with_odd_names_are_none_of_the_tables() -> None:
+    engine = sa.create_engine("ivm://")
+    with engine.begin() as connection:
+        connection.execute(sa.text('CREATE SCHEMA "S s"; CREATE TABLE t (a INTEGER)'))
+        for name in ('"x.y"', '"S s"."x.y"', '"q""x"'):
+            connection.execute(sa.text(f"CREATE MATERIALIZED VIEW {name} AS SELECT a FROM t"))
+    seen = sa.inspect(engine)
+    assert (seen.get_table_names(), seen.get_table_names("S s")) == (["t"], [])
+    assert seen.get_materialized_view_names() == ['q"x', "x.y"]
+    assert seen.get_materialized_view_names("S s") == ["x.y"]
+    assert seen.get_view_definition("x.y", "S s") == "SELECT a FROM t"
+    engine.dispose()
+
+
 def test_indexes_are_reflected_by_their_columns_names() -> None:
     engine = sa.create_engine("ivm://")
     with engine.begin() as connection:
