@@ -50,6 +50,7 @@ class Transaction(OpenChanges):
                 try:
                     self._follow(epoch)
                 finally:
+                    engine.feeds.publish()
                     self._end("the transaction is already committed")
             finally:
                 engine.log.sync_committed(epoch, COMMITTED)
@@ -81,7 +82,6 @@ class Transaction(OpenChanges):
                 why = "the change of the catalog is committed, but the memory could not follow"
                 raise engine.log.broken(why, error) from error
         engine.recomputed.refresh_watched()
-        engine.feeds.publish()
 
     def break_failing_views(self) -> None:
         """Lets views fail on the changes: they are broken, instead of the changes refused.

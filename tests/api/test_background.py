@@ -232,6 +232,23 @@ def test_what_a_view_had_before_it_failed_comes_before_the_error(
             feed.poll(0)
 
 
+def test_feeds_have_an_epoch_whose_commit_is_interrupted_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with created() as db, db.subscribe("v") as feed:
+        with monkeypatch.context() as patch:
+            patch.setattr(db._engine.recomputed, "refresh_watched", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                db.insert("t", {"a": [1]})
+        epochs = [feed.poll(0)]
+        db.insert("t", {"a": [2]})
+        epochs.append(feed.poll(0))
+        assert [each and each[0] for each in epochs] == [db.epoch - 1, db.epoch]
+
+
 def test_an_epoch_is_durable_before_subscribers_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
