@@ -91,6 +91,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         try:
             return query(session, statement, params)
         finally:
+            session.engine.warehouse.file_access.forget()
             if statement.action in _BRINGS_FUNCTIONS:
                 session.engine.definitions.forget()
     with session.writing() as transaction:

@@ -25,6 +25,7 @@ from ivm.capture.insert_clauses import (
     read_insert,
     reads_a_pipe,
 )
+from ivm.capture.small_files import small_rows
 from ivm.capture.upsert import definition
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
@@ -215,7 +216,12 @@ def _rows(
         return held
     if not may_read(session, transaction, statement, source.text):
         return None
-    if isinstance(read, CopyClauses) and not read.query:
+    if isinstance(read, CopyClauses) and read.query:
+        is_free = session.engine.warehouse.file_access.is_free(cursor)
+        found = small_rows(read.file, schema) if is_free else None
+        if found is not None:
+            return found
+    elif isinstance(read, CopyClauses):
         return copied(cursor, definition(info), read.text, clauses.params(read.text), schema)
     prefix, query = (
         ("", read.query) if isinstance(read, CopyClauses) else (read.prefix, read.source)

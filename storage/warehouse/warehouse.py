@@ -29,6 +29,7 @@ from ivm.storage.warehouse.attached import checkpoint_attached
 from ivm.storage.warehouse.checkpoints import Checkpointer
 from ivm.storage.warehouse.database_file import DatabaseFile, explained
 from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.file_access import FileAccess
 from ivm.storage.warehouse.flush import NetChange, Target, apply_changes, lacking
 from ivm.storage.warehouse.opening import Choice, Opening, open_log
 from ivm.storage.warehouse.refused import Part, refused
@@ -53,6 +54,7 @@ class Warehouse:
         write_lock: held during each write transaction in DuckDB (reentrant).
         flushes: number of the last committed flush.
         troubles: the failures of background threads.
+        file_access: whether its connections read files.
     """
 
     def __init__(self, file: DatabaseFile, opening: Opening) -> None:
@@ -71,6 +73,7 @@ class Warehouse:
         self._targets: dict[str, Target] = {}
         self._mark = opening.mark
         self.troubles = Troubles()
+        self.file_access = FileAccess()
         self._checkpointer = Checkpointer(
             file, self.database_id, self._mark, self.write_lock, self.troubles
         )

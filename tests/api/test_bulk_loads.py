@@ -58,6 +58,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(bulk, "_fill_anew", noted)
     monkeypatch.setattr(bulk, "MOST_ROWS", 9)
     monkeypatch.setattr(evaluation, "MOST_ROWS", 9)
+    monkeypatch.setattr("ivm.capture.small_files.MOST_ROWS", 9)
     monkeypatch.setattr(evaluation, "_WAITED", 1e9)
     return seen
 
