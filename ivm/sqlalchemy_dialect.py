@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import duckdb
-from sqlalchemy import Sequence, pool, text
+from sqlalchemy import pool, text
 from sqlalchemy import types as sqltypes
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGIdentifierPreparer
 from sqlalchemy.engine import URL
@@ -21,7 +21,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.interfaces import IsolationLevel
 
 from ivm import dbapi
-from ivm.sqlalchemy_reflection import Reflection
+from ivm.sqlalchemy_reflection import Reflection, counting, own_sequence
 
 _ERRORS = {
     "ConstraintError": "IntegrityError",
@@ -41,10 +41,10 @@ class _DdlCompiler(PGDDLCompiler):
         type = self.dialect.type_compiler_instance.process(column.type, type_expression=column)
         default = self.get_column_default_string(column)
         parts = [self.preparer.format_column(column), type]
-        parts += [] if default is None else [f"DEFAULT {default}"]
-        if default is None and column is column.table._autoincrement_column:
+        if column is column.table._autoincrement_column:
             sequence = self._sequence(column.table)
-            parts += [] if sequence is None else [f"DEFAULT nextval('{sequence}')"]
+            default = default if sequence is None else counting(sequence)
+        parts += [] if default is None else [f"DEFAULT {default}"]
         parts += [] if column.computed is None else [self.process(column.computed)]
         return " ".join([*parts, *([] if column.nullable else ["NOT NULL"])])
 
@@ -61,10 +61,11 @@ class _DdlCompiler(PGDDLCompiler):
     def _sequence(self, table: Any) -> str | None:
         """The quoted name of the sequence of a table's key; None if it needs none of ours."""
         column = table._autoincrement_column
-        if column is None or column.server_default is not None or column.default is not None:
+        if column is None or column.default is not None:
             return None
-        name = Sequence(f"{table.name}_{column.name}_seq", schema=table.schema)
-        return str(self.preparer.format_sequence(name))
+        sequence = own_sequence(self.preparer, table.name, column.name, table.schema)
+        default = self.get_column_default_string(column)
+        return sequence if default in (None, counting(sequence)) else None  # reflected ones have it
 
 
 class _Preparer(PGIdentifierPreparer):

@@ -9,14 +9,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Sequence, text
 from sqlalchemy import types as sqltypes
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.reflection import cache
 from sqlalchemy.exc import NoSuchTableError
 
-from ivm.storage.identifiers import canonical_name, fold, written_name
+from ivm.storage.identifiers import canonical_name, fold, literal, written_name
 
 _TYPES: dict[str, Callable[[], Any]] = {
     "BOOLEAN": sqltypes.BOOLEAN, "TINYINT": sqltypes.SMALLINT, "SMALLINT": sqltypes.SMALLINT,
@@ -136,9 +136,12 @@ class Reflection(PGDialect):
 
     @staticmethod
     def _columns(connection: Any, name: str, schema: str | None) -> list[Any]:
-        query = """SELECT column_name, data_type, is_nullable, column_default, comment
+        query = """SELECT column_name, data_type, is_nullable, column_default, comment,
+            generation_expression
             FROM duckdb_columns() WHERE table_name = :name AND schema_name = :schema
-            AND database_name IN (current_database(), 'temp') ORDER BY column_index"""
+            AND database_name IN (current_database(), 'temp')
+            QUALIFY (database_name = 'temp') = max(database_name = 'temp') OVER ()
+            ORDER BY column_index"""  # a temporary table hides another one
         values = {"name": name, "schema": schema or "main"}
         return list(connection.execute(text(query), values).all())
 
@@ -149,11 +152,16 @@ class Reflection(PGDialect):
         found = self._columns(connection, table_name, schema)
         if not found:
             raise NoSuchTableError(table_name)
-        return [
-            {"name": name, "type": type_of(sql), "nullable": nullable, "default": default,
-             "autoincrement": False, "comment": comment}
-            for name, sql, nullable, default, comment in found
-        ]  # fmt: skip
+        return [self._column(table_name, schema, *row) for row in found]
+
+    def _column(
+        self, table: str, schema: str | None, name: str, sql: str, nullable: bool,
+        default: str | None, comment: str | None, generated: str | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        counts = default == counting(own_sequence(self.identifier_preparer, table, name, schema))
+        column = {"name": name, "type": type_of(sql), "nullable": nullable, "comment": comment,
+                  "default": None if generated else default, "autoincrement": counts}  # fmt: skip
+        return column | ({"computed": {"sqltext": generated}} if generated else {})
 
     def _constraints(self, connection: Any, name: str, schema: str | None, kind: str) -> list[Any]:
         values = {"name": name, "schema": schema or "main", "kind": kind}
@@ -236,6 +244,16 @@ class Reflection(PGDialect):
         if found is None:
             raise NoSuchTableError(view_name)
         return str(found)
+
+
+def own_sequence(preparer: Any, table: str, column: str, schema: str | None) -> str:
+    """The quoted name of the sequence from which a key that counts by itself takes its values."""
+    return str(preparer.format_sequence(Sequence(f"{table}_{column}_seq", schema=schema)))
+
+
+def counting(sequence: str) -> str:
+    """The default of such a key."""
+    return f"nextval({literal(sequence)})"
 
 
 def _canonical(name: str, schema: str | None) -> str:

@@ -161,6 +161,41 @@ def test_materialized_views_with_odd_names_are_none_of_the_tables() -> None:
     engine.dispose()
 
 
+def test_keys_that_count_and_generated_columns_are_reflected_as_such() -> None:
+    """Bug: a table with either could not be made again."""
+    before, after, tables = sa.MetaData(), sa.MetaData(), ("It's", "later")
+    for name, schema in zip(tables, (None, "S s"), strict=True):
+        key = sa.Column("Id", sa.Integer, primary_key=True)
+        double = sa.Column("double", sa.Integer, sa.Computed('"Id" * 2'))
+        sa.Table(name, before, key, sa.Column("n", sa.Integer), double, schema=schema)
+    one, other = sa.create_engine("ivm://"), sa.create_engine("ivm://")
+    for engine in (one, other):
+        with engine.begin() as connection:
+            connection.execute(sa.schema.CreateSchema("S s"))
+    before.create_all(one)
+    for schema in (None, "S s"):
+        after.reflect(one, schema=schema)
+    after.create_all(other)
+    with other.begin() as connection:
+        for table in after.tables.values():
+            for id in (1, 2):
+                done = connection.execute(table.insert(), {"n": 5})
+                assert done.inserted_primary_key == (id,)
+            assert connection.execute(sa.select(table)).all() == [(1, 5, 2), (2, 5, 4)]
+    after.drop_all(other)
+    assert sa.inspect(other).get_sequence_names() == []
+    one.dispose()
+    other.dispose()
+
+
+def test_a_temporary_table_hides_the_columns_of_another() -> None:
+    engine = sa.create_engine("ivm://")
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE t (a INTEGER); CREATE TEMP TABLE t (b INTEGER)"))
+    assert [column["name"] for column in sa.inspect(engine).get_columns("t")] == ["b"]
+    engine.dispose()
+
+
 def test_indexes_are_reflected_by_their_columns_names() -> None:
     engine = sa.create_engine("ivm://")
     with engine.begin() as connection:
