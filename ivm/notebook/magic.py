@@ -103,7 +103,8 @@ class Magic:
         path = argument.strip("'\"")
         if not path:
             raise UsageError("%ivm connect takes a path, :memory:, or a variable's name")
-        given = self._shell.user_ns.get(path) or opened(path)
+        variable = self._shell.user_ns.get(path)
+        given = variable if isinstance(variable, Database) else opened(path)
         database = given if isinstance(given, Database) else connect(path)
         if database is not self._database:
             self._close("")

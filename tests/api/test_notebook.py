@@ -171,6 +171,16 @@ def test_connections(notebook: Notebook, tmp_path: Path) -> None:
     assert notebook.run("mine.execute('FROM u').fetchall()").results[0]["text/plain"] == "[(1,)]"
 
 
+def test_a_variable_that_is_no_database_leaves_the_name_to_a_file(
+    notebook: Notebook, tmp_path: Path
+) -> None:
+    """Bug: whether a frame is true was asked."""
+    notebook.run(f"import numpy, os\nos.chdir({str(tmp_path)!r})\nshop = numpy.zeros(2)")
+    assert "connected to shop" in notebook.run("%ivm connect shop").text
+    notebook.run("%ivm close")
+    assert (tmp_path / "shop").exists()
+
+
 def test_a_watched_view_changes_in_place(notebook: Notebook) -> None:
     """While other cells run; the view's own order, the added rows marked, one place."""
     notebook.run(_SETUP)
