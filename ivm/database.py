@@ -7,6 +7,7 @@ transaction). One transaction writes at a time; readers see one epoch and wait f
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -77,6 +78,7 @@ class Database(RowWrites, Streams):
         for function in functions:
             demand_function(function)
         super().__init__()
+        path = os.path.expanduser(path)  # as DuckDB does
         self.path = str(path)
         self._spark = SparkSettings(self.path, spark)
         self._local = threading.local()

@@ -190,7 +190,7 @@ def opened(path: str) -> object | None:
     """The `Database` of a file that this process has open; None if it has none."""
     for lifetime, owner in list(_open.items()):
         file = lifetime.engine.warehouse.file.file
-        if file is not None and file == Path(path).resolve() and not lifetime.closed:
+        if file is not None and file == Path(path).expanduser().resolve() and not lifetime.closed:
             return owner()
     return None
 

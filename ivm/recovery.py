@@ -63,7 +63,7 @@ def recover(
         InputError: there is no such file.
         CorruptionError: the commits do not fit the tables; nothing was changed.
     """
-    file = Path(path)
+    file = Path(path).expanduser()
     if not file.is_file():
         raise InputError(f"there is no database {file}: give the path of an existing file")
     if choice not in (None, "replay", "give up"):

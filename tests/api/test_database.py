@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import ivm
-from ivm import errors
+from ivm import dbapi, errors
 from ivm.sql.plan.nodes import NotIncremental
 from tests.support.view_oracle import assert_verified, verdicts
 
@@ -250,6 +250,17 @@ def test_an_existing_file_is_adopted_and_given_back(tmp_path: Path) -> None:
     with ivm.connect(file) as db:
         assert db.execute("SELECT c FROM big").fetchall() == [(41,)]
         assert_verified(db)
+
+
+def test_a_path_may_begin_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with ivm.connect("~/t.duckdb") as db:
+        assert db.path == str(tmp_path / "t.duckdb")
+        dbapi.connect("~/t.duckdb").execute("CREATE TABLE t (a INTEGER)")
+        assert db.tables()[0].name == "t"
+    assert ivm.recover("~/t.duckdb").trouble is None
 
 
 def test_a_table_without_a_fast_way_means_the_same(db: ivm.Database) -> None:
