@@ -1,6 +1,6 @@
 """The incremental view maintenance database for Python and DuckDB."""
 
-from ivm import errors, sinks, sources
+from ivm import dbapi, errors, sinks, sources
 from ivm.catalog.functions import Function
 from ivm.cdc.apply import Ingested
 from ivm.cdc.run_sources import SourceInfo
@@ -28,6 +28,7 @@ __all__ = [
     "TableListing",
     "ViewInfo",
     "connect",
+    "dbapi",
     "errors",
     "load_ipython_extension",
     "recover",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -41,6 +43,12 @@ def test_a_cursor_reads_as_duckdbs_does(db: ivm.Database) -> None:
     cursor.close()
     with pytest.raises(UnavailableError, match="connection is closed"):
         cursor.execute("SELECT 1")
+
+
+def test_it_is_there_without_an_import_of_its_own() -> None:
+    read = "import ivm; print(ivm.dbapi.connect().execute('SELECT 42').fetchall())"
+    done = subprocess.run([sys.executable, "-c", read], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("[(42,)]\n", 0), done.stderr
 
 
 def test_before_a_statement_and_after_one_without_rows_there_are_no_columns(
