@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ivm.ingest.parameters import values_of
+from ivm.ingest.parameters import own_value, values_of
 from ivm.storage.errors import InputError, UnavailableError
 
 _HELD = 4  # batches that wait; an `append` that would add to them waits itself
@@ -85,7 +85,7 @@ class Appender:
                 self._tell()
             if not self._rows:
                 self._oldest = time.monotonic()
-            self._rows.append(values)
+            self._rows.append(tuple(map(own_value, values)))
             self._appended += 1
             if len(self._rows) in (1, self._batch_rows):
                 self._changed.notify_all()

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ivm.ingest.parameters import values_of
+from ivm.ingest.parameters import own_value, values_of
 from ivm.ingest.rows import to_arrow
 from ivm.storage.errors import InputError
 from ivm.storage.values.column import Indexes
@@ -65,7 +65,9 @@ def drawn(given: Many) -> Many:
     if isinstance(given, list | tuple | str | bytes):
         return given
     is_iterator = hasattr(given, "__next__") and not hasattr(given, "__arrow_c_stream__")
-    return list(given) if is_iterator or isinstance(given, Sequence | np.ndarray) else given
+    if is_iterator:
+        return list(map(own_value, given))  # it may give one object again and again
+    return list(given) if isinstance(given, Sequence | np.ndarray) else given
 
 
 def rows_of(given: Many) -> Rows:

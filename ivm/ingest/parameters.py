@@ -6,8 +6,11 @@ other and a length. A text is one value, not its letters; an iterator has no len
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable, Mapping, Sized
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from ivm.storage.errors import InputError
 
@@ -15,6 +18,7 @@ Values: TypeAlias = list[Any] | tuple[Any, ...] | dict[Any, Any]
 
 _TAKEN = (list, tuple, dict)
 _REFUSED = (str, bytes, Mapping)
+_WRITABLE = (list, dict, set, bytearray, np.ndarray)
 
 
 def parameters_of(given: Collection[Any] | None) -> Values | None:
@@ -44,3 +48,8 @@ def values_of(given: Any, what: str) -> Values:
             "[value], and what has several as list(…) or dict(…)"
         )
     return list(given)
+
+
+def own_value(value: Any) -> Any:
+    """A value that is kept, as it is now: the program may write into it and give it again."""
+    return copy.deepcopy(value) if isinstance(value, _WRITABLE) else value

@@ -19,7 +19,7 @@ from ivm.ingest.python_parts import arrow_form, inferred, parts_of, without_miss
 from ivm.ingest.python_values import python_column
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import quote
-from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, concat
+from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, concat, owned
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import is_cut_short, of_our_sql
@@ -77,7 +77,9 @@ class RowColumns:
         if array is None:
             return self._cast_parameters(list(values) if listed is None else listed, type)
         column = column_of(array, type)
-        return array if column is None else column
+        if column is None:
+            return array
+        return column if listed is not None else owned(column)
 
     def _joined(self, position: int, values: list[Any], parts: list[list[int]]) -> Column:
         """Converts each part by itself."""

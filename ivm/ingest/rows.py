@@ -3,6 +3,7 @@
 Law: a value means what DuckDB's implicit cast of it to the column's type would mean. Known casts
 are done by `python_values` for Python's values and `arrow_values` for Arrow's, the others by one
 DuckDB statement.
+Contract: no column refers to memory of the rows, into which their owner may write.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ivm.ingest.arrow_values import is_own
 from ivm.ingest.row_columns import RowColumns
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
-from ivm.storage.values.column import Column
+from ivm.storage.values.column import Column, owned
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
@@ -167,7 +168,7 @@ class RowReader:
         if not isinstance(data, dict):
             columns = self._arrow.read(data)
             if columns is not None:
-                return columns, data.num_rows
+                return {i: owned(column) for i, column in columns.items()}, data.num_rows
         names = tuple(data) if isinstance(data, dict) else tuple(data.schema.names)
         positions = self._known.get(names)
         if positions is None:

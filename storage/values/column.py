@@ -319,6 +319,16 @@ def null_column(type: ColumnType, count: int) -> Column:
     return FixedColumn(np.zeros(count, type.dtype), np.zeros(count, np.bool_) if count else None)
 
 
+def owned(column: Column) -> Column:
+    """The column in memory of its own: a program may write into the arrays that it has given."""
+    if isinstance(column, FixedColumn):
+        values = column.values
+        return column if values.flags.owndata else FixedColumn(values.copy(), column.valid)
+    if isinstance(column, DictionaryColumn):
+        return column
+    return ArrowColumn(pa.concat_arrays([column.array]))  # which copies one, too
+
+
 def column_from_arrow(array: pa.Array | pa.ChunkedArray, type: ColumnType) -> Column:
     """The in-memory form of an Arrow array whose logical type is `type`.
 

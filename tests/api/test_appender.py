@@ -11,6 +11,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 import ivm
@@ -141,6 +142,19 @@ def test_times_are_read_in_the_zone_of_the_session_that_made_it(db: ivm.Database
             appender.append(n, value)
     found = db.execute("SELECT n, count(*), count(DISTINCT ts) FROM times GROUP BY n").fetchall()
     assert sorted(found) == [(0, 2, 1), (1, 2, 1), (2, 2, 1)]
+
+
+def test_a_value_is_what_it_was_when_it_was_appended(db: ivm.Database) -> None:
+    """Bug: a list or array that was filled anew for each row had its last values in all of them."""
+    db.execute("CREATE TABLE points (n INTEGER, xy DOUBLE[2], l VARCHAR[])")
+    xy, words = np.zeros(2), ["", ""]
+    with db.appender("points", max_age=LATE) as appender:
+        for n in range(3):
+            xy[:] = n
+            words[1] = str(n)
+            appender.append(n, xy, words)
+    found = db.execute("SELECT xy[1], l[2] FROM points ORDER BY n").fetchall()
+    assert found == [(0.0, "0"), (1.0, "1"), (2.0, "2")]
 
 
 def test_many_threads_append(db: ivm.Database) -> None:

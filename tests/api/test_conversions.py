@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -23,6 +24,7 @@ from ivm.ingest.row_columns import RowColumns
 from ivm.storage.values.column import column_from_arrow
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, ones
+from tests.support.view_oracle import assert_verified
 from tests.tiers import examples
 
 CONNECTION = duckdb.connect(":memory:")
@@ -322,6 +324,53 @@ def test_a_series_in_a_dict_is_read_as_in_a_frame(series: Any) -> None:
             for how in (1, 2, 3)
         ]
     assert found[0] == found[1] == found[2]
+
+
+NUMBERS = np.arange(4.0)
+
+
+def embeddings(given: Any) -> Any:
+    return pa.FixedSizeListArray.from_arrays(pa.array(given), 2)
+
+
+@pytest.mark.parametrize("call", ["insert", "executemany"])
+@pytest.mark.parametrize(
+    ("type", "rows"),
+    [
+        ("DOUBLE", lambda given: {"v": given}),
+        ("DOUBLE", lambda given: {"v": pd.Series(given, copy=False)}),
+        ("DOUBLE", lambda given: pd.DataFrame({"v": given}, copy=False)),
+        ("DOUBLE", lambda given: pa.table({"v": given})),
+        ("DOUBLE", lambda given: pa.RecordBatch.from_pydict({"v": pa.array(given)})),
+        ("DOUBLE[2]", lambda given: pa.table({"v": embeddings(given)})),
+        ("DOUBLE[2]", lambda given: {"v": embeddings(given)}),
+    ],
+)
+def test_a_program_may_write_into_what_it_has_given(call: str, type: str, rows: Any) -> None:
+    """Bug: that changed the rows which were not yet in the file, and views stayed as they were."""
+    given = NUMBERS.copy()
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE t (v {type}); CREATE MATERIALIZED VIEW w AS FROM t")
+        if call == "insert":
+            db.insert("t", rows(given))
+        else:
+            db.executemany("INSERT INTO t VALUES (?)", rows(given))
+        given[:] = -1
+        stored = db.execute("FROM t ORDER BY v").fetchall()
+        assert np.array_equal(np.array(stored).ravel(), NUMBERS)
+        assert_verified(db)
+
+
+def test_an_iterator_may_give_one_row_again_and_again() -> None:
+    def numbers() -> Iterator[list[int]]:
+        row = [0]
+        for row[0] in range(3):
+            yield row
+
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (v INTEGER)")
+        db.executemany("INSERT INTO t VALUES (?)", numbers())
+        assert db.execute("FROM t ORDER BY v").fetchall() == [(0,), (1,), (2,)]
 
 
 def test_an_array_of_arrays_is_a_column_of_lists() -> None:
