@@ -335,7 +335,10 @@ class Views:
             UnsupportedError: a value in it, or in a relation it reads, cannot be maintained.
         """
         with self._warehouse.zone.on(cursor), told(cursor, view):
-            run(cursor, f"INSERT INTO {table} {self.text(view)}")
+            try:
+                run(cursor, f"INSERT INTO {table} {self.text(view)}")
+            except duckdb.Error as error:
+                raise error.__class__(of_our_sql(error)) from error
         for relation in (*[self._catalog.qualified[name] for name in view.reads], table):
             type = unfit_type(cursor.sql(f"FROM {relation}"))
             if type is not None:

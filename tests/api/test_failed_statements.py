@@ -274,3 +274,9 @@ def test_an_error_quotes_nothing_but_the_users_text(condition: str) -> None:
             db.execute(sql)
         _, _, excerpt = str(raised.value).partition("LINE 1: ")
         assert excerpt.partition("\n")[0].strip(".") in sql
+
+
+def test_the_error_of_a_view_that_cannot_be_filled_quotes_no_sql_of_ours(db: ivm.Database) -> None:
+    with pytest.raises(errors.EvaluationError, match="Could not convert") as failed:
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT w::INTEGER AS n FROM words")
+    assert "LINE" not in str(failed.value)
