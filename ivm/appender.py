@@ -208,7 +208,7 @@ class Appender:
                 if self._closed:
                     return []
                 left = self._oldest + self._max_age - time.monotonic() if self._rows else None
-                self._changed.wait(left)
+                self._changed.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
             batch = self._rows[: self._batch_rows]
             del self._rows[: self._batch_rows]
             self._oldest = time.monotonic()

@@ -96,17 +96,19 @@ class RowWrites(Calls):
             InputError: a number is not positive, or a column is unknown.
             SqlError: there is no such table.
         """
-        if not (isinstance(batch_rows, int) and batch_rows > 0 and max_age > 0):
+        numbers = isinstance(batch_rows, int) and isinstance(max_age, int | float)
+        if not (numbers and batch_rows > 0 and max_age > 0):
             raise InputError("batch_rows and max_age of an appender are numbers above 0")
         info = self._with_session(lambda session: table_info(session, table))
         generated = set(info.generated)
         every = [name for i, (name, _) in enumerate(info.schema) if i not in generated]
         names = every if columns is None else list(columns)
-        unknown = [name for name in names if info.position(name) is None]
+        named = not isinstance(columns, str) and all(isinstance(name, str) for name in names)
+        unknown = not named or any(info.position(name) is None for name in names)
         if unknown or not names or len(set(map(info.position, names))) < len(names):
             raise InputError(
                 f"the columns of an appender are different ones of table {table!r} "
-                f"({', '.join(every)}), not {names!r}"
+                f"({', '.join(every)}), not {columns!r}"
             )
         in_my_zone = self._with_session(_zone_setter)
 

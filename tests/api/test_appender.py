@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
@@ -105,11 +106,14 @@ def test_what_is_no_row_is_refused_at_once(db: ivm.Database) -> None:
     assert ids(db) == []
     with pytest.raises(SqlError):
         db.appender("nowhere")
-    for columns in (["nope"], ["id", "ID"], []):
+    wrong: list[Any] = [["nope"], ["id", "ID"], [], [1], "ns"]
+    for columns in wrong:
         with pytest.raises(InputError, match="columns"):
             db.appender("t", columns)
-    with pytest.raises(InputError):
-        db.appender("t", batch_rows=0)
+    others: list[Any] = [{"batch_rows": 0}, {"max_age": None}, {"max_age": "1"}]
+    for numbers in others:
+        with pytest.raises(InputError, match="numbers above 0"):
+            db.appender("t", **numbers)
 
 
 def test_it_does_not_wait_for_its_own_thread(db: ivm.Database) -> None:
@@ -155,6 +159,16 @@ def test_a_value_is_what_it_was_when_it_was_appended(db: ivm.Database) -> None:
             appender.append(n, xy, words)
     found = db.execute("SELECT xy[1], l[2] FROM points ORDER BY n").fetchall()
     assert found == [(0.0, "0"), (1.0, "1"), (2.0, "2")]
+
+
+def test_rows_may_wait_for_ever(db: ivm.Database) -> None:
+    """Bug: the thread ended, and `flush` and `close` waited for it."""
+    with db.appender("t", max_age=float("inf")) as appender:
+        appender.append(1, 1, "a")
+        time.sleep(0.05)
+        assert appender._writer.is_alive()
+        appender.flush()
+        assert ids(db) == [1]
 
 
 def test_many_threads_append(db: ivm.Database) -> None:
