@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from ivm.engine.plain_arrow import plain
 from ivm.session.held_rows import known_to_polars, over, relation_of, without_rows
-from ivm.storage.errors import IvmError, UnavailableError, UnsupportedError
+from ivm.storage.errors import InputError, IvmError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.arrow_streams import as_duckdb_errors, copying
 from ivm.storage.warehouse.duck import Cursor
@@ -112,6 +113,8 @@ class Result:
 
     def fetchmany(self, size: int | None = 1) -> list[Row]:
         """The next `size` rows (all of them if None)."""
+        if size is not None:
+            _demand_count(size, "fetchmany takes a number of rows", least=0)
         if self._counted and size != 0:
             self._counted = False
             return [(self.rowcount,)]
@@ -188,6 +191,9 @@ class Result:
             max_rows: rows shown at most, the first and the last ones.
             max_width: characters of a line.
         """
+        for most in (max_rows, max_width):
+            if most is not None:
+                _demand_count(most, "show takes numbers of rows and characters", least=0)
         relation = self._relation()
         if relation is None:
             print(self)
@@ -223,6 +229,7 @@ class Result:
 
         What is left after the first such call is read so or as `held`.
         """
+        _demand_count(size, "a batch has a number of rows", least=1)
         with self._reading():
             if self._cursor is None:
                 table, self._table, self._counted = self._held(), None, False
@@ -309,6 +316,11 @@ class Result:
         ended, self._on_end = self._on_end, None
         if ended is not None:
             ended(error)
+
+
+def _demand_count(count: object, what: str, *, least: int) -> None:
+    if not isinstance(count, Integral) or not least <= int(count) < 1 << 63:
+        raise InputError(f"{what}, {least} or more, not {count!r}")
 
 
 def _fetched(cursor: Cursor, size: int | None) -> list[Row]:

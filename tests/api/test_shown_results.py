@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
 import numpy as np
 import pytest
@@ -80,3 +82,20 @@ def test_a_result_that_cannot_be_read_cannot_be_printed() -> None:
         result = db.execute("SELECT a::INTEGER FROM t")
         with pytest.raises(InputError, match="x"):
             repr(result)
+
+
+@pytest.mark.parametrize("count", [-1, "x", 2.5, 1 << 70])
+def test_what_is_no_number_of_rows_is_refused(count: Any) -> None:
+    """Bug: it was called a fault of the program."""
+    with ivm.connect() as db:
+        result = db.execute("SELECT i FROM range(3) r(i)")
+        for given in (result, db.cursor().execute("SELECT 1")):
+            with pytest.raises(InputError, match="number of rows, 0 or more"):
+                given.fetchmany(count)
+        with pytest.raises(InputError, match="number of rows, 1 or more"):
+            result.batch(count)
+        for shown in ({"max_rows": count}, {"max_width": count}):
+            with pytest.raises(InputError, match="rows and characters, 0 or more"):
+                result.show(**shown)
+        two: Any = np.int64(2)
+        assert result.fetchmany(two) == [(0,), (1,)]
