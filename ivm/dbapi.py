@@ -25,6 +25,11 @@ from ivm.storage.errors import (
 )
 
 __all__ = [
+    "BINARY",
+    "DATETIME",
+    "NUMBER",
+    "ROWID",
+    "STRING",
     "Binary",
     "Connection",
     "Cursor",
@@ -66,6 +71,39 @@ Binary = bytes
 Date, Time, Timestamp = datetime.date, datetime.time, datetime.datetime
 DateFromTicks = datetime.date.fromtimestamp
 TimestampFromTicks = datetime.datetime.fromtimestamp
+
+
+class TypeObject:
+    """Equals the type codes, in a `description`, of columns of some types: DuckDB's texts of them.
+
+    Args:
+        names: of the types, without a DECIMAL's digits.
+    """
+
+    def __init__(self, *names: str) -> None:
+        self._names = frozenset(names)
+
+    def __eq__(self, code: object) -> bool:
+        return isinstance(code, str) and (code in self._names or self._is_decimal(code))
+
+    def __hash__(self) -> int:
+        return hash(self._names)
+
+    def _is_decimal(self, code: str) -> bool:
+        return "DECIMAL" in self._names and code.startswith("DECIMAL(") and code.endswith(")")
+
+
+STRING = TypeObject("VARCHAR")
+BINARY = TypeObject("BLOB")
+NUMBER = TypeObject(
+    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL"),
+    *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT", "BIGNUM"),
+)
+DATETIME = TypeObject(
+    *("DATE", "TIME", "TIME WITH TIME ZONE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"),
+    *("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
+)
+ROWID = TypeObject()
 
 
 def TimeFromTicks(ticks: float) -> datetime.time:  # noqa: N802 -- PEP 249 has the name

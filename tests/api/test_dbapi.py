@@ -45,6 +45,17 @@ def test_a_cursor_reads_as_duckdbs_does(db: ivm.Database) -> None:
         cursor.execute("SELECT 1")
 
 
+def test_the_type_objects_are_those_of_duckdb() -> None:
+    query = """SELECT 1 AS a, 1.5 AS b, 'x' AS c, DATE '2020-01-01' AS d, 'x'::BLOB AS e, true AS f,
+        now() AS g, [1.5] AS h, 1::UHUGEINT AS i, '10:00'::TIME AS j, INTERVAL 1 DAY AS k"""
+    cursor, peer = dbapi.connect().execute(query), duckdb.connect().execute(query)
+    for name in ("STRING", "BINARY", "NUMBER", "DATETIME"):
+        mine = [c[0] for c in cursor.description or () if c[1] == getattr(dbapi, name)]
+        theirs = [c[0] for c in peer.description or () if c[1] == getattr(duckdb, name)]
+        assert mine == theirs != []
+    assert all(c[1] != dbapi.ROWID for c in cursor.description or ())
+
+
 def test_it_is_there_without_an_import_of_its_own() -> None:
     read = "import ivm; print(ivm.dbapi.connect().execute('SELECT 42').fetchall())"
     done = subprocess.run([sys.executable, "-c", read], capture_output=True, text=True, check=False)
