@@ -30,7 +30,7 @@ from ivm.session.result import Result
 from ivm.session.session import Params
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import has_names
-from ivm.storage.errors import InputError, UnsupportedError
+from ivm.storage.errors import InputError, SqlError, UnsupportedError
 
 _LOSSLESS = f"{ARROW}; types=lossless"
 _TYPES = b"ivm.types"
@@ -84,7 +84,7 @@ class RemoteDatabase:
         return Relation(result) if result.kind == "rows" else None
 
     def _run(self, sql: str, given: Mapping[str, Any]) -> Result:
-        statements = st.parse(sql)
+        statements = self._parsed(sql)
         for statement in statements:
             if self._token is None:
                 _refuse_of_session(statement)
@@ -102,6 +102,15 @@ class RemoteDatabase:
             if controls and controls[-1] != "begin":
                 self._close_session()
         return _result(answer.content, answer.headers)
+
+    def _parsed(self, sql: str) -> tuple[st.Statement, ...]:
+        """The statements; none of what is no SQL in a transaction, which the server then ends."""
+        try:
+            return st.parse(sql)
+        except SqlError:
+            if self._token is None:
+                raise
+            return ()
 
     # -- transactions -----------------------------------------------------------------------------
 

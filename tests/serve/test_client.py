@@ -183,6 +183,17 @@ def test_a_transaction_is_one_epoch(db: RemoteDatabase, world: HttpWorld) -> Non
     assert world.pool.size == 0 or not db.in_transaction
 
 
+def test_a_statement_that_is_no_sql_ends_the_transaction(db: RemoteDatabase) -> None:
+    """Bug: the client refused it without a word to the server, and the rest was committed."""
+    db.begin()
+    db.execute("DELETE FROM orders")
+    with pytest.raises(SqlError, match="SELEC"):
+        db.execute("SELEC 1")
+    with pytest.raises(UnavailableError, match="rolled back"):
+        db.commit()
+    assert db.execute("SELECT count(*) FROM orders").fetchall() == [(2,)]
+
+
 def test_what_a_session_keeps_needs_a_transaction(db: RemoteDatabase) -> None:
     for sql in ("SET TimeZone = 'UTC'", "PREPARE p AS SELECT 1", "CREATE TEMP TABLE x (a INTEGER)"):
         with pytest.raises(UnsupportedError, match="transaction"):

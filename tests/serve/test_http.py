@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import shutil
@@ -372,6 +373,33 @@ def test_a_session_holds_a_transaction(client: httpx.Client) -> None:
     end = time.monotonic() + 5
     while sql(client, "SELECT count(*) FROM orders")["rows"] != [[3]]:
         assert time.monotonic() < end
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers"),
+    [
+        ("/sql", "SELEC 1", {}),
+        ("/sql", "{", {"Content-Type": "application/json"}),
+        ("/sql", "SELECT 1", {"Content-Type": "image/png"}),
+        ("/sql", "SELECT 1", {"Accept": "image/png"}),
+        ("/tables/orders", "{", {}),
+        ("/tables/orders", "[1]", {}),
+        ("/tables/orders?op=merge", "[]", {}),
+        ("/tables/orders", "x" * (2 << 20), {}),
+    ],
+)
+def test_a_request_that_fails_ends_the_transaction(
+    world: HttpWorld, client: httpx.Client, path: str, body: str, headers: dict[str, str]
+) -> None:
+    """Bug: what was no request at all was left out, and COMMIT made the rest last."""
+    world.pool.settings = dataclasses.replace(world.pool.settings, request_megabytes=1)
+    session = {"Ivm-Session": client.post("/sessions").json()["session"]}
+    client.post("/sql", content="BEGIN; DELETE FROM orders", headers=session)
+    failed = client.post(path, content=body, headers={**headers, **session})
+    assert failed.status_code in (400, 413, 415)
+    commit = client.post("/sql", content="COMMIT", headers=session)
+    assert "rolled back" in error(commit, 503, "unavailable")
+    assert sql(client, "SELECT count(*) FROM orders")["rows"] == [[2]]
 
 
 def test_a_session_is_its_users_alone(client: httpx.Client) -> None:

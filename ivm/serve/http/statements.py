@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -34,12 +35,31 @@ _CURL = "application/x-www-form-urlencoded"  # which curl -d says of any text
 
 async def sql(served: Served, request: Request, user: User) -> Response:
     """Runs statements; the last one's result is the answer."""
-    text, params, many = asked(
-        await body_of(request, megabytes(served.settings.request_megabytes)), request
-    )
-    return _Sql(
-        served, request, user, (text, params, many), wanted(request.headers.get("accept", ""))
-    )
+    async with ending(served, request, user):
+        body = await body_of(request, megabytes(served.settings.request_megabytes))
+        given, form = asked(body, request), wanted(request.headers.get("accept", ""))
+    return _Sql(served, request, user, given, form)
+
+
+@contextlib.asynccontextmanager
+async def ending(served: Served, request: Request, user: User) -> AsyncIterator[None]:
+    """An error in the block ends the transaction of the request's session.
+
+    So does that of a statement: a COMMIT that follows must not make half of it last.
+    """
+    try:
+        yield
+    except IvmError as error:
+        token, reason = request.headers.get(SESSION), error
+        if token is None:
+            raise
+
+        def work(session: Session) -> None:
+            raise reason
+
+        held = served.held.find(token, user)
+        async with held.lock:
+            await served.runner.run(request, held.session, work)
 
 
 def asked(body: bytes, request: Request) -> tuple[str, Params, list[Any] | None]:

@@ -17,7 +17,7 @@ from ivm.serve.http.endpoint import Served, json_response, megabytes
 from ivm.serve.http.errors import HttpError
 from ivm.serve.http.formats import ARROW, JSON, LINES
 from ivm.serve.http.runs import body_of
-from ivm.serve.http.statements import SESSION, json_of
+from ivm.serve.http.statements import SESSION, ending, json_of
 from ivm.serve.requests import once
 from ivm.session.row_calls import delete, insert, table_info, upsert
 from ivm.session.session import Session
@@ -30,14 +30,15 @@ _DIGITS_OF_FLOAT = 15  # that all come back
 
 async def write(served: Served, request: Request, user: User) -> Response:
     """Inserts, upserts or deletes rows; with a key a repeated request changes nothing."""
-    user.grant.demand_write()
-    body = await body_of(request, megabytes(served.settings.request_megabytes))
-    action = request.query_params.get("op", "insert")
-    if action not in _CALLS:
-        raise InputError(f"op is {', '.join(_CALLS)}, not {action!r}")
+    async with ending(served, request, user):
+        user.grant.demand_write()
+        body = await body_of(request, megabytes(served.settings.request_megabytes))
+        action = request.query_params.get("op", "insert")
+        if action not in _CALLS:
+            raise InputError(f"op is {', '.join(_CALLS)}, not {action!r}")
+        media_type = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+        rows = await served.pool.threads.call(lambda: rows_of(body, media_type))
     table, key = request.path_params["table"], request.headers.get(KEY)
-    media_type = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    rows = await served.pool.threads.call(lambda: rows_of(body, media_type))
     digest = hashlib.sha256(b"\0".join([table.encode(), action.encode(), body])).hexdigest()
 
     def work(session: Session) -> tuple[dict[str, Any], bool]:
