@@ -89,7 +89,8 @@ class RemoteDatabase:
             if self._token is None:
                 _refuse_of_session(statement)
         controls = [s.action for s in statements if isinstance(s, st.TransactionControl)]
-        if "begin" in controls and self._token is None:
+        begins = "begin" in controls and self._token is None
+        if begins:
             self._open_session()
         headers = {"Content-Type": "application/json", "Accept": _LOSSLESS, **self._session()}
         try:
@@ -97,6 +98,10 @@ class RemoteDatabase:
             answer = self._wire.ask("POST", "/sql", content=content, headers=headers)
         except LostSessionError:
             self._local.session = None
+            raise
+        except BaseException:
+            if begins and len(statements) == 1:  # no transaction has begun
+                self._close_session()
             raise
         finally:
             if controls and controls[-1] != "begin":

@@ -183,6 +183,23 @@ def test_a_transaction_is_one_epoch(db: RemoteDatabase, world: HttpWorld) -> Non
     assert world.pool.size == 0 or not db.in_transaction
 
 
+def test_a_transaction_that_does_not_begin_leaves_nothing(
+    db: RemoteDatabase, world: HttpWorld
+) -> None:
+    """Bug: its session stayed, and what came after a minute without a call was refused."""
+    world.pool.settings = dataclasses.replace(world.pool.settings, statement_seconds=0.2)
+    with world.database.transaction(), pytest.raises(UnavailableError, match="took longer"):
+        db.begin()
+    assert not db.in_transaction
+    assert world.pool.size == 0
+    db.begin()
+    with pytest.raises(InputError, match="open already"):
+        db.begin()
+    with pytest.raises(UnavailableError, match="rolled back"):
+        db.execute("SELECT 1")
+    db.rollback()
+
+
 def test_a_statement_that_is_no_sql_ends_the_transaction(db: RemoteDatabase) -> None:
     """Bug: the client refused it without a word to the server, and the rest was committed."""
     db.begin()
