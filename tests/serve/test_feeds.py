@@ -235,6 +235,24 @@ def test_a_view_above_a_recomputed_one_adds_up(world: HttpWorld) -> None:
         assert state.epochs == list(range(world.database.epoch - 4, world.database.epoch + 1))
 
 
+@pytest.mark.parametrize("value", ["5", "'x'", "NULL"])
+def test_unions_come_as_they_are(world: HttpWorld, value: str) -> None:
+    """Bug: a view with a UNION could be neither read nor followed."""
+    world.database.execute(f"""
+        CREATE TABLE t (u UNION(a INTEGER, b VARCHAR));
+        INSERT INTO t VALUES ({value});
+        CREATE MATERIALIZED VIEW either AS SELECT u, [u] AS l FROM t;
+    """)
+    with world.client() as client:
+        assert client.get("/views/either").status_code == 200
+        with client.stream("GET", "/views/either/changes") as response:
+            [row] = next(events(response))[2]["rows"]
+            assert row.pop("_weight") == 1
+            assert client.get("/views/either").json()["rows"] == [row]
+        none = client.get("/views/either?limit=0", headers={"Accept": ARROW})
+        assert pa.ipc.open_stream(none.content).read_all().num_rows == 0
+
+
 class _Bytes:
     """A file of what comes."""
 

@@ -229,8 +229,8 @@ def _with_one_at_least(rows: Rows) -> Iterator[pa.RecordBatch]:
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch without rows."""
-    return pa.RecordBatch.from_pylist([], schema=schema)
+    """A batch without rows; of a union Arrow makes no array of a list."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def _decimals(table: pa.Table) -> pa.Table:
