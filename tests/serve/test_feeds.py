@@ -253,6 +253,16 @@ def test_unions_come_as_they_are(world: HttpWorld, value: str) -> None:
         assert pa.ipc.open_stream(none.content).read_all().num_rows == 0
 
 
+def test_a_view_with_a_column_of_messages_is_read_and_not_followed(world: HttpWorld) -> None:
+    """Bug: it was not read either, and each request left a subscription that gathered changes."""
+    world.database.execute('CREATE MATERIALIZED VIEW odd AS SELECT id AS "_weight" FROM orders')
+    with world.client() as client:
+        assert client.get("/views/odd").json()["rows"] == [{"_weight": 1}, {"_weight": 2}]
+        for _ in range(2):
+            assert "another name" in client.get("/views/odd/changes").json()["what"]
+    assert len(world.database._engine.feeds._by_view["odd"]) == 1
+
+
 class _Bytes:
     """A file of what comes."""
 

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from ivm.cdc.sinks.encode import refuse_names
 from ivm.serve.access import AccessError, User
 from ivm.serve.http import feeds
 from ivm.serve.http.callers import demand_origin, peer_of
@@ -70,6 +71,7 @@ class Follower:
         from_now = given is None and self._call.query_params.get("snapshot") in ("0", "false")
         while True:
             self.feed: ViewFeed = await feed_of(self._served, self._view)
+            refuse_names("jsonl", self._view, self.feed.schema)
             # Now is when the feed is open: of what came before it may have kept nothing.
             known = self._served.database.epoch if from_now else given
             with contextlib.suppress(UnavailableError):  # so much has come meanwhile

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.cdc.sinks.encode import EPOCH, Delta, Shape, encoded, refuse_names
+from ivm.cdc.sinks.encode import EPOCH, Delta, Shape, encoded
 from ivm.engine.changefeed import WEIGHT
 from ivm.engine.engine import Engine
 from ivm.serve.http.formats import joined, no_rows
@@ -55,14 +55,10 @@ class Encoder:
     Args:
         engine: of the database.
         view: canonical name.
-        schema: of the view.
-
-    Raises:
-        UnsupportedError: a column has a name that the messages use.
+        schema: of the view, see `refuse_names`.
     """
 
     def __init__(self, engine: Engine, view: str, schema: Schema) -> None:
-        refuse_names("jsonl", view, schema)
         self._schema = schema
         self._shape = Shape(view, schema, None)
         self._none = no_rows(self._table(empty([type for _, type in schema])).schema)
