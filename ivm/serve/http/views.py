@@ -91,6 +91,7 @@ async def rows(served: Served, request: Request, user: User) -> Response:
     sql, params = _query(served, view, request.query_params)
     version = await _changed(served, view, request, user)
     headers = {"ETag": f'"{version}"', "Cache-Control": "no-cache", "Ivm-Epoch": str(version)}
+    headers["Vary"] = "Accept"
     if version <= _known(request):
         return Response(status_code=304, headers=headers)
     return _Rows(
