@@ -402,6 +402,17 @@ def test_a_request_that_fails_ends_the_transaction(
     assert sql(client, "SELECT count(*) FROM orders")["rows"] == [[2]]
 
 
+@pytest.mark.parametrize("text", ["BEGIN", "BEGIN; DELETE FROM orders"])
+def test_a_transaction_that_a_request_leaves_open_is_refused(
+    client: httpx.Client, text: str
+) -> None:
+    """Bug: it was rolled back without a word, and the answer said that all was well."""
+    assert "POST /sessions" in error(client.post("/sql", content=text), 400, "input")
+    assert sql(client, "SELECT count(*) FROM orders")["rows"] == [[2]]
+    sql(client, "BEGIN; DELETE FROM orders; COMMIT")
+    assert sql(client, "SELECT count(*) FROM orders")["rows"] == [[0]]
+
+
 def test_a_session_is_its_users_alone(client: httpx.Client) -> None:
     token = client.post("/sessions").json()["session"]
     answer = client.post(

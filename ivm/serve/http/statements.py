@@ -130,24 +130,41 @@ class _Sql(Response):
         served, token = self._served, self._request.headers.get(SESSION)
         if token is None:
             async with served.runner.session(self._request, self._user) as session:
-                await self._answer(session, scope, receive, send)
+                await self._answer(session, self._run_whole, scope, receive, send)
             return
         held = served.held.find(token, self._user)
         async with held.lock:
-            await self._answer(held.session, scope, receive, send)
+            await self._answer(held.session, self._run, scope, receive, send)
+
+    def _run(self, session: Session) -> Result:
+        return run(self._served, self._user, session, *self._statements)
+
+    def _run_whole(self, session: Session) -> Result:
+        """Runs statements in a session that ends with them.
+
+        Raises:
+            InputError: they leave a transaction open.
+        """
+        result = self._run(session)
+        if session.transaction is not None:
+            raise InputError(
+                "the transaction would end with the request, and was rolled back: COMMIT in the "
+                f"same text, or open a session by POST /sessions and send its token as {SESSION}"
+            )
+        return result
 
     async def _answer(
-        self, session: ServedSession, scope: Scope, receive: Receive, send: Send
+        self,
+        session: ServedSession,
+        work: Callable[[Session], Result],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
-        served = self._served
-        text, params, many = self._statements
+        served, text = self._served, self._statements[0]
         log, began = StatementLog(served.settings), time.perf_counter()
         try:
-            result = await served.runner.run(
-                self._request,
-                session,
-                lambda inner: run(served, self._user, inner, text, params, many),
-            )
+            result = await served.runner.run(self._request, session, work)
         except IvmError as error:
             log.failed(session, text, error)
             raise
