@@ -413,6 +413,17 @@ def test_a_transaction_that_a_request_leaves_open_is_refused(
     assert sql(client, "SELECT count(*) FROM orders")["rows"] == [[0]]
 
 
+def test_a_request_that_waits_for_a_session_that_is_closed(client: httpx.Client) -> None:
+    """Bug: it was told that its connection is closed, and to try again."""
+    token = client.post("/sessions").json()["session"]
+    with ThreadPoolExecutor() as pool:
+        for text in ("SELECT count(*) FROM range(30_000_000_000)", "SELECT 1"):
+            last = pool.submit(client.post, "/sql", content=text, headers={"Ivm-Session": token})
+            time.sleep(0.5)
+        assert client.delete(f"/sessions/{token}").status_code == 204
+        error(last.result(20), 404, "session")
+
+
 def test_a_session_is_its_users_alone(client: httpx.Client) -> None:
     token = client.post("/sessions").json()["session"]
     answer = client.post(

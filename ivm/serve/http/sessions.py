@@ -7,8 +7,10 @@ that is not used for `IDLE` seconds is closed, and its open transaction rolled b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
+from collections.abc import AsyncIterator
 
 from ivm.serve.access import User
 from ivm.serve.http.errors import HttpError
@@ -77,6 +79,16 @@ class HeldSessions:
             )
         found.used = time.monotonic()
         return found
+
+    @contextlib.asynccontextmanager
+    async def using(self, token: str, user: User) -> AsyncIterator[ServedSession]:
+        """The session of a token, once no other request uses it.
+
+        Raises:
+            HttpError: there is none, or it was closed meanwhile, or it is another user's.
+        """
+        async with self.find(token, user).lock:
+            yield self.find(token, user).session
 
     def close(self, token: str, user: User) -> None:
         """Closes a session."""

@@ -57,9 +57,8 @@ async def ending(served: Served, request: Request, user: User) -> AsyncIterator[
         def work(session: Session) -> None:
             raise reason
 
-        held = served.held.find(token, user)
-        async with held.lock:
-            await served.runner.run(request, held.session, work)
+        async with served.held.using(token, user) as session:
+            await served.runner.run(request, session, work)
 
 
 def asked(body: bytes, request: Request) -> tuple[str, Params, list[Any] | None]:
@@ -132,9 +131,8 @@ class _Sql(Response):
             async with served.runner.session(self._request, self._user) as session:
                 await self._answer(session, self._run_whole, scope, receive, send)
             return
-        held = served.held.find(token, self._user)
-        async with held.lock:
-            await self._answer(held.session, self._run, scope, receive, send)
+        async with served.held.using(token, self._user) as session:
+            await self._answer(session, self._run, scope, receive, send)
 
     def _run(self, session: Session) -> Result:
         return run(self._served, self._user, session, *self._statements)

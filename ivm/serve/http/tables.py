@@ -64,9 +64,8 @@ async def _run(served: Served, request: Request, user: User, work: Any) -> Any:
     if token is None:
         async with served.runner.session(request, user) as session:
             return await served.runner.run(request, session, work)
-    held = served.held.find(token, user)
-    async with held.lock:
-        return await served.runner.run(request, held.session, work)
+    async with served.held.using(token, user) as session:
+        return await served.runner.run(request, session, work)
 
 
 def rows_of(body: bytes, media_type: str) -> Rows:
