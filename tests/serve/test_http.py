@@ -467,6 +467,13 @@ def test_an_etag_stands_for_the_rows(world: HttpWorld, client: httpx.Client) -> 
         tag = now.headers["etag"]
 
 
+def test_an_epoch_that_has_not_come_is_of_another_file(client: httpx.Client) -> None:
+    """Bug: where a copy of the file was put back, those who had later rows were told so forever."""
+    later = {"If-None-Match": '"1000000"'}
+    assert len(client.get("/views/revenue", headers=later).json()["rows"]) == 2
+    assert len(client.get("/views/revenue?after=1000000&wait=5").json()["rows"]) == 2
+
+
 def test_a_long_poll_waits_for_a_change(world: HttpWorld, client: httpx.Client) -> None:
     epoch = client.get("/views/revenue").headers["ivm-epoch"]
     began = time.monotonic()

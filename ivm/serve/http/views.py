@@ -92,7 +92,7 @@ async def rows(served: Served, request: Request, user: User) -> Response:
     version = await _changed(served, view, request, user)
     headers = {"ETag": f'"{version}"', "Cache-Control": "no-cache", "Ivm-Epoch": str(version)}
     headers["Vary"] = "Accept"
-    if version <= _known(request):
+    if version <= _known(served, request):
         return Response(status_code=304, headers=headers)
     return _Rows(
         served, request, user, (sql, params), headers, {"view": view.name, "epoch": version}
@@ -127,13 +127,16 @@ def _whole(name: str, text: str) -> int:
     return int(text)
 
 
-def _known(request: Request) -> int:
-    """The epoch that the client has; -1 for none."""
+def _known(served: Served, request: Request) -> int:
+    """The epoch that the client has; -1 for none, or one of another file than this."""
     after = request.query_params.get("after")
-    if after is not None:
-        return _whole("after", after)
     tag = request.headers.get("if-none-match", "").removeprefix("W/").strip('"')
-    return int(tag) if tag.isascii() and tag.isdigit() and len(tag) < 19 else -1
+    known = -1
+    if after is not None:
+        known = _whole("after", after)
+    elif tag.isascii() and tag.isdigit() and len(tag) < 19:
+        known = int(tag)
+    return known if known <= served.database.epoch else -1
 
 
 async def _changed(served: Served, view: View, request: Request, user: User) -> int:
@@ -148,7 +151,7 @@ async def _changed(served: Served, view: View, request: Request, user: User) -> 
     seconds = _seconds(request.query_params.get("wait")) if after is not None else 0.0
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        if _version(served, feed) > _known(request) or (feed is not None and feed.is_over):
+        if _version(served, feed) > _known(served, request) or (feed is not None and feed.is_over):
             break
         if await request.is_disconnected():
             break
