@@ -446,6 +446,7 @@ def test_a_view_with_filters(client: httpx.Client) -> None:
     error(client.get("/views/revenue?colour=1"), 400, "input")
     error(client.get("/views/revenue?n=x"), 409, "evaluation")
     error(client.get("/views/revenue?limit=x"), 400, "input")
+    assert "twice" in error(client.get("/views/revenue?region=EU&region=US"), 400, "input")
     error(client.get("/views/orders"), 404, "view")
     error(client.get("/views/a.b.c.d"), 404, "view")
     names = [view["name"] for view in client.get("/views").json()["views"]]

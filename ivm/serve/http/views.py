@@ -7,8 +7,8 @@ answer without rows (304) means that the view has not changed since the epoch th
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -99,11 +99,13 @@ async def rows(served: Served, request: Request, user: User) -> Response:
     )
 
 
-def _query(served: Served, view: View, given: Mapping[str, str]) -> tuple[str, list[str]]:
+def _query(served: Served, view: View, given: QueryParams) -> tuple[str, list[str]]:
     """The SELECT of a request's columns and values."""
     columns = {fold(name): (name, type) for name, type in view.schema}
     conditions, params = [], []
-    for name, value in given.items():
+    for name, value in given.multi_items():
+        if len(given.getlist(name)) > 1:
+            raise InputError(f"{name!r} is given twice: POST /sql filters by several values")
         if name in _OWN:
             continue
         if fold(name) not in columns:
