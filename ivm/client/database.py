@@ -14,13 +14,12 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from ivm.client.feed import RemoteFeed
 from ivm.client.values import plain, table_of
-from ivm.client.wire import ARROW, LostSessionError, Wire
+from ivm.client.wire import ARROW, LostSessionError, Wire, segment
 from ivm.ingest.batches import Many, drawn, each_row
 from ivm.ingest.batches import rows_of as many_of
 from ivm.ingest.parameters import parameters_of
@@ -191,7 +190,7 @@ class RemoteDatabase:
             writer.write_table(found)
         answer = self._wire.ask(
             "POST",
-            f"/tables/{quote(table, safe='')}",
+            f"/tables/{segment(table)}",
             content=out.getvalue(),
             headers={"Content-Type": ARROW, **self._session()},
             params={"op": action},

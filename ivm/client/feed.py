@@ -13,11 +13,10 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 
-from ivm.client.wire import Wire, error_of
+from ivm.client.wire import Wire, error_of, segment
 from ivm.engine.changefeed import Feed
 from ivm.engine.plain_arrow import plain
 from ivm.storage.errors import IvmError, UnavailableError
@@ -42,7 +41,7 @@ class RemoteFeed(Feed):
 
     def __init__(self, wire: Wire, view: str, *, snapshot: bool) -> None:
         self._wire = wire
-        self._path = f"/views/{quote(view, safe='')}/changes"
+        self._path = f"/views/{segment(view)}/changes"
         self.view = view
         self._process = os.getpid()
         self._items: queue.Queue[Item | IvmError | None] = queue.Queue(_MOST)

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ivm.storage.errors import (
@@ -196,6 +196,17 @@ class Wire:
     def close(self) -> None:
         """Closes the connections."""
         self._made.close()
+
+
+def segment(name: str) -> str:
+    """A name as a segment of a path.
+
+    Raises:
+        InputError: it is none; dots alone would be steps of the path.
+    """
+    if not isinstance(name, str) or not name.strip("."):
+        raise InputError(f"a table or view is named by text such as 'orders', not by {name!r}")
+    return quote(name, safe="")
 
 
 def _parts(url: str) -> SplitResult:

@@ -233,6 +233,15 @@ def test_errors_are_those_of_an_open_database(db: RemoteDatabase) -> None:
         db.execute(5)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", [5, None, "", ".."])
+def test_names_that_are_none(db: RemoteDatabase, name: Any) -> None:
+    """Bug: they gave a TypeError, or another page of the server."""
+    with pytest.raises(InputError, match="named by text"):
+        db.insert(name, {"id": [1]})
+    with pytest.raises(InputError, match="named by text"):
+        db.subscribe(name)
+
+
 def test_users(world: HttpWorld) -> None:
     host = world.url.removeprefix("http://")
     with connect_to(f"ivm://ann:p%40ss%3Aw%2Frd@{host}") as ann:
