@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivm.cdc.formats.events import Decoded, interleaved
 from ivm.cdc.formats.json_lines import decode_by, settings_for
@@ -66,8 +67,7 @@ class SparkPart:
         """
         settings = settings_for(cursor, info)
         decoding = Decoding(info, self._envelope, settings, self._deletion)
-        found = self._collected(decoding)
-        found = found.sort_by(self._order)
+        found = _each_once(self._collected(decoding).sort_by(self._order))
         self._streams = found["stream"].to_pylist()
         self._chunks = [unpacked(c.as_buffer(), info.schema) for c in found["content"]]
         sizes = [len(chunk.texts) for chunk in self._chunks]
@@ -95,3 +95,14 @@ class SparkPart:
     def _find(self, line: int) -> tuple[str, Chunk, int]:
         number = int(self._first.searchsorted(line, "right")) - 1
         return self._streams[number], self._chunks[number], line - int(self._first[number])
+
+
+def _each_once(found: pa.Table) -> pa.Table:
+    """Chunks in order, each once.
+
+    Beside a file with a name such as `a[1].json`, a pattern, Spark reads all others twice.
+    """
+    keys = [found[name].combine_chunks() for name in ("stream", "first")]
+    again = [pc.equal(key[1:], key[:-1]) for key in keys]
+    kept = pc.invert(pc.and_(*again)).to_numpy(zero_copy_only=False)
+    return found.filter(pa.array(np.append(np.ones(min(len(found), 1), np.bool_), kept)))

@@ -109,6 +109,20 @@ def test_a_pipeline_equals_ingest(tmp_path: Path) -> None:
             db.start_pipeline()
 
 
+def test_a_name_that_is_a_pattern_has_no_file_read_twice(tmp_path: Path) -> None:
+    for name in ("a", "b [1]", "c", "{d}", "e?"):
+        write(tmp_path / f"{name}.json", ['{"n": 1}', "", "{"])
+    (tmp_path / "[].json").touch()
+    with ivm.connect(tmp_path / "a.duckdb", spark=session()) as db:
+        db.execute("CREATE TABLE t (n INTEGER)")
+        options = f"path '{tmp_path}/*.json', format 'json appends', max_dead_share 1"
+        db.execute(f"CREATE SOURCE s INTO t FROM FILES ({options})")
+        db.start_pipeline()
+        wait(db)
+        assert db.execute("SELECT count(*) FROM t").fetchall() == [(5,)]
+        assert db.execute("SELECT count(*) FROM _ivm.dead_letters").fetchall() == [(5,)]
+
+
 def simple(tmp_path: Path) -> ivm.Database:
     db = ivm.connect(tmp_path / "a.duckdb", spark=session())
     db.execute("CREATE TABLE IF NOT EXISTS t (id INTEGER)")
