@@ -30,9 +30,11 @@ def test_formats(db: ivm.Database) -> None:
     assert content(db, "SELECT id, note FROM orders") == [(2, "ä")]
     db.ingest("orders", [{**row, "op": "insert"}, {"id": 2, "op": "delete"}], format="json")
     assert content(db, "SELECT id, note FROM orders") == [(1, "ä")]
-    rows = pa.array(['{"ID": 5, "Customer": 3, "made": "2024-02-29 12:00:00"}', None, " "])
+    rows = pa.array(
+        ['{"ID": 5, "Customer": 3, "made": "2024-02-29 12:00:00"}', None, " ", "\t\r\n"]
+    )
     found = db.ingest("orders", rows, format="json appends")
-    assert (found.applied, found.ignored) == (1, 2)
+    assert (found.applied, found.ignored) == (1, 3)
     assert_verified(db)
     with pytest.raises(errors.InputError, match="there is no format 'xml'; there are: debezium"):
         db.ingest("orders", [], format="xml")

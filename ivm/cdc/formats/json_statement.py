@@ -31,6 +31,7 @@ SOUND, DOUBTFUL, UNKNOWN = 0, 1, 2
 """Verdicts on a line; one that is unknown has a key or a schema that the survey does not have."""
 
 _NO_OPERATION = -2
+_CONTROLS = r"E'\t\n\x0B\f\r'"  # blank as spaces are, for which alone DuckDB looks
 _SIMPLE = re.compile(r"[\w -]+")  # keys that mean themselves in a JSON path, in quotes
 
 
@@ -156,7 +157,8 @@ class TypedLines:
                 absent = f"e IS NOT NULL AND {given} IS NULL"
                 code = f"CASE WHEN {absent} THEN {self._envelope.missing} ELSE {code} END"
         short = "system.main.strlen(raw) < 16"  # AND would trim every line, and copy it for that
-        nothing = f"CASE WHEN {short} THEN system.main.trim(raw) IN ('', 'null') ELSE FALSE END"
+        bare = f"system.main.trim(system.main.translate(raw, {_CONTROLS}, '     '))"
+        nothing = f"CASE WHEN {short} THEN {bare} IN ('', 'null') ELSE FALSE END"
         blank = f"raw IS NULL OR {nothing}"
         return f"CAST(CASE WHEN {blank} THEN {IGNORED} ELSE {code} END AS TINYINT)"
 

@@ -91,7 +91,7 @@ def files_input(
         .selectExpr(
             f"regexp_replace({path}, '^file:/*', '/') AS stream",
             "unix_millis(_metadata.file_modification_time) AS time",
-            "CAST(value AS BINARY) AS value",
+            r"CAST(rtrim('\r', value) AS BINARY) AS value",
         )
     )
     return FilesInput(table, lines, envelope, checkpoint, positions.get(PIPELINE))

@@ -16,7 +16,7 @@ from ivm.cdc.sources.kafka.kafka import Kafka
 from ivm.cdc.sources.kafka.options import demand_client
 from ivm.cdc.sources.source import Position, Reader, Source, SourceError
 from ivm.cdc.stored_sources import StoredSource
-from ivm.spark_backfill.session import asking
+from ivm.spark_backfill.session import asking, prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,7 +110,7 @@ def _session(spark: SparkSession) -> SparkSession:
             "a pipeline's driver is the process that has the database open: Spark Connect, whose "
             "driver is elsewhere, cannot run it"
         )
-    session = spark.newSession()
+    session = prepared(spark.newSession())
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     return session

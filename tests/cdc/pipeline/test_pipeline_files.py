@@ -37,7 +37,7 @@ LINES = {
     "json appends": ['{"id": 1, "n": 1}', '{"id": 2, "n": 2, "other": []}', '{"n": null}'],
     "json upserts": ['{"id": 1, "n": 1}', '{"id": 1, "n": 2}', '{"id": 1, "__deleted": "true"}'],
 }
-DIRT = ["", "{", "null", "é ", '{"op": 1}']
+DIRT = ["", "{", "null", "é ", '{"op": 1}', "\r", " \t\r", "null\r", "{\r"]
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 120) -> None:
