@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ivm.spark_backfill.local_files import local
 from ivm.spark_backfill.session import words_of
 from ivm.storage.errors import IvmError, SqlError, UnavailableError
 from ivm.storage.identifiers import fold
@@ -87,7 +88,7 @@ def write_texts(
         frame = _frame(spark, source, texts)
         listed = [frame[name].alias(f"c{i}") for i, name in enumerate(names)]
         check()
-        frame.select(*listed).write.parquet(str(to))
+        frame.select(*listed).write.parquet(local(to))
     except IvmError:
         raise
     except Exception as error:

@@ -11,23 +11,12 @@ from typing import TYPE_CHECKING
 
 from ivm.spark_backfill.carriers import carrier
 from ivm.spark_backfill.lake import Lake
+from ivm.spark_backfill.local_files import read_carriers
 from ivm.spark_backfill.worker import Pieces
 from ivm.sql.plan.nodes import Scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def read_carriers(spark: SparkSession, ddl: str, folder: Path) -> DataFrame:
-    """The rows of the Parquet files in a folder, whose path has any letters.
-
-    Args:
-        spark: a prepared session.
-        ddl: the columns that are read; "" for the rows alone.
-        folder: of the files.
-    """
-    reader = spark.read.option("__globPaths__", "false")  # Spark's own name for it: no `[` is one
-    return reader.schema(ddl or "nothing INT").parquet(str(folder))
 
 
 class Exported:

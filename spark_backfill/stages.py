@@ -26,8 +26,8 @@ from ivm.delta_ops.operator import CursorFactory, Fetch
 from ivm.spark_backfill.attempts import computed
 from ivm.spark_backfill.carriers import carrier
 from ivm.spark_backfill.frames import Frames
+from ivm.spark_backfill.local_files import local, read_carriers
 from ivm.spark_backfill.partial_worker import LABELS, LANES, key_types, states_of
-from ivm.spark_backfill.relations import read_carriers
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Aggregate, Plan, numbered, types
 from ivm.sql.plan.render import render
@@ -314,7 +314,7 @@ def run_stage(
     """Computes the stage at a position of the list, if it is not done, for later ones to read."""
     stage = stages[at]
     if not staging.is_done(stage):
-        path = str(staging.path(stage.node))
+        path = local(staging.path(stage.node))
         computed(frames, lambda given: _frame(given, stage).write.mode("overwrite").parquet(path))
         staging.finish(stage)
     if stage.partial:
@@ -323,7 +323,7 @@ def run_stage(
         if not staging.is_sorted(stage, key):
             parts = -(-staging.rows(stage) // PART_ROWS)
             frame = frames.in_order(stage.plan, _read_back(spark, staging, stage), key, parts)
-            frame.write.mode("overwrite").parquet(str(staging.path(stage.node, key)))
+            frame.write.mode("overwrite").parquet(local(staging.path(stage.node, key)))
             staging.finish_sorted(stage, key)
     frames.know(stage.plan, _read_back(spark, staging, stage))
 

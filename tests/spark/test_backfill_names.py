@@ -29,6 +29,14 @@ def test_names_may_be_long(tmp_path: Path) -> None:
         demand_filled(db, f"SELECT id, id + 1 AS following FROM {name}")
 
 
+def test_paths_are_those_of_this_machine(tmp_path: Path) -> None:
+    spark = session().newSession()
+    spark.conf.set("fs.defaultFS", "hdfs://nowhere.invalid:8020")
+    with ivm.connect(tmp_path / "shop.duckdb", spark=spark) as db:
+        db.execute("CREATE TABLE t AS SELECT range AS id FROM range(3)")
+        demand_filled(db, "SELECT id, id + 1 AS following FROM t")
+
+
 def demand_filled(db: ivm.Database, query: str) -> None:
     """Spark fills a view of the query rightly, with several stages."""
     db.execute(f"CREATE OR REPLACE MATERIALIZED VIEW v WITH (backfill = 'spark') AS {query}")
