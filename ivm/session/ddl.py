@@ -331,7 +331,9 @@ def _demand_valid(
         raise
     except duckdb.Error:
         if renames_table(statement):
-            way += ", or give its table's name to another table in the same transaction"
+            whole = view.name not in session.engine.broken.names()
+            way += ", or " if whole else ", or fill it (REFRESH MATERIALIZED VIEW) and "
+            way += "give its table's name to another table in the same transaction"
     except UnsupportedError as error:
         why = f" ({error})"
     raise UnsupportedError(

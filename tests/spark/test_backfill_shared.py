@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import ivm
+from ivm import errors
 from ivm.backfill import job, verify
 from ivm.spark_backfill.stages import run_stage
 from tests.support.spark import OPTIONS, session
@@ -70,6 +71,22 @@ def test_a_fill_that_is_ended_ends_no_other(
     assert fill.progress.phase == "done"
     assert other.execute("VERIFY MATERIALIZED VIEW v").fetchall()[0][4]
     other.close()
+
+
+def test_the_way_to_put_a_table_in_the_place_of_another_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_stages_after(tmp_path / "go", job, monkeypatch)
+    with ivm.connect(tmp_path / "a.duckdb", spark=session()) as db:
+        db.execute("CREATE TABLE t AS SELECT range % 3 AS g FROM range(10)")
+        db.execute(f"CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS {QUERY}")
+        swap = "BEGIN; ALTER TABLE t RENAME TO old; CREATE TABLE t AS SELECT 1::BIGINT AS g; COMMIT"
+        with pytest.raises(errors.UnsupportedError, match="or fill it"):
+            db.execute(swap)
+        db.execute("ROLLBACK; REFRESH MATERIALIZED VIEW v")
+        db.execute(swap)
+        assert db.execute("FROM v").fetchall() == [(1, 1)]
+        (tmp_path / "go").touch()
 
 
 @pytest.fixture
