@@ -29,7 +29,8 @@ from ivm.session.result import Result
 from ivm.session.session import Params
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import has_names
-from ivm.storage.errors import InputError, SqlError, UnsupportedError
+from ivm.storage.errors import InputError, IvmError, SqlError, UnsupportedError
+from ivm.storage.identifiers import literal
 
 _LOSSLESS = f"{ARROW}; types=lossless"
 _TYPES = b"ivm.types"
@@ -64,17 +65,19 @@ class RemoteDatabase:
         if not isinstance(sql, str):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
         given: dict[str, Any] = {"sql": sql}
-        values = parameters_of(params)
-        if values:
-            given["params"] = plain(values)
+        with self._taking():
+            values = parameters_of(params)
+            if values:
+                given["params"] = plain(values)
         return self._run(sql, given)
 
     def executemany(self, sql: str, rows: Many) -> Result:
         """Runs one statement with each of many rows of parameters; see `Database.executemany`."""
         if not isinstance(sql, str):
             raise InputError(f"executemany takes SQL as text, not {sql!r}")
-        found = each_row(many_of(drawn(rows)), named=has_names(sql))
-        listed = [plain(row) for row in found]
+        with self._taking():
+            found = each_row(many_of(drawn(rows)), named=has_names(sql))
+            listed = [plain(row) for row in found]
         return self._run(sql, {"sql": sql, "many": listed})
 
     def sql(self, query: str, params: Params = None) -> Relation | None:
@@ -106,6 +109,21 @@ class RemoteDatabase:
             if controls and controls[-1] != "begin":
                 self._close_session()
         return _result(answer.content, answer.headers)
+
+    @contextlib.contextmanager
+    def _taking(self) -> Iterator[None]:
+        """What is refused in the block ends the transaction, as if the server had refused it.
+
+        A COMMIT that follows must not make half of it last.
+        """
+        try:
+            yield
+        except Exception as error:
+            if self._token is not None:
+                given = {"sql": f"SELECT error({literal(str(error))})"}
+                with contextlib.suppress(IvmError):
+                    self._run(given["sql"], given)
+            raise
 
     def _parsed(self, sql: str) -> tuple[st.Statement, ...]:
         """The statements; none of what is no SQL in a transaction, which the server then ends."""
@@ -185,12 +203,13 @@ class RemoteDatabase:
         return self._write(table, keys, "delete")
 
     def _write(self, table: str, rows: Rows, action: str) -> int:
-        out, found = io.BytesIO(), table_of(rows)
-        with pa.ipc.new_stream(out, found.schema) as writer:
-            writer.write_table(found)
+        with self._taking():
+            path, out, found = f"/tables/{segment(table)}", io.BytesIO(), table_of(rows)
+            with pa.ipc.new_stream(out, found.schema) as writer:
+                writer.write_table(found)
         answer = self._wire.ask(
             "POST",
-            f"/tables/{segment(table)}",
+            path,
             content=out.getvalue(),
             headers={"Content-Type": ARROW, **self._session()},
             params={"op": action},

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -208,6 +208,30 @@ def test_a_statement_that_is_no_sql_ends_the_transaction(db: RemoteDatabase) -> 
         db.execute("SELEC 1")
     with pytest.raises(UnavailableError, match="rolled back"):
         db.commit()
+    assert db.execute("SELECT count(*) FROM orders").fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda db: db.execute("SELECT ?", [b"x"]),
+        lambda db: db.execute("SELECT ?", "text"),
+        lambda db: db.executemany("INSERT INTO orders VALUES (?)", [[b"x"]]),
+        lambda db: db.insert("orders", {"id": [object()]}),
+        lambda db: db.insert("..", {"id": [1]}),
+    ],
+)
+def test_a_value_that_cannot_be_sent_ends_the_transaction(
+    db: RemoteDatabase, call: Callable[[RemoteDatabase], object]
+) -> None:
+    """Bug: the client refused it without a word to the server, and the rest was committed."""
+    db.begin()
+    db.execute("DELETE FROM orders")
+    with pytest.raises(InputError) as refused:
+        call(db)
+    with pytest.raises(UnavailableError, match="rolled back") as raised:
+        db.commit()
+    assert str(refused.value)[:20] in str(raised.value)
     assert db.execute("SELECT count(*) FROM orders").fetchall() == [(2,)]
 
 
