@@ -50,6 +50,7 @@ class Connection:
 
     def cursor(self) -> Cursor:
         """A cursor; all cursors share the connection's transaction."""
+        self._demand_open()
         return Cursor(self)
 
     def execute(self, sql: str, params: Params = None) -> Cursor:
@@ -64,6 +65,7 @@ class Connection:
         Raises:
             InputError: there is one already.
         """
+        self._demand_open()
         if self.in_transaction:
             raise InputError("a transaction is open already: commit or roll it back first")
         self._waits = not self.autocommit
@@ -91,6 +93,7 @@ class Connection:
         self._end(Session.rollback)
 
     def _end(self, end: Callable[[Session], None]) -> None:
+        self._demand_open()
         self._waits = False
         if self._session.transaction is not None:
             self.run(end)
@@ -102,9 +105,12 @@ class Connection:
 
     def run(self, work: Callable[[Session], T]) -> T:
         """Calls a function with the session."""
-        if self.closed:
-            raise UnavailableError("the connection is closed: connect again")
+        self._demand_open()
         return self._lifetime.run(lambda: self._session, work)
+
+    def _demand_open(self) -> None:
+        if self.closed:  # what was not committed is undone: COMMIT must not seem to go well
+            raise UnavailableError("the connection is closed: connect again")
 
     def run_sql(self, sql: str, params: Params = None) -> Result:
         """Runs statements, in the transaction if one has begun."""
@@ -138,7 +144,7 @@ class Connection:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
-            if error is None:
+            if error is None and not self.closed:
                 self.commit()
         finally:
             self.close()

@@ -45,6 +45,16 @@ def test_a_cursor_reads_as_duckdbs_does(db: ivm.Database) -> None:
         cursor.execute("SELECT 1")
 
 
+@pytest.mark.parametrize("call", ["commit", "rollback", "begin", "cursor"])
+def test_a_closed_connection_does_nothing(call: str) -> None:
+    """Bug: COMMIT behind an end of the connection, which undid all, went well."""
+    with dbapi.connect() as connection:
+        connection.execute("CREATE TABLE t (a INTEGER)")
+        connection.close()
+        with pytest.raises(dbapi.Error, match="closed"):
+            getattr(connection, call)()
+
+
 def test_the_type_objects_are_those_of_duckdb() -> None:
     query = """SELECT 1 AS a, 1.5 AS b, 'x' AS c, DATE '2020-01-01' AS d, 'x'::BLOB AS e, true AS f,
         now() AS g, [1.5] AS h, 1::UHUGEINT AS i, '10:00'::TIME AS j, INTERVAL 1 DAY AS k"""
