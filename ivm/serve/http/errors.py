@@ -1,4 +1,4 @@
-"""What a client is told of an error: `{"error", "what", "hint", "sqlstate"}`, and the status.
+"""What a client is told of an error: `{"error", "what", "hint"}`, perhaps a SQLSTATE; its status.
 
 Law: an error is for the client alone who has caused it, and says nothing of others.
 """
