@@ -197,6 +197,9 @@ def cases(folder: Path) -> Iterator[Case]:
     joined = "FROM customers c WHERE orders.id = c.id AND c.id BETWEEN ? AND ?"
     by_table = _sql(f"UPDATE orders SET amount = amount + 1 {joined}", _customers)
     yield Case("UPDATE … FROM ten rows of a table", by_table, 2, True)
+    joined = f"FROM customers c JOIN {ten} ON c.id = o.i WHERE orders.id = c.id"
+    by_both = _sql(f"UPDATE orders SET amount = o.a {joined}", _ten)
+    yield Case("UPDATE … FROM ten rows of parameters and a table", by_both, 2, True)
     within = "SELECT id FROM customers WHERE id BETWEEN ? AND ?"
     by_query = _sql(f"{update} id IN ({within})", _customers)
     yield Case("UPDATE of ten rows whose key is IN a query", by_query, 2, True)
