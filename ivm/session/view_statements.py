@@ -24,6 +24,7 @@ from ivm.engine.transaction import Transaction
 from ivm.engine.verify import Verdict, verify_view
 from ivm.engine.view_reads import views_shadowed_by
 from ivm.session.clock import make_clock
+from ivm.session.dml import refuse_own
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.session.sinks import drop_sinks, refuse_sinks
@@ -39,6 +40,7 @@ from ivm.storage.warehouse.duckdb_errors import translated
 
 def create(session: Session, statement: st.CreateView, params: Params) -> Result:
     """Runs CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS]."""
+    refuse_own(statement.name)
     result = Result("done")
     with session.writing() as transaction:
         catalog = session.engine.catalog

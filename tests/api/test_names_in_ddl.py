@@ -7,6 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
+import ivm
 from ivm.errors import IvmError, SqlError, UnsupportedError
 from ivm.storage.identifiers import path_of
 from tests.api.test_names import SPELLINGS, TABLES, Pair, pair
@@ -187,3 +188,9 @@ def test_ddl_of_what_is_temporary_concerns_no_view(pair: Pair, statement: str) -
     assert pair.ours.execute("FROM over").fetchall() == [(1, "kept")]
     assert pair.both("INSERT INTO shop.main.t VALUES (2, 'later')")
     pair.compare(statement)
+
+
+@pytest.mark.parametrize("name", ["_ivm.v", "_IVM.v", "memory._ivm.v"])
+def test_no_view_is_made_among_the_databases_own_records(name: str) -> None:
+    with ivm.connect() as db, pytest.raises(UnsupportedError, match="database's own records"):
+        db.execute(f"CREATE MATERIALIZED VIEW {name} AS SELECT 1 AS a")
