@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Sequence
 
 from ivm.sql.statements.tokens import Token, depths, tokens
 
@@ -35,13 +36,22 @@ def hint(statement: str, offset: int) -> str:
     if at is None:
         return ""
     if words[at].word == "MATERIALIZED":
-        return "; is VIEW missing behind it?"
+        return _of_materialized(words, at)
     for token in (words[at], *words[max(at - 1, 0) : at]):
         similar = difflib.get_close_matches(token.word, _WORDS, 1, 0.75)
         if similar and token.word not in _WORDS:
             return f"; did you mean {similar[0]}?"
     side_by_side = at > 0 and _is_value(words[at]) and _ends_value(words[at - 1])
     return "; is a comma missing before it?" if side_by_side else ""
+
+
+def _of_materialized(words: Sequence[Token], at: int) -> str:
+    """The hint where the parser stopped at MATERIALIZED."""
+    if [token.word for token in words[at + 1 : at + 2]] != ["VIEW"]:
+        return "; is VIEW missing behind it?"
+    if words[0].word == "COMMENT":
+        return "; is TABLE meant in the place of MATERIALIZED VIEW?"
+    return ""
 
 
 def _is_value(token: Token) -> bool:
