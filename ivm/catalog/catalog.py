@@ -141,6 +141,7 @@ class Catalog:
         view.bases = frozenset(bases)
         view.recomputed_below = tuple(name for name in self.views if name in below)
         self.views[view.name] = view
+        self._expected -= {view.name}  # once it is dropped, a table may have its name
         self.tables.pop(view.name, None)
         self._index()
 

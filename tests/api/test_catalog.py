@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,3 +72,14 @@ def test_of_databases_attached_and_detached_at_once_none_is_left_out(
         assert names.others
         assert names.path(["latter", "main", "t"]) is None
         assert names.path(["former", "t"]) == ("former", "t")  # a schema, for all that is known
+
+
+def test_a_table_takes_the_name_of_a_view_that_was_there_at_the_opening(tmp_path: Path) -> None:
+    """Bug: it was no table, and no view over it could be made until the next opening."""
+    with ivm.connect(tmp_path / "t.duckdb") as db:
+        db.execute("CREATE TABLE t (a INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+    with ivm.connect(tmp_path / "t.duckdb") as db:
+        db.execute("DROP MATERIALIZED VIEW v; CREATE TABLE v (a INT PRIMARY KEY)")
+        db.execute("CREATE MATERIALIZED VIEW w AS SELECT a FROM v")
+        db.insert("v", [{"a": 1}])
+        assert db.execute("FROM w").fetchall() == [(1,)]
