@@ -90,6 +90,7 @@ class Catalog:
         views: materialized views by canonical name, in dependency order.
         qualified: SQL spelling of every table and view by canonical name.
         view_indexes: the indexes on materialized views by name.
+        expected: the views that `add_view` will add, which were made after all that it has added.
         names: resolves names; another object after every change of the catalog.
         committed: the views before the open transaction changed the catalog; None if no open
             transaction has.
@@ -104,18 +105,18 @@ class Catalog:
         self.database = database
         self._databases: tuple[str, ...] = ()
         self._schemas: tuple[Path, ...] = ()
-        self._expected: frozenset[str] = frozenset()
+        self.expected: frozenset[str] = frozenset()
         self._indexing = threading.Lock()
         self._index()
 
     def expect_views(self, names: Iterable[str]) -> None:
         """Announces names whose tables hold views that `add_view` will add: no base tables."""
-        self._expected = frozenset(names)
+        self.expected = frozenset(names)
 
     def load_tables(self, tables: Mapping[str, TableInfo], schemas: Iterable[Path]) -> None:
         """Replaces the tables and schemas by those of the file; some tables hold views."""
         self.qualified = {name: info.qualified for name, info in tables.items()}
-        held = self.views.keys() | self._expected
+        held = self.views.keys() | self.expected
         self.tables = {name: info for name, info in tables.items() if name not in held}
         self._schemas = tuple(schemas)
         self._index()
@@ -141,7 +142,7 @@ class Catalog:
         view.bases = frozenset(bases)
         view.recomputed_below = tuple(name for name in self.views if name in below)
         self.views[view.name] = view
-        self._expected -= {view.name}  # once it is dropped, a table may have its name
+        self.expected -= {view.name}  # once it is dropped, a table may have its name
         self.tables.pop(view.name, None)
         self._index()
 

@@ -7,6 +7,7 @@ answer found by words may name too many, never too few.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ivm.catalog.catalog import Catalog, View
 from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_functions
@@ -28,7 +29,8 @@ def relations_read(catalog: Catalog, cursor: Cursor, query: str, name: str) -> f
     """The canonical names of the relations that a view's query reads, also through plain views.
 
     Raises:
-        UnsupportedError: it reads a relation whose changes cannot be followed.
+        UnsupportedError: it reads a relation whose changes cannot be followed, or, while views are
+            loaded, one that was made after it.
         SqlError: it reads the view itself.
     """
     found = bound_relations(cursor, query)
@@ -47,8 +49,29 @@ def relations_read(catalog: Catalog, cursor: Cursor, query: str, name: str) -> f
             )
         if resolved == name:
             raise SqlError(f"view {name!r} cannot read itself; WITH RECURSIVE says recursion")
+        if resolved in catalog.expected:
+            raise _made_after(name, [resolved])
         reads.add(resolved)
     return frozenset(reads)
+
+
+def demand_earlier(catalog: Catalog, name: str, reads: Iterable[str]) -> None:
+    """Demands that a view reads none that was made after it, since views are kept in that order.
+
+    Raises:
+        UnsupportedError: it does.
+    """
+    order = list(catalog.views)
+    later = [n for n in reads if n in order and order.index(n) > order.index(name)]
+    if later:
+        raise _made_after(name, later)
+
+
+def _made_after(name: str, later: Iterable[str]) -> UnsupportedError:
+    return UnsupportedError(
+        f"the materialized view {name} would then read {', '.join(later)}, which was created after "
+        f"it: drop {name} first, and create it anew"
+    )
 
 
 def _mentioned(catalog: Catalog, cursor: Cursor, query: str) -> frozenset[str]:

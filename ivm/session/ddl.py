@@ -19,6 +19,7 @@ from ivm.catalog.catalog import View
 from ivm.catalog.columns import difference, same_columns, same_names
 from ivm.engine.transaction import Transaction
 from ivm.engine.view_reads import (
+    demand_earlier,
     relations_read,
     views_and_macros,
     views_shadowed_by,
@@ -353,11 +354,5 @@ def _update_reads(session: Session, view: View) -> None:
     """Updates the relations that a view reads: a plain view or macro below it may have changed."""
     catalog = session.engine.catalog
     reads = relations_read(catalog, session.cursor, view.query, view.name)
-    order = list(catalog.views)
-    later = [n for n in reads if n in order and order.index(n) > order.index(view.name)]
-    if later:
-        raise UnsupportedError(
-            f"the materialized view {view.name} would then read {', '.join(later)}, which was "
-            f"created after it: drop {view.name} first, and create it anew"
-        )
+    demand_earlier(catalog, view.name, reads)
     view.reads = reads | ({CLOCK} if view.tellers else set())

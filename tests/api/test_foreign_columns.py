@@ -89,6 +89,35 @@ def test_it_is_filled_anew_when_the_columns_are_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("sql", "here"),
+    [
+        ("DROP TABLE t", "CREATE MATERIALIZED VIEW t AS SELECT id, m, 7 AS x FROM u"),
+        ("CREATE OR REPLACE VIEW p AS FROM other", "SELECT 1"),
+    ],
+)
+def test_a_view_that_would_read_a_later_one_is_broken(sql: str, here: str, tmp_path: Path) -> None:
+    """Bug: the file could not be opened."""
+    path = tmp_path / "t.duckdb"
+    with ivm.connect(path) as db:
+        db.execute("CREATE TABLE t (id INT, m INT, x INT); CREATE TABLE u (id INT, m INT)")
+        db.execute("CREATE VIEW p AS SELECT m, count(*) AS n FROM t GROUP BY m")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT m FROM p")
+        db.execute("CREATE MATERIALIZED VIEW other AS SELECT m, count(*) AS n FROM u GROUP BY m")
+    with duckdb.connect(str(path)) as plain:
+        plain.execute(sql)
+    with ivm.connect(path) as db:
+        db.execute(here)
+    with ivm.connect(path) as db:
+        with pytest.raises(EvaluationError, match="which was created after it"):
+            db.execute("FROM v")
+        db.execute("INSERT INTO u VALUES (1, 2)")
+        assert_verified(db, "other")
+        db.execute("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT m FROM p")
+        assert db.execute("FROM v").fetchall() == [(2,)]
+        assert_verified(db)
+
+
+@pytest.mark.parametrize(
     ("sql", "back"),
     [
         ("DROP TABLE t", "CREATE TABLE t AS SELECT 1 AS id, 10 AS m, 7 AS x"),
