@@ -1,12 +1,15 @@
 """Views that no longer fit, since another program has altered their tables or what they read.
 
 Law: a view has the columns of the table that holds it, by which its rows and the deltas that sinks
-have to get are read. Where its query gives others, or fails to bind, it is broken, until another
-program has altered that back: then all views are filled anew anyway. A table that is gone is made
-anew; that of a view whose query fails gets its columns when the query binds again.
+have to get are read. Where its query gives others, or fails to bind, it is broken, until that is
+altered back: by another program, after which all views are filled anew anyway, or here, and then
+REFRESH fills it. A table that is gone is made anew; that of a view whose query fails gets its
+columns when the query binds again.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import duckdb
 
@@ -14,16 +17,57 @@ from ivm.catalog.broken_views import FOREIGN, LOST, is_foreign, spelled
 from ivm.catalog.catalog import View
 from ivm.catalog.columns import difference, same_columns
 from ivm.engine.engine import Engine
+from ivm.engine.view_reads import demand_earlier
 from ivm.engine.views import create_table
-from ivm.storage.errors import CorruptionError
+from ivm.sql.parse.function_list import FunctionList, list_functions
+from ivm.sql.resolve.determinism import check_deterministic
+from ivm.storage.errors import CorruptionError, EvaluationError, IvmError
 from ivm.storage.identifiers import path_of, quote
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.warehouse.duck import Cursor, describe, run
-from ivm.storage.warehouse.system_tables import StoredView
+from ivm.storage.warehouse.system_tables import StoredView, load_views
 
 _GONE = f"{FOREIGN}: the table that held it is gone"
 _UNKNOWN: Schema = (("unknown", type_of("VARCHAR")),)
 """The columns of a table that holds a view whose own columns nobody knows."""
+
+
+def defined(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
+    """The view of a record, as its query binds now; see `Views.define` for what it raises."""
+    tellers = check_deterministic(stored.query, cursor, functions)
+    given = stored.name, stored.query, stored.columns
+    return engine.views.define(cursor, *given, functions, tellers, stored.tick)
+
+
+def bound_again(engine: Engine, cursor: Cursor, broken: View) -> View:
+    """A view that another program has broken, as its query binds now; it may be broken still.
+
+    Args:
+        engine: knows the tables.
+        cursor: sees them.
+        broken: the view.
+
+    Raises:
+        EvaluationError: its query still fails.
+        UnsupportedError: it would read a view that was made after it.
+    """
+    stored = next(each for each in load_views(cursor) if each.name == broken.name)
+    try:
+        view = defined(engine, cursor, stored, list_functions(cursor))
+    except duckdb.InterruptException:
+        raise
+    except (duckdb.Error, IvmError) as error:
+        found = _reason(stored.name, f"fails ({error})")
+        raise EvaluationError(f"the view {stored.name!r} is broken: {found}") from error
+    demand_earlier(engine.catalog, view.name, view.reads)
+    view.broken = broken.broken
+    fit_columns(engine, cursor, view)
+    return view
+
+
+def without_reads(broken: View) -> View:
+    """A broken view that reads nothing, so that nothing which is altered concerns it."""
+    return replace(broken, reads=frozenset(), plan=None, compiled=None, key=None)
 
 
 def fit_columns(engine: Engine, cursor: Cursor, view: View) -> None:
@@ -102,7 +146,8 @@ def _held(engine: Engine, cursor: Cursor, name: str) -> Schema:
 
 
 def _reason(name: str, found: str) -> str:
+    again = f"MATERIALIZED VIEW {spelled(name)}"
     return (
-        f"{FOREIGN}: its query {found}. CREATE OR REPLACE MATERIALIZED VIEW {spelled(name)} makes "
-        "it anew"
+        f"{FOREIGN}: its query {found}. REFRESH {again} fills it when that is altered back, or "
+        f"CREATE OR REPLACE {again} makes it anew"
     )

@@ -18,10 +18,9 @@ from ivm.catalog.broken_views import is_foreign
 from ivm.catalog.catalog import Catalog, View
 from ivm.catalog.functions import Function
 from ivm.engine.engine import Engine
-from ivm.engine.foreign_columns import fit_columns, unbound_view
+from ivm.engine.foreign_columns import defined, fit_columns, unbound_view
 from ivm.engine.transaction import Transaction
 from ivm.sql.parse.function_list import FunctionList
-from ivm.sql.resolve.determinism import check_deterministic
 from ivm.storage.errors import (
     ConstraintError,
     CorruptionError,
@@ -239,9 +238,7 @@ def _owe(engine: Engine, views: Iterable[str]) -> None:
 def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
     foreign = engine.warehouse.foreign_write or is_foreign(stored.reason)
     try:
-        tellers = check_deterministic(stored.query, cursor, functions)
-        given = stored.name, stored.query, stored.columns
-        view = engine.views.define(cursor, *given, functions, tellers, stored.tick)
+        view = defined(engine, cursor, stored, functions)
     except (duckdb.Error, IvmError) as error:
         missing = _MISSING.search(str(error))
         if missing is not None:

@@ -15,8 +15,10 @@ from dataclasses import replace
 
 import duckdb
 
+from ivm.catalog.broken_views import is_foreign
 from ivm.catalog.catalog import View
 from ivm.catalog.columns import difference, same_columns, same_names
+from ivm.engine.foreign_columns import without_reads
 from ivm.engine.transaction import Transaction
 from ivm.engine.view_reads import (
     demand_earlier,
@@ -209,6 +211,9 @@ def _bound_anew(
     broken, rebuilt, unbound = engine.broken.names(), dict[str, View](), transaction.unbound
     waits = transaction.begun and renames_table(statement)  # for another table of the name
     for view in affected:
+        if is_foreign(view.broken):  # what is altered may mend it: REFRESH finds out
+            engine.catalog.add_view(without_reads(view))
+            continue
         may_wait = (waits or view.name in unbound) and view.name not in broken
         if may_wait and engine.catalog.lacks(view.name):
             transaction.unbind(view)

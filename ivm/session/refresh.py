@@ -12,6 +12,7 @@ from dataclasses import replace
 from ivm.catalog.broken_views import broken_error, broken_views, is_foreign
 from ivm.catalog.catalog import Catalog, View
 from ivm.engine.broken_views import why
+from ivm.engine.foreign_columns import bound_again
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.parse.function_list import list_functions
@@ -49,6 +50,11 @@ def _refresh(session: Session, statement: st.RefreshView) -> None:
     with session.writing() as transaction:
         engine = session.engine
         view = engine.catalog.view(statement.name)
+        if is_foreign(view.broken):
+            session.refuse_temporary([(view.name, view.query)])
+            transaction.change_catalog()
+            view = bound_again(engine, session.cursor, view)
+            engine.catalog.add_view(view)
         filled = _filled(engine.catalog, view)
         session.refuse_temporary([(each.name, each.query) for each in filled])
         transaction.show({name for each in filled for name in each.reads})
