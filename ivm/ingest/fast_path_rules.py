@@ -21,7 +21,7 @@ from ivm.sql.scalar.compile import compile_scalar
 from ivm.storage.errors import ConstraintError, EvaluationError
 from ivm.storage.identifiers import path_of
 from ivm.storage.values.column import Column, FixedColumn, Mask, column_from_arrow
-from ivm.storage.values.types import type_of
+from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.warehouse.duck import Cursor, rows, table
 from ivm.storage.warehouse.table_info import ForeignKey, TableInfo
 
@@ -73,8 +73,12 @@ def why_none(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> str | 
     if has_trigger(info, cursor):
         return "it has triggers"
     for i, text in info.defaults.items():
-        if not _is_literal(text, info, i) and not _is_evaluated(info, i, cursor, macros):
-            return f"the default of {info.schema[i][0]} is neither a literal nor one of a few calls"
+        name = info.schema[i][0]
+        if _is_literal(text, info, i):
+            if _lacks_value(text, info.schema[i][1], cursor):
+                return f"the default of {name} cannot be cast to its type"
+        elif not _is_evaluated(info, i, cursor, macros):
+            return f"the default of {name} is neither a literal nor one of a few calls"
     for text in info.checks:
         if _check(text, info, macros) is None:
             return f"no kernel evaluates its CHECK ({text})"
@@ -118,6 +122,13 @@ def _is_literal(text: str, info: TableInfo, position: int) -> bool:
         return False
     types = (found["type"] or "", info.schema[position][1].sql)
     return not any(_ZONED.search(type) for type in types)
+
+
+def _lacks_value(text: str, type: ColumnType, cursor: Cursor) -> bool:
+    """Whether a literal cannot be cast to a column's type, which fails only where it is used."""
+    if text.upper() == "NULL" or text.upper().startswith("CAST(NULL "):
+        return False
+    return rows(cursor, f"SELECT TRY(TRY_CAST({text} AS {type.sql})) IS NULL") == [(True,)]
 
 
 def _is_evaluated(info: TableInfo, position: int, cursor: Cursor, macros: Collection[str]) -> bool:

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import ivm
-from ivm.errors import ConstraintError
+from ivm.errors import ConstraintError, EvaluationError
 
 LIMITS = {
     "TINYINT": (-128, 127),
@@ -177,6 +177,28 @@ def test_a_default_is_evaluated_for_each_row(default: str) -> None:
             assert len(set(values)) <= 2  # midnight
         else:
             assert len(set(values)) == (6 if default in OF_EACH_ROW else 4)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "CREATE TABLE t (i INTEGER PRIMARY KEY, a DATE DEFAULT 7)",
+        "CREATE TABLE t (i INTEGER PRIMARY KEY, a DATE DEFAULT CAST('abc' AS DATE))",
+        "CREATE TABLE t (i INT PRIMARY KEY, a TEXT DEFAULT 'abc'); ALTER TABLE t ALTER a TYPE DATE",
+    ],
+)
+def test_a_default_that_cannot_be_cast_fails_where_it_is_used_alone(made: str) -> None:
+    """Bug: no row of the table could be inserted, changed or deleted."""
+    with ivm.connect() as db:
+        db.execute(made)
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT i, a FROM t")
+        db.execute("INSERT INTO t VALUES (1, NULL), (2, DATE '2020-01-02'), (3, NULL)")
+        db.upsert("t", {"i": [3], "a": ["2020-01-03"]})
+        db.execute("DELETE FROM t WHERE i = 1")
+        with pytest.raises(EvaluationError, match=r"Unimplemented type for cast|abc"):
+            db.execute("INSERT INTO t (i) VALUES (4)")
+        found = db.execute("SELECT i, a::VARCHAR FROM v ORDER BY i").fetchall()
+        assert found == [(2, "2020-01-02"), (3, "2020-01-03")]
 
 
 @pytest.mark.parametrize(
