@@ -11,9 +11,12 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from ivm.database import Database
+from ivm.engine.clock import spelled_tick
 from ivm.shell.completion import Column, quoted
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import canonical_name, fold, literal, quote, split_name
+from ivm.storage.warehouse.system_tables import read_ticks
+from ivm.storage.warehouse.view_indexes import read_view_indexes
 
 _RELATIONS = """
 SELECT schema_name, table_name,
@@ -39,6 +42,7 @@ SELECT kind, schema_name, name, sql FROM (
 WHERE NOT internal AND schema_name <> '_ivm' AND database_name = current_database()
 ORDER BY list_position(['schema', 'sequence', 'table', 'view', 'index'], kind), oid
 """
+_GIVEN = "SELECT name, columns FROM _ivm.views AS v(name, query, columns, state, number)"
 RESERVED = """
 SELECT keyword_name FROM duckdb_keywords()
 WHERE keyword_category IN ('reserved', 'type_function')
@@ -154,14 +158,19 @@ def _made(database: Database) -> Iterator[_Made]:
     queries = {view.name: view.sql for view in database.views()}
     in_files = {table.name: table.in_files for table in database.tables() if table.in_files}
     reserved = frozenset(word for (word,) in database.execute(RESERVED))
+    given: dict[str, list[str]] = dict(database.execute(_GIVEN).fetchall())
+    meta = database.execute("SELECT key, value FROM _ivm.meta").fetchall()
+    ticks = read_ticks(meta)
     for kind, schema, plain, text in list(database.execute(_MADE)):
         name = canonical_name((schema, plain))
         written = ".".join(quoted(part, reserved) for part in split_name(name))
         if kind == "schema":
             yield _Made(kind, "", f"CREATE SCHEMA {quoted(schema, reserved)}")
         elif kind == "table" and name in queries:
-            query = queries[name]
-            text = f"CREATE MATERIALIZED VIEW {written} AS\n{query}"
+            query, listed = queries[name], ", ".join(quoted(one, reserved) for one in given[name])
+            columns = f" ({listed})" if listed else ""
+            tick = f" WITH (tick = '{spelled_tick(ticks[name])}')" if name in ticks else ""
+            text = f"CREATE MATERIALIZED VIEW {written}{columns}{tick} AS\n{query}"
             yield _Made("view", name, text, _read_by(query))
         elif kind == "view" and name in in_files:
             yield _Made("table", name, in_files[name])
@@ -170,6 +179,11 @@ def _made(database: Database) -> Iterator[_Made]:
             yield _Made(kind, name, text)
         else:
             yield _Made(kind, name, text, _read_by(text) if kind == "view" else ())
+    for index in read_view_indexes(meta).values():
+        columns = ", ".join(quoted(one, reserved) for one in index.columns)
+        view = ".".join(quoted(part, reserved) for part in split_name(index.view))
+        text = f"CREATE INDEX {quoted(index.name, reserved)} ON {view}({columns})"
+        yield _Made("index", index.name, text)
 
 
 def _read_by(text: str) -> tuple[str, ...]:

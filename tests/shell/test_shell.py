@@ -149,12 +149,19 @@ def test_schema_of_a_database_can_be_run_again(
         CREATE MATERIALIZED VIEW zero AS SELECT count(*) AS n FROM s.t;
         CREATE MATERIALIZED VIEW above AS SELECT n + 1 AS m FROM zero;
         CREATE VIEW plain AS FROM above;
+        CREATE MATERIALIZED VIEW s."Of ""it"(n, "select") WITH (tick = '1 minute') AS
+            SELECT a, now(), a + 1 AS more FROM s.t;
+        CREATE INDEX "by n" ON s."Of ""it" (n, "select");
     """)
     script = typed(db, keys, f".schema{ENTER}", capsys)
     with ivm.connect() as other:
         other.execute(script)
-        assert [view.name for view in other.views()] == ["revenue", "zero", "above"]
+        assert [view.name for view in other.views()] == ["revenue", "zero", "above", 's."Of ""it"']
         assert other.execute("FROM plain").fetchall() == [(1,)]
+        of_it = other.views()[-1]
+        assert [name for name, _ in of_it.columns] == ["n", "select", "more"]
+        shown = other.execute("SHOW MATERIALIZED VIEWS").arrow().to_pylist()[-1]
+        assert (shown["tick"], shown["indexes"]) == ("1 minute", "by n (n, select)")
 
 
 MADE = """
