@@ -107,6 +107,21 @@ def test_each_value_by_itself(connection: psycopg.Connection[Any], *, binary: bo
         assert cursor.execute(f"SELECT {sql}, NULL, {sql}").fetchone() == (value, None, value), sql
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "DATE '5877642-06-25 (BC)'",
+        "TIMESTAMP '290309-12-22 (BC) 00:00:00'",
+        "[TIMESTAMPTZ '290309-12-22 (BC) 00:00:00+00']",
+    ],
+)
+def test_times_before_all_binary_ones_are_refused(
+    connection: psycopg.Connection[Any], value: str
+) -> None:
+    with pytest.raises(psycopg.errors.NumericValueOutOfRange, match="a time is out of range"):
+        connection.cursor(binary=True).execute(f"SELECT {value}")
+
+
 def test_nested_values_are_json(connection: psycopg.Connection[Any]) -> None:
     sql = "SELECT {'a': 1, 'b': [1, 2]}, MAP {'k': 5}, [[1], [2, 3]], '{\"x\": 1}'::JSON"
     row = connection.execute(sql).fetchone()

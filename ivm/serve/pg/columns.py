@@ -20,6 +20,7 @@ from ivm.serve.pg.text_sql import text_sql
 from ivm.serve.pg.types import element_of, is_json, pg_type
 from ivm.serve.pg.values import numeric
 from ivm.session.held_rows import lossless
+from ivm.storage.errors import EvaluationError
 from ivm.storage.identifiers import literal
 from ivm.storage.values.types import importable
 
@@ -200,9 +201,18 @@ def _micros(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _shifted(values: npt.NDArray[Any], origin: int, form: str) -> npt.NDArray[Any]:
-    """Times since PostgreSQL's origin; its -infinity is the least integer."""
+    """Times since PostgreSQL's origin; its -infinity is the least integer.
+
+    Raises:
+        EvaluationError: one lies before all that an integer counts from that origin.
+    """
     limits = np.iinfo(values.dtype)
     endless = np.abs(values) == limits.max
+    if (~endless & (values <= limits.min + origin)).any():
+        raise EvaluationError(
+            "a time is out of range: PostgreSQL's binary values do not reach so far back; "
+            "cast it to VARCHAR, or ask for it as text"
+        )
     shifted = np.where(endless, values, values - origin)
     return np.where(values == -limits.max, limits.min, shifted).astype(form)
 
