@@ -122,6 +122,16 @@ def test_times_before_all_binary_ones_are_refused(
         connection.cursor(binary=True).execute(f"SELECT {value}")
 
 
+def test_few_rows_have_the_texts_of_many(connection: psycopg.Connection[Any]) -> None:
+    values = "19781.0625::FLOAT, -1915074.75::FLOAT, 'nan'::FLOAT, -0.5::DECIMAL(18, 18)"
+    texts = (b"19781.0625", b"-1915074.75", b"NaN", b"-0.500000000000000000")
+    for count in (1, 200):
+        cursor = connection.execute(f"SELECT {values} FROM range({count})")
+        assert cursor.pgresult is not None
+        for row in (0, count - 1):
+            assert tuple(cursor.pgresult.get_value(row, i) for i in range(4)) == texts
+
+
 def test_nested_values_are_json(connection: psycopg.Connection[Any]) -> None:
     sql = "SELECT {'a': 1, 'b': [1, 2]}, MAP {'k': 5}, [[1], [2, 3]], '{\"x\": 1}'::JSON"
     row = connection.execute(sql).fetchone()

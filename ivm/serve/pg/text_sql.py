@@ -1,7 +1,7 @@
 """DuckDB's values as PostgreSQL writes them as text, and back, said in DuckDB's SQL.
 
 They are DuckDB's own texts but for booleans, infinities, bytes, months, years before our era,
-arrays, and what travels as json.
+decimals without a digit before the point, arrays, and what travels as json.
 
 Law: `value_sql` of a value's `text_sql` is the value, or an error.
 """
@@ -39,6 +39,8 @@ def text_sql(type: str, value: str) -> str:
             f"CASE WHEN isnan({value}) THEN 'NaN' WHEN isinf({value}) THEN "
             f"CASE WHEN {value} > 0 THEN 'Infinity' ELSE '-Infinity' END ELSE {text} END"
         )
+    if type.startswith("DECIMAL("):
+        return f"regexp_replace({text}, '^(-?)\\.', '\\10.')"
     if type == "BLOB":
         return f"'\\x' || lower(hex({value}))"
     if type == "INTERVAL":
