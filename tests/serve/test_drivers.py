@@ -373,6 +373,47 @@ def test_read_only_transactions_refuse_changes(shop: Served) -> None:
         assert connection.execute("SELECT count(*) > 0 FROM orders").fetchone() == (True,)
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "BEGIN; SET TRANSACTION READ ONLY",
+        "BEGIN; SET transaction_read_only = on",
+        "SET default_transaction_read_only = on",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; BEGIN",
+    ],
+)
+def test_read_only_is_so_however_it_is_asked_for(shop: Served, begin: str) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as connection:
+        connection.execute(begin.encode())
+        assert connection.execute("SHOW transaction_read_only").fetchone() == ("on",)
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            connection.execute("DELETE FROM orders WHERE id < 0")
+        connection.execute("ROLLBACK; BEGIN READ WRITE; DELETE FROM orders WHERE id < 0; COMMIT")
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+        "BEGIN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ; BEGIN",
+        "SET default_transaction_isolation = 'repeatable read'; BEGIN",
+    ],
+)
+def test_an_isolation_level_is_taken_however_it_is_asked_for(shop: Served, begin: str) -> None:
+    with (
+        psycopg.connect(shop.dsn(), autocommit=True) as connection,
+        psycopg.connect(shop.dsn(), autocommit=True) as other,
+    ):
+        connection.execute(begin.encode())
+        assert connection.execute("SHOW transaction_isolation").fetchone() == ("repeatable read",)
+        other.execute("SET statement_timeout = '300ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled):  # it waits for the transaction's end
+            other.execute("DELETE FROM orders WHERE id < 0")
+        connection.execute("COMMIT")
+
+
 def test_savepoints_of_a_transaction_that_has_changed_nothing(
     connection: psycopg.Connection[Any],
 ) -> None:

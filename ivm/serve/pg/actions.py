@@ -22,6 +22,9 @@ from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens
 from ivm.storage.errors import IvmError, SqlError, UnsupportedError
 
+Modes: TypeAlias = tuple[tuple[str, str], ...]
+"""Names and values of settings of a transaction."""
+
 _LONG = 1 << 14
 _SHORT = 1 << 10
 _BLANKS = "; \t\r\n"
@@ -65,12 +68,20 @@ class Setting:
 
 @dataclass(frozen=True)
 class Begin:
-    """BEGIN; `pinned` if all its queries are to see one epoch."""
+    """BEGIN; `modes` are what it says, as settings."""
 
     text: str
     offset: int
-    read_only: bool = False
-    pinned: bool = False
+    modes: Modes = ()
+
+
+@dataclass(frozen=True)
+class SetModes:
+    """SET TRANSACTION, or the same for later transactions, as settings."""
+
+    text: str
+    offset: int
+    modes: Modes
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,7 @@ Action: TypeAlias = (
     | CatalogQuery
     | Setting
     | Begin
+    | SetModes
     | CopyRows
     | Nothing
     | Declare
@@ -116,11 +128,20 @@ Action: TypeAlias = (
     | cursors.Close
 )
 
-_BEGIN = re.compile(
-    r"(?:BEGIN(?:\s+(?:WORK|TRANSACTION))?|START\s+TRANSACTION)"
+_MODES = (
     r"(?P<modes>(?:[\s,]+(?:ISOLATION\s+LEVEL\s+(?:SERIALIZABLE|REPEATABLE\s+READ|READ\s+COMMITTED"
-    r"|READ\s+UNCOMMITTED)|READ\s+ONLY|READ\s+WRITE|(?:NOT\s+)?DEFERRABLE))*)\s*",
-    re.IGNORECASE,
+    r"|READ\s+UNCOMMITTED)|READ\s+ONLY|READ\s+WRITE|(?:NOT\s+)?DEFERRABLE))*)\s*"
+)
+_MODE_SETTINGS = {
+    "SERIALIZABLE": ("isolation", "serializable"),
+    "REPEATABLE READ": ("isolation", "repeatable read"),
+    "READ COMMITTED": ("isolation", "read committed"),
+    "READ UNCOMMITTED": ("isolation", "read uncommitted"),
+    "READ ONLY": ("read_only", "on"),
+    "READ WRITE": ("read_only", "off"),
+}
+_BEGIN = re.compile(
+    rf"(?:BEGIN(?:\s+(?:WORK|TRANSACTION))?|START\s+TRANSACTION){_MODES}", re.IGNORECASE
 )
 _SET = re.compile(
     r"SET\s+(?:(?P<scope>SESSION|LOCAL)\s+)?(?:(?P<zone>TIME\s+ZONE)|(?P<names>NAMES)|"
@@ -128,8 +149,7 @@ _SET = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SET_MODES = re.compile(
-    r"SET\s+(?:SESSION\s+CHARACTERISTICS\s+AS\s+TRANSACTION|TRANSACTION)\s.*",
-    re.IGNORECASE | re.DOTALL,
+    rf"SET\s+(?P<later>SESSION\s+CHARACTERISTICS\s+AS\s+)?TRANSACTION\b{_MODES}", re.IGNORECASE
 )
 _RESET = re.compile(r'RESET\s+(?:(?P<zone>TIME\s+ZONE)|(?P<name>"?[\w.]+"?))\s*', re.IGNORECASE)
 _SHOW = re.compile(
@@ -286,14 +306,21 @@ def _begin(text: str, offset: int) -> Action | None:
     found = _BEGIN.fullmatch(text)
     if found is None:
         return None
-    modes = " ".join(found["modes"].upper().split())
-    pinned = "SERIALIZABLE" in modes or "REPEATABLE" in modes
-    return Begin(text, offset, "READ ONLY" in modes, pinned)
+    return Begin(text, offset, _modes(found["modes"], "transaction_"))
+
+
+def _modes(text: str, prefix: str) -> Modes:
+    words = " ".join(text.upper().split())
+    return tuple(
+        [(prefix + n, value) for mode, (n, value) in _MODE_SETTINGS.items() if mode in words]
+    )
 
 
 def _set(text: str, offset: int) -> Action | None:
-    if _SET_MODES.fullmatch(text):
-        return Nothing(text, offset, "SET")
+    modes = _SET_MODES.fullmatch(text)
+    if modes is not None:
+        prefix = "default_transaction_" if modes["later"] else "transaction_"
+        return SetModes(text, offset, _modes(modes["modes"], prefix))
     found = _SET.fullmatch(text)
     if found is None:
         return None

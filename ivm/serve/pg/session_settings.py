@@ -6,6 +6,8 @@ what is so anyway; the others are remembered and shown. A time zone and a time l
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ivm.storage.errors import InputError, UnsupportedError
 
 VERSION = "15.0"
@@ -51,14 +53,18 @@ _DEFAULTS = {
     "transaction_isolation": "read committed",
     "transaction_read_only": "off",
 }
+_LEVELS = ("serializable", "repeatable read", "read committed", "read uncommitted")
+_OF_ONE = ("transaction_isolation", "transaction_read_only")
+"""The settings of one transaction; those of later ones have `default_` before their names."""
 _FIXED = frozenset(
     ("server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser")
 )
+_ON, _OFF = ("on", "true", "1", "yes"), ("off", "false", "0", "no")
 _ONLY = {
     "bytea_output": ("hex",),
     "client_encoding": ("utf8", "utf-8", "unicode", "default", "sql_ascii"),
     "intervalstyle": ("postgres",),
-    "standard_conforming_strings": ("on", "true", "1", "yes"),
+    "standard_conforming_strings": _ON,
 }
 _UNITS = {"": 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -72,8 +78,9 @@ class SessionSettings:
 
     def __init__(self, given: dict[str, str]) -> None:
         self._at_login = dict(_DEFAULTS)
-        self._at_login.update(given)
+        self._at_login.update({name: _mode(name, value) for name, value in given.items()})
         self._now = dict(self._at_login)
+        self.begin()
 
     def get(self, name: str) -> str:
         """The value of a setting.
@@ -85,6 +92,21 @@ class SessionSettings:
         if found is None:
             raise InputError(f"there is no setting {name!r}")
         return found
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether changes are refused now."""
+        return self._now["transaction_read_only"] == "on"
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether all queries of the transaction are to see one epoch."""
+        return self._now["transaction_isolation"] in ("serializable", "repeatable read")
+
+    def begin(self, modes: Iterable[tuple[str, str]] = ()) -> None:
+        """A transaction begins, with these settings before the defaults, or has ended."""
+        self._now.update({name: self._now[f"default_{name}"] for name in _OF_ONE})
+        self._now.update(modes)
 
     def all(self) -> dict[str, str]:
         """All settings by name."""
@@ -110,12 +132,12 @@ class SessionSettings:
         if name == "datestyle":
             _demand_iso(value)
             value = self._now[name]
-        self._now[name] = value
+        self._now[name] = _mode(name, value)
         return _SPELLING.get(name)
 
     def reset(self, name: str | None) -> list[str]:
         """Gives a setting, or all, the value of the login; returns those that clients are told."""
-        names = list(self._now) if name is None else [name.lower()]
+        names = [n for n in self._now if n not in _OF_ONE] if name is None else [name.lower()]
         changed = [n for n in names if self._now.get(n) != self._at_login.get(n)]
         for each in names:
             if each in self._at_login:
@@ -142,6 +164,24 @@ def seconds(value: str) -> float:
         return float(digits) * _UNITS[unit]
     except (ValueError, KeyError) as error:
         raise InputError(f"{value!r} is no length of time: write 500, 2s or 1min") from error
+
+
+def _mode(name: str, value: str) -> str:
+    """The value of a setting, one of transactions in the spelling that is shown.
+
+    Raises:
+        InputError: it is none of them.
+    """
+    one = name.removeprefix("default_")
+    if one not in _OF_ONE:
+        return value
+    word = value.lower()
+    if one == "transaction_read_only":
+        word = "on" if word in _ON else "off" if word in _OFF else word
+    known = ("on", "off") if one == "transaction_read_only" else _LEVELS
+    if word not in known:
+        raise InputError(f"{name} is one of {', '.join(known)}, not {value!r}")
+    return word
 
 
 def _demand_iso(value: str) -> None:

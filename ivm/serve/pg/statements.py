@@ -22,6 +22,7 @@ from ivm.serve.pg.actions import (
     Declare,
     Nothing,
     Savepoint,
+    SetModes,
     Setting,
     Sql,
 )
@@ -105,7 +106,7 @@ class Statements:
         self.settings = settings
         self._notice = notice
         self._report = report
-        self._failed = self._read_only = False
+        self._failed = False
         self._savepoints: list[str] = []
         self._limit = served.seconds
         self._idle_seconds = 0.0
@@ -164,6 +165,8 @@ class Statements:
         match action:
             case Begin():
                 return self._begin(action)
+            case SetModes():
+                return self._set_modes(action)
             case Setting():
                 return self._setting(action)
             case CatalogQuery():
@@ -199,11 +202,12 @@ class Statements:
     def _sql(self, statement: st.Statement, params: Sequence[Any] | None) -> Outcome:
         served = self._served
         is_query = isinstance(statement, st.Query)
-        if self._read_only:
+        read_only = self.settings.is_read_only
+        if read_only:
             self._demand_reading(statement)
 
         def work(session: Session) -> Result:
-            if self._read_only and isinstance(statement, st.Execute):
+            if read_only and isinstance(statement, st.Execute):
                 self._demand_reading(session.prepared.get(statement.name.lower()))
             with self._gate.allowing(served.user, statement, session):
                 return run_statement(session, statement, params)
@@ -214,7 +218,7 @@ class Statements:
     def change(self, statement: st.Statement, asked: st.Statement) -> Result:
         """Runs a change that the server has made of what the client asks for."""
         self._demand_sound()
-        if self._read_only:
+        if self.settings.is_read_only:
             self._demand_reading(asked)
 
         def work(session: Session) -> Result:
@@ -315,7 +319,8 @@ class Statements:
         """Refuses what may change something; what EXECUTE runs is asked for by itself."""
         prepared = st.Prepare, st.Execute, st.Deallocate
         if statement is not None and not isinstance(statement, (st.Query, *SHOWS, *prepared)):
-            raise UnavailableError("the transaction is READ ONLY: end it before changes")
+            way = "end it" if self.state != "I" else "SET default_transaction_read_only = off"
+            raise UnavailableError(f"the transaction is READ ONLY: {way} before changes")
 
     # -- transactions ---------------------------------------------------------------------------
 
@@ -328,15 +333,33 @@ class Statements:
             self.implicit = False  # the statements before are part of it, as in PostgreSQL
         else:
             connection.begin()
-        default = self.settings.get("default_transaction_read_only") == "on"
-        self._read_only = action.read_only or default
-        if action.pinned and not self._read_only:
-            self._served.run_changing(lambda session: None)
+        self.settings.begin(action.modes)
+        self._pin()
         return _done("BEGIN")
+
+    def _set_modes(self, action: SetModes) -> Outcome:
+        if self.state == "I" and any(name.startswith("transaction") for name, _ in action.modes):
+            self._notice("25P01", "SET TRANSACTION is about a transaction: BEGIN one first")
+        for name, value in action.modes:
+            self.set(name, value)
+        return _done("SET")
+
+    def _take_modes(self) -> None:
+        """Settings of transactions may have changed; outside of one the defaults hold."""
+        if self.state == "I":
+            self.settings.begin()
+        else:
+            self._pin()
+
+    def _pin(self) -> None:
+        """Begins a transaction at once whose queries are to see one epoch."""
+        if self.settings.is_pinned:
+            self._served.run_changing(lambda session: None)
 
     def _control(self, statement: st.TransactionControl) -> Outcome:
         if statement.action == "begin":
-            return self._begin(Begin(statement.text, statement.offset, statement.read_only))
+            modes = (("transaction_read_only", "on"),) if statement.read_only else ()
+            return self._begin(Begin(statement.text, statement.offset, modes))
         if not self._served.connection.in_transaction and not self._failed:
             self._notice("25P01", _NONE)
             return _done(statement.action.upper())
@@ -371,7 +394,8 @@ class Statements:
         return _done("ROLLBACK")
 
     def _end(self, *, commits: bool) -> None:
-        self._failed = self._read_only = False
+        self._failed = False
+        self.settings.begin()
         self._savepoints.clear()
         self.cursors.end(commits=commits)
         connection = self._served.connection
@@ -402,6 +426,7 @@ class Statements:
         if name == _IDLE:
             self._idle_seconds = seconds(value) if value.lower() != "default" else 0.0
         reported = self.settings.set(name, value)
+        self._take_modes()
         if name == "timezone":
             try:
                 self._take_zone()
@@ -414,6 +439,7 @@ class Statements:
     def _reset(self, name: str | None) -> None:
         for reported in self.settings.reset(name):
             self._report(reported)
+        self._take_modes()
         if name in (None, "statement_timeout"):
             self._served.seconds = self._limit
         if name in (None, _IDLE):
