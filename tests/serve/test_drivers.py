@@ -541,6 +541,18 @@ def test_statements_that_a_client_gives_up_are_forgotten(shop: Served) -> None:
         assert name.status == psycopg.pq.ExecStatus.COMMAND_OK
 
 
+def test_a_search_path_that_would_change_names_is_refused(
+    connection: psycopg.Connection[Any],
+) -> None:
+    connection.autocommit = True
+    for path in ("main", "''", '"$user", main', "pg_catalog", "DEFAULT"):
+        connection.execute(f"SET search_path = {path}".encode())
+    for sql in ("SET search_path = s, main", "SELECT set_config('search_path', 's', false)"):
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="of main here, not of s"):
+            connection.execute(sql.encode())
+    assert connection.execute("SHOW search_path").fetchone() == ("main",)
+
+
 def test_settings_are_told(shop: Served) -> None:
     with psycopg.connect(shop.dsn(), application_name="tests") as connection:
         assert connection.info.parameter_status("application_name") == "tests"

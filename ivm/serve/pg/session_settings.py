@@ -66,6 +66,8 @@ _ONLY = {
     "intervalstyle": ("postgres",),
     "standard_conforming_strings": _ON,
 }
+_HIDING_NOTHING = frozenset(("", "main", "temp", "$user", "pg_temp", "pg_catalog"))
+"""The schemas of a search path in which names mean what they mean here anyway."""
 _UNITS = {"": 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -129,6 +131,8 @@ class SessionSettings:
             raise UnsupportedError(f"the setting {name!r} is {self._now[name]} here, not {value!r}")
         if name == "client_encoding":
             value = "UTF8"
+        if name == "search_path":
+            _demand_main(value)
         if name == "datestyle":
             _demand_iso(value)
             value = self._now[name]
@@ -182,6 +186,15 @@ def _mode(name: str, value: str) -> str:
     if word not in known:
         raise InputError(f"{name} is one of {', '.join(known)}, not {value!r}")
     return word
+
+
+def _demand_main(path: str) -> None:
+    other = {word.strip(" \"'").lower() for word in path.split(",")} - _HIDING_NOTHING
+    if other:
+        raise UnsupportedError(
+            f"names without a schema are those of main here, not of {', '.join(sorted(other))}: "
+            "write the schema before the name"
+        )
 
 
 def _demand_iso(value: str) -> None:
