@@ -553,6 +553,25 @@ def test_a_search_path_that_would_change_names_is_refused(
     assert connection.execute("SHOW search_path").fetchone() == ("main",)
 
 
+def test_settings_that_a_client_asks_for_as_it_connects(shop: Served) -> None:
+    options = "-c TimeZone=Asia/Tokyo --statement-timeout=3s -c application_name=a\\\\ b"
+    with psycopg.connect(f"{shop.dsn()} options='{options}'", autocommit=True) as connection:
+        assert connection.info.parameter_status("TimeZone") == "Asia/Tokyo"
+        shown = {"TimeZone": "Asia/Tokyo", "statement_timeout": "3s", "application_name": "a b"}
+        for change in ("SELECT 1", "SET TimeZone = 'UTC'; RESET ALL", "DISCARD ALL"):
+            connection.execute(change.encode())
+            for name, value in shown.items():
+                assert connection.execute(f"SHOW {name}".encode()).fetchone() == (value,)
+        moment = connection.execute("SELECT TIMESTAMPTZ '2024-01-01 00:00:00+00'::VARCHAR")
+        assert moment.fetchone() == ("2024-01-01 09:00:00+09",)
+    with psycopg.connect(f"{shop.dsn()} options='-c TimeZone=GMT-02:00'") as connection:
+        moment = connection.execute("SELECT TIMESTAMPTZ '2024-01-01 00:00:00+00'::VARCHAR")
+        assert moment.fetchone() == ("2024-01-01 02:00:00+02",)  # as PostgreSQL reads it
+    for refused in ("TimeZone=nowhere", "search_path=s", "statement_timeout=long"):
+        with pytest.raises(psycopg.OperationalError, match="FATAL"):
+            psycopg.connect(f"{shop.dsn()} options='-c {refused}'")
+
+
 def test_settings_are_told(shop: Served) -> None:
     with psycopg.connect(shop.dsn(), application_name="tests") as connection:
         assert connection.info.parameter_status("application_name") == "tests"

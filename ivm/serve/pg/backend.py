@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ivm.serve.access import Gate
@@ -93,6 +93,16 @@ class Backend:
         self._late: Portal | None = None  # is described as it is executed
 
     # -- the connection -------------------------------------------------------------------------
+
+    def take(self, asked: Mapping[str, str]) -> None:
+        """Takes the settings that the client asks for at its login.
+
+        Raises:
+            IvmError: one of them is refused.
+        """
+        for name, value in asked.items():
+            self._statements.set(name, value)
+        self._statements.settings.keep()
 
     def greet(self) -> None:
         """Tells the client its settings, its key, and that it may begin."""

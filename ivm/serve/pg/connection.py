@@ -29,7 +29,7 @@ from ivm.serve.pg.errors import (
 from ivm.serve.pg.incoming import Incoming
 from ivm.serve.pg.line import Line
 from ivm.serve.pg.login import Login
-from ivm.serve.pg.session_settings import SessionSettings
+from ivm.serve.pg.session_settings import SessionSettings, asked_at_login
 from ivm.serve.pg.sockets import keep_alive
 from ivm.serve.pool import STOPPING
 from ivm.serve.statement_log import LOG
@@ -348,7 +348,7 @@ class PgConnection(asyncio.BufferedProtocol):
         assert self._number is not None
         listener = self._listener
         served = listener.pool.open(self._number, user, self.peer)
-        settings = SessionSettings({"session_authorization": user.name, **self._wishes()})
+        settings = SessionSettings({"session_authorization": user.name})
         backend = Backend(
             served,
             self,
@@ -359,6 +359,7 @@ class PgConnection(asyncio.BufferedProtocol):
             lambda: listener.pool.settings,
             listener.log,
         )
+        backend.take(asked_at_login(self._given))
         listener.log.login(served, "PostgreSQL's protocol")
         self.send(answer)
         backend.greet()
@@ -367,10 +368,6 @@ class PgConnection(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._line.in_loop(self._timer.cancel)
         return True
-
-    def _wishes(self) -> dict[str, str]:
-        """The settings that the client gave at its start, and that stand for themselves."""
-        return {"application_name": self._given.get("application_name", "")}
 
     def send(self, data: bytes) -> None:
         """See `Client`."""

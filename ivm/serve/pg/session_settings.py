@@ -6,7 +6,8 @@ what is so anyway; the others are remembered and shown. A time zone and a time l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
 from ivm.storage.errors import InputError, UnsupportedError
 
@@ -68,7 +69,25 @@ _ONLY = {
 }
 _HIDING_NOTHING = frozenset(("", "main", "temp", "$user", "pg_temp", "pg_catalog"))
 """The schemas of a search path in which names mean what they mean here anyway."""
+_TOLD = _FIXED | {"client_encoding", "session_authorization"}
+"""Settings of which the client is told what they are, whatever it asks for at its login."""
+_FLIPPED = {"GMT-": "GMT+", "GMT+": "GMT-"}
+"""PostgreSQL counts such zones to the west, as pgJDBC writes them, and DuckDB to the east."""
+_OPTION = re.compile(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|[^\s\\])*)")
 _UNITS = {"": 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def asked_at_login(given: Mapping[str, str]) -> dict[str, str]:
+    """The settings that a client asks for at its start, those in its `options`, too."""
+    options = {
+        name.replace("-", "_"): re.sub(r"\\(.)", r"\1", value)
+        for name, value in _OPTION.findall(given.get("options", ""))
+    }
+    asked = {name.lower(): value for name, value in {**options, **given}.items()}
+    zone = asked.get("timezone", "")
+    if zone[:4] in _FLIPPED:
+        asked["timezone"] = _FLIPPED[zone[:4]] + zone[4:]
+    return {n: v for n, v in asked.items() if n in _DEFAULTS and n not in _TOLD}
 
 
 class SessionSettings:
@@ -80,7 +99,7 @@ class SessionSettings:
 
     def __init__(self, given: dict[str, str]) -> None:
         self._at_login = dict(_DEFAULTS)
-        self._at_login.update({name: _mode(name, value) for name, value in given.items()})
+        self._at_login.update(given)
         self._now = dict(self._at_login)
         self.begin()
 
@@ -94,6 +113,10 @@ class SessionSettings:
         if found is None:
             raise InputError(f"there is no setting {name!r}")
         return found
+
+    def keep(self) -> None:
+        """What is set now is what RESET gives again."""
+        self._at_login = dict(self._now)
 
     @property
     def is_read_only(self) -> bool:

@@ -420,30 +420,28 @@ class Statements:
 
     def set(self, name: str, value: str) -> None:
         """Sets a setting of the session, and tells the client if it wants to know."""
-        before = self.settings.get(name) if name == "timezone" else None
-        if name == "statement_timeout":
-            self._served.seconds = self._limited(seconds(value) if value != "default" else 0)
-        if name == _IDLE:
-            self._idle_seconds = seconds(value) if value.lower() != "default" else 0.0
+        before = self.settings.all().get(name, "")
         reported = self.settings.set(name, value)
-        self._take_modes()
-        if name == "timezone":
-            try:
-                self._take_zone()
-            except BaseException:
-                self.settings.set(name, str(before))
-                raise
+        try:
+            self._take(name)
+        except BaseException:
+            self.settings.set(name, before)
+            raise
         if reported is not None:
             self._report(reported)
 
     def _reset(self, name: str | None) -> None:
         for reported in self.settings.reset(name):
             self._report(reported)
+        self._take(name)
+
+    def _take(self, name: str | None) -> None:
+        """Gives a setting its effect, or all of them."""
         self._take_modes()
         if name in (None, "statement_timeout"):
-            self._served.seconds = self._limit
+            self._served.seconds = self._limited(seconds(self.settings.get("statement_timeout")))
         if name in (None, _IDLE):
-            self._idle_seconds = 0.0
+            self._idle_seconds = seconds(self.settings.get(_IDLE))
         if name in (None, "timezone"):
             self._take_zone()
 
