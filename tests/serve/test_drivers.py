@@ -541,6 +541,36 @@ def test_statements_that_a_client_gives_up_are_forgotten(shop: Served) -> None:
         assert name.status == psycopg.pq.ExecStatus.COMMAND_OK
 
 
+def test_settings_are_undone_with_their_transaction(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as connection:
+        for sql, zone in (
+            ("BEGIN; SET LOCAL TimeZone = 'Asia/Tokyo'; COMMIT", "UTC"),
+            ("BEGIN; SET TimeZone = 'Asia/Tokyo'; ROLLBACK", "UTC"),
+            ("SET LOCAL TimeZone = 'Asia/Tokyo'; SELECT 1", "UTC"),
+            ("SET TimeZone = 'Asia/Tokyo'", "Asia/Tokyo"),
+            (
+                "BEGIN; SET TimeZone = 'Europe/Rome'; SET LOCAL TimeZone = 'UTC'; COMMIT",
+                "Europe/Rome",
+            ),
+            (
+                "BEGIN; SET LOCAL TimeZone = 'UTC'; SET TimeZone = 'Asia/Tokyo'; COMMIT",
+                "Asia/Tokyo",
+            ),
+        ):
+            connection.execute(sql.encode())
+            assert connection.execute("SHOW TimeZone").fetchone() == (zone,), sql
+            assert connection.info.parameter_status("TimeZone") == zone
+        for sql in (
+            "SET TimeZone = 'UTC'; SELECT 1 / 'x'",
+            "BEGIN; SET TimeZone = 'UTC'; SELECT x",
+        ):
+            with pytest.raises(psycopg.Error):
+                connection.execute(sql.encode())
+            connection.execute("ROLLBACK")
+            moment = connection.execute("SELECT TIMESTAMPTZ '2024-01-01 00:00:00+00'::VARCHAR")
+            assert moment.fetchone() == ("2024-01-01 09:00:00+09",)
+
+
 def test_a_search_path_that_would_change_names_is_refused(
     connection: psycopg.Connection[Any],
 ) -> None:

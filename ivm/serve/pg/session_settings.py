@@ -101,6 +101,8 @@ class SessionSettings:
         self._at_login = dict(_DEFAULTS)
         self._at_login.update(given)
         self._now = dict(self._at_login)
+        self._before: dict[str, str] = {}  # what ROLLBACK gives again
+        self._before_local: dict[str, str] = {}  # what COMMIT does
         self.begin()
 
     def get(self, name: str) -> str:
@@ -112,6 +114,21 @@ class SessionSettings:
         found = self._now.get(name.lower())
         if found is None:
             raise InputError(f"there is no setting {name!r}")
+        return found
+
+    def remember(self, name: str, before: Mapping[str, str], *, local: bool) -> None:
+        """A setting was set: what it was before is given again at the transaction's end."""
+        value = before.get(name, "")
+        self._before.setdefault(name, value)
+        if local:
+            self._before_local.setdefault(name, value)
+        else:
+            self._before_local.pop(name, None)
+
+    def ended(self, *, commits: bool) -> dict[str, str]:
+        """The transaction has ended: the settings that are to be what they were before."""
+        found = self._before_local if commits else self._before
+        self._before, self._before_local = {}, {}
         return found
 
     def keep(self) -> None:

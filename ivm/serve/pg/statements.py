@@ -128,10 +128,10 @@ class Statements:
 
     def fail(self) -> None:
         """A statement has failed: so has the transaction."""
-        if self.implicit:
-            self.end_implicit(commits=False)
-        elif self._served.connection.in_transaction:
+        if self._served.connection.in_transaction and not self.implicit:
             self._failed = True
+        else:
+            self.end_implicit(commits=False)
 
     def begin_implicit(self) -> None:
         """Begins a transaction of several statements that the client did not begin."""
@@ -144,6 +144,8 @@ class Statements:
         if self.implicit:
             self.implicit = False
             self._end(commits=commits)
+        elif self.state == "I":
+            self._put_back(commits=commits)
 
     def run(self, action: Action, params: Sequence[Any] | None = None) -> Outcome:
         """Runs one statement.
@@ -398,11 +400,12 @@ class Statements:
         self.settings.begin()
         self._savepoints.clear()
         self.cursors.end(commits=commits)
-        connection = self._served.connection
-        if commits:
-            self._served.around(connection.commit)
-        else:
-            self._served.around(connection.rollback)
+        connection, committed = self._served.connection, False
+        try:
+            self._served.around(connection.commit if commits else connection.rollback)
+            committed = commits
+        finally:
+            self._put_back(commits=committed)
 
     # -- settings -------------------------------------------------------------------------------
 
@@ -415,8 +418,15 @@ class Statements:
         if action.verb == "RESET":
             self._reset(action.name)
         else:
+            before = self.settings.all()
             self.set(str(action.name), str(action.value))
+            self.settings.remember(str(action.name), before, local=action.local)
         return _done(action.verb)
+
+    def _put_back(self, *, commits: bool) -> None:
+        """Undoes SET after ROLLBACK, and SET LOCAL after either end."""
+        for name, value in self.settings.ended(commits=commits).items():
+            self.set(name, value)
 
     def set(self, name: str, value: str) -> None:
         """Sets a setting of the session, and tells the client if it wants to know."""
