@@ -575,11 +575,14 @@ def test_a_search_path_that_would_change_names_is_refused(
     connection: psycopg.Connection[Any],
 ) -> None:
     connection.autocommit = True
-    for path in ("main", "''", '"$user", main', "pg_catalog", "DEFAULT"):
+    for path in ('"$user", public', "main", "''", '"$user", main', "pg_catalog", "DEFAULT"):
         connection.execute(f"SET search_path = {path}".encode())
     for sql in ("SET search_path = s, main", "SELECT set_config('search_path', 's', false)"):
         with pytest.raises(psycopg.errors.FeatureNotSupported, match="of main here, not of s"):
             connection.execute(sql.encode())
+    connection.execute("CREATE SCHEMA public")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="of main here, not of public"):
+        connection.execute("SET search_path = public")
     assert connection.execute("SHOW search_path").fetchone() == ("main",)
 
 

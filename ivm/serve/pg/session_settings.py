@@ -7,7 +7,7 @@ what is so anyway; the others are remembered and shown. A time zone and a time l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from ivm.storage.errors import InputError, UnsupportedError
 
@@ -171,8 +171,6 @@ class SessionSettings:
             raise UnsupportedError(f"the setting {name!r} is {self._now[name]} here, not {value!r}")
         if name == "client_encoding":
             value = "UTF8"
-        if name == "search_path":
-            _demand_main(value)
         if name == "datestyle":
             _demand_iso(value)
             value = self._now[name]
@@ -228,9 +226,19 @@ def _mode(name: str, value: str) -> str:
     return word
 
 
-def _demand_main(path: str) -> None:
+def demand_main(path: str, schemas: Callable[[], Container[str]]) -> None:
+    """Refuses a search path in which names would mean other relations than they do here.
+
+    Args:
+        path: the setting.
+        schemas: gives the folded names of those of the database; where `public` is none, as in
+            most, it stands for main in what tools of PostgreSQL's send.
+
+    Raises:
+        UnsupportedError: it is one.
+    """
     other = {word.strip(" \"'").lower() for word in path.split(",")} - _HIDING_NOTHING
-    if other:
+    if other and (other != {"public"} or "public" in schemas()):
         raise UnsupportedError(
             f"names without a schema are those of main here, not of {', '.join(sorted(other))}: "
             "write the schema before the name"

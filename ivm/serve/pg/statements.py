@@ -37,7 +37,7 @@ from ivm.serve.pg.describe import (
     result_columns,
 )
 from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
-from ivm.serve.pg.session_settings import SessionSettings, seconds
+from ivm.serve.pg.session_settings import SessionSettings, demand_main, seconds
 from ivm.serve.pg.tags import tag_of
 from ivm.serve.pg.text_sql import value_sql
 from ivm.serve.pg.types import JSON, JSONB
@@ -47,11 +47,14 @@ from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import filled
 from ivm.storage.errors import UnavailableError, UnsupportedError
-from ivm.storage.identifiers import literal
+from ivm.storage.identifiers import fold, literal
+from ivm.storage.warehouse.duck import rows
 
 T = TypeVar("T")
 
 _TOKEN: Columns = [("name", "VARCHAR"), ("token", "VARCHAR")]
+_SCHEMAS = """SELECT schema_name FROM system.main.duckdb_schemas()
+WHERE database_name = system.main.current_database()"""
 _FAILED = (
     "the transaction has failed, and nothing of it was done: what follows is refused until ROLLBACK"
 )
@@ -454,6 +457,13 @@ class Statements:
             self._idle_seconds = seconds(self.settings.get(_IDLE))
         if name in (None, "timezone"):
             self._take_zone()
+        if name == "search_path":
+            demand_main(self.settings.get(name), self._schemas)
+
+    def _schemas(self) -> frozenset[str]:
+        """The folded names of the database's schemas."""
+        found = self._served.run(lambda session: rows(session.cursor, _SCHEMAS))
+        return frozenset([fold(name) for (name,) in found])
 
     def _limited(self, wanted: float) -> float:
         """A time limit that is not above the server's."""
