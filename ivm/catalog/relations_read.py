@@ -15,13 +15,13 @@ import duckdb
 
 from ivm.catalog.catalog import Catalog
 from ivm.sql.parse.function_list import list_functions
+from ivm.sql.resolve.bound_relations import last_names
 from ivm.sql.statements.tokens import without_parameters
-from ivm.storage.identifiers import fold, path_of, split_name
+from ivm.storage.identifiers import fold, path_of
 from ivm.storage.warehouse.duck import Cursor, lenient, rows
 from ivm.storage.warehouse.warehouse import Warehouse
 
 _WORD = re.compile(r"\w+")
-_NAME = re.compile(r'(?:"(?:[^"]|"")*"|[^"\s])+')  # of a relation; " AS alias" may follow
 _DYNAMIC = {"query", "query_table"}
 _MAX_STATEMENTS = 4096
 _UNKNOWN = frozenset({"\0"})
@@ -177,7 +177,7 @@ class Relations:
                 return self.everything(), True, False
             meant = [name for name in self.everything() if _words(_last(name)) <= words]
             return frozenset(meant), True, False
-        wanted = {fold(split_name(_NAME.findall(name)[0])[-1]) for name in named}
+        wanted = last_names(named)
         found = self._named(wanted)
         certain = wanted == {_last(name) for name in found}
         in_main = all(
@@ -185,7 +185,7 @@ class Relations:
         )  # else it may lack the name
         return found, certain, certain and in_main and words.isdisjoint(_DYNAMIC)
 
-    def _named(self, wanted: set[str]) -> frozenset[str]:
+    def _named(self, wanted: frozenset[str]) -> frozenset[str]:
         return frozenset(name for name in self.everything() if _last(name) in wanted)
 
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Mapping
 
-import duckdb
-
 from ivm.catalog.broken_views import broken_error, broken_views
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.view_reads import views_and_macros, words_of, words_with_definitions
-from ivm.sql.resolve.bound_relations import bound_relations
+from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import without_parameters
-from ivm.storage.identifiers import canonical_name, fold, path_of, split_name
+from ivm.storage.identifiers import canonical_name, fold, path_of
 from ivm.storage.warehouse.duck import Cursor, rows
 
 _SHOWING = {"describe", "desc", "show", "explain", "export"}
@@ -77,16 +75,14 @@ def _reads(engine: Engine, cursor: Cursor, statement: st.Statement, text: str, n
         bodies = " ".join([body for (body,) in rows(cursor, _TRIGGERS)])
         if _words(cursor, bodies).issuperset(words_of(last)):
             return True
-    try:
-        with contextlib.closing(engine.warehouse.cursor()) as other:
-            named = other.get_table_names(plain, qualified=True)
-        return fold(last) in {fold(split_name(each)[-1]) for each in named}
-    except duckdb.InterruptException:
-        raise
-    except duckdb.Error:  # no query in DuckDB's eyes, or a name that this session alone sees
-        words = _words(cursor, plain)
-        reading = not isinstance(statement, st.Ddl) or not words.isdisjoint(_READING)
-        return reading and words.issuperset(words_of(last))
+    with contextlib.closing(engine.warehouse.cursor()) as other:
+        listed = listed_names(other, plain)
+    if listed is not None:
+        return fold(last) in listed
+    # No query in DuckDB's eyes, or a name that this session alone sees.
+    words = _words(cursor, plain)
+    reading = not isinstance(statement, st.Ddl) or not words.isdisjoint(_READING)
+    return reading and words.issuperset(words_of(last))
 
 
 def _words(cursor: Cursor, text: str) -> set[str]:

@@ -308,3 +308,17 @@ def test_events_as_lines(db: ivm.Database) -> None:
     db.ingest("t", [{"op": "t"}, event(8, "8")])
     db.execute("REFRESH MATERIALIZED VIEW v")
     assert db.execute("FROM v").fetchall() == [(8, 8)]
+
+
+@pytest.mark.parametrize("name", ["v AS b", "v b", "main.v AS b", "fine", "v"])
+def test_a_query_whose_plan_duckdb_cannot_tell(db: ivm.Database, name: str) -> None:
+    """USING KEY: the names that DuckDB lists instead have the alias behind them."""
+    db.execute("CREATE VIEW fine AS FROM v AS b")
+    sql = (
+        f"WITH RECURSIVE r(id, i) USING KEY (id) AS (SELECT id, i FROM {name} UNION "
+        "SELECT id, i + 1 FROM r WHERE i < 3) FROM r"
+    )
+    db.execute(sql)
+    db.ingest("t", BAD)
+    with pytest.raises(errors.EvaluationError, match="the view 'v' is broken"):
+        db.execute(sql)
