@@ -1,7 +1,7 @@
-"""The relations that a view reads: by DuckDB's plan of its query, or by the words of its text.
+"""The relations that a view reads: by DuckDB's plan of its query, its list of names, or the words.
 
 Contract: they are those whose rows determine the answer, also through plain views and macros. The
-answer found by words may name too many, never too few.
+answer found by names or words may name too many, never too few.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from ivm.catalog.catalog import Catalog, View
 from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_functions
-from ivm.sql.resolve.bound_relations import bound_relations
+from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.storage.errors import SqlError, UnsupportedError
-from ivm.storage.identifiers import canonical_name, path_of
+from ivm.storage.identifiers import canonical_name, fold, path_of
 from ivm.storage.warehouse.duck import Cursor, rows
 from ivm.storage.warehouse.history import paths
 
@@ -34,7 +34,7 @@ def relations_read(catalog: Catalog, cursor: Cursor, query: str, name: str) -> f
         SqlError: it reads the view itself.
     """
     found = bound_relations(cursor, query)
-    if found is None:  # a plan of thousands of levels
+    if found is None:  # a plan of thousands of levels, or USING KEY
         return _mentioned(catalog, cursor, query) - {name}
     unstored = {f"_ivm.{t.history.added}": t.name for t in catalog.tables.values() if t.history}
     reads = set()
@@ -75,9 +75,16 @@ def _made_after(name: str, later: Iterable[str]) -> UnsupportedError:
 
 
 def _mentioned(catalog: Catalog, cursor: Cursor, query: str) -> frozenset[str]:
-    """The relations named by a word of the query, or of the views and macros named in it."""
-    words = words_with_definitions(query, views_and_macros(cursor))
+    """The relations whose names DuckDB lists, of any schema.
+
+    If it lists none: those named by a word of the query, or of the views and macros named in it.
+    """
     every = (*catalog.tables, *catalog.views)
+    listed = listed_names(cursor, query)
+    if listed is not None:
+        stubs = {t.name for t in catalog.tables.values() if t.history and t.history.added in listed}
+        return frozenset(n for n in every if n in stubs or fold(path_of(n)[-1]) in listed)
+    words = words_with_definitions(query, views_and_macros(cursor))
     return frozenset(n for n in every if words.issuperset(words_of(path_of(n)[-1])))
 
 
