@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from ivm.engine.view_reads import views_and_macros, words_of, words_with_definitions
 from ivm.session.names import Temporary
-from ivm.sql.resolve.bound_relations import bound_relations
+from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.storage.errors import UnsupportedError
+from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import Cursor
 
 
@@ -33,7 +34,9 @@ def refuse_temporary(
     for view, query in asked:
         words = words_with_definitions(query, texts)
         suspects = [each for each in temporary if words.issuperset(words_of(each.name))]
-        if suspects and (_more_than_tables(suspects) or _reads_temporary(cursor, query)):
+        if suspects and not _more_than_tables(suspects):
+            suspects = _read(cursor, query, suspects)
+        if suspects:
             kind, name = suspects[0]
             raise UnsupportedError(
                 f"the materialized view {view!r} would read the temporary {kind} {name!r}, which "
@@ -46,7 +49,11 @@ def _more_than_tables(suspects: Sequence[Temporary]) -> bool:
     return any(each.kind != "table" for each in suspects)
 
 
-def _reads_temporary(cursor: Cursor, query: str) -> bool:
-    """Returns whether DuckDB binds a temporary table in the query, or its plan is too deep."""
+def _read(cursor: Cursor, query: str, tables: Sequence[Temporary]) -> list[Temporary]:
+    """The temporary tables among these that DuckDB binds in the query, or may bind."""
     paths = bound_relations(cursor, query)
-    return paths is None or any(path[0] == "temp" for path in paths)
+    if paths is None:
+        names = listed_names(cursor, query)
+    else:
+        names = frozenset(fold(path[-1]) for path in paths if path[0] == "temp")
+    return [table for table in tables if names is None or fold(table.name) in names]
