@@ -104,8 +104,10 @@ def test_show_pause_resume_drop(tmp_path: Path) -> None:
 
 
 def test_what_no_sink_can_be_of(tmp_path: Path) -> None:
-    path, there = tmp_path / "f.jsonl", tmp_path / "there"
+    path, there, link = tmp_path / "f.jsonl", tmp_path / "there", tmp_path / "link"
     there.write_text("x")
+    link.symlink_to(path)
+    around = tmp_path / ".." / tmp_path.name / path.name
     with made(":memory:", "total") as db:
         sink(db, "f", "total", path)
         db.execute("CREATE MATERIALIZED VIEW odd AS SELECT id AS _Epoch FROM t")
@@ -115,7 +117,10 @@ def test_what_no_sink_can_be_of(tmp_path: Path) -> None:
             ("nothing", "g", {"path": "x"}, "no materialized view 'nothing'"),
             ("total", "F", {"path": "x"}, "sink 'f' exists: DROP SINK f first"),
             ("total", "g", {"path": str(path)}, "another sink writes to"),
+            ("total", "g", {"path": str(around)}, "another sink writes to"),
+            ("total", "g", {"path": str(link)}, "another sink writes to"),
             ("total", "g", {"path": str(there)}, "is there already"),
+            ("total", "g", {"path": "/dev/null"}, "is there already"),
             ("total", "g", {"path": str(tmp_path / "no" / "x")}, "there is no folder"),
             ("total", "g", {"path": "x", "format": "xml"}, "no format 'xml' of lines"),
             ("odd", "g", {"path": "x"}, "has a column '_epoch'"),

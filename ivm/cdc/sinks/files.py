@@ -47,15 +47,20 @@ class Files:
         path = Path(self.path).absolute()
         if not path.parent.is_dir():
             raise InputError(f"there is no folder {path.parent}: make it first")
-        if any(isinstance(other, Files) and Path(other.path) == path for other in others):
+        if any(isinstance(other, Files) and _is_one_file(other.path, path) for other in others):
             raise InputError(f"another sink writes to {path}: choose another file")
-        if path.is_dir() or (path.exists() and path.stat().st_size):
+        if path.exists() and not (path.is_file() and path.stat().st_size == 0):
             raise InputError(f"{path} is there already: a sink begins a new file; choose another")
         return replace(self, path=str(path))
 
     def target(self) -> FilesTarget:
         """See `SinkTo`."""
         return FilesTarget(Path(self.path), FORMATS[self.format].epoch_of)
+
+
+def _is_one_file(one: str, other: Path) -> bool:
+    """Whether two names lead to one file, through `..` and links too."""
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 class FilesTarget:
