@@ -7,6 +7,7 @@ else to standard error.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -170,6 +171,9 @@ def _with_console(file: str, mode: str, work: Callable[[Console], bool]) -> None
         raise typer.Exit(130 if console.interrupted else 1)
 
 
+_LAST_SEMICOLON = re.compile(r";\s*(--.*|/\*.*\*/\s*)?$")  # a comment may follow it
+
+
 def _piped(stream: TextIO | None) -> Iterator[tuple[str, int, str]]:
     """Yields the statements of a pipe as they come, so that a slow writer sees its answers."""
     reconfigure = getattr(stream, "reconfigure", None)
@@ -178,8 +182,8 @@ def _piped(stream: TextIO | None) -> Iterator[tuple[str, int, str]]:
     text, first = "", 0
     for number, line in enumerate(stream or (), 1):
         text += line
-        ends = line.rstrip().endswith(";") or text.lstrip().startswith(".")
-        if ends and complete(text):
+        may_end = _LAST_SEMICOLON.search(line) or line.lstrip().startswith(".")
+        if may_end and complete(text):
             yield "stdin", first, text
             text, first = "", number
     yield "stdin", first, text

@@ -282,7 +282,8 @@ def test_statements_after_a_broken_pipe_still_run(tmp_path: Path) -> None:
     assert "done" in run("-c", ".tables", str(file)).stdout
 
 
-def test_a_slow_writer_sees_its_answers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("behind", ["", " -- a comment; of mine", " /* one */ "])
+def test_a_slow_writer_sees_its_answers(tmp_path: Path, behind: str) -> None:
     with subprocess.Popen(
         command("--csv"),
         env=environment(),
@@ -293,9 +294,12 @@ def test_a_slow_writer_sees_its_answers(tmp_path: Path) -> None:
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write("SELECT 1 AS a;\n")
+        process.stdin.write(f"SELECT 1 AS a;{behind}\n")
         process.stdin.flush()
         assert [process.stdout.readline(), process.stdout.readline()] == ["a\n", "1\n"]
+        process.stdin.write("-- a remark\n.mode\n")
+        process.stdin.flush()
+        assert process.stdout.readline().startswith("mode is csv")
         process.stdin.close()
         assert process.wait() == 0
 
