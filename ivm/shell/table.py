@@ -58,6 +58,7 @@ def shown_part(
     zone: str | None = None,
 ) -> Shown:
     """Returns the first and last rows of a table as text, `limit` in all (all rows if None)."""
+    names, types = ([text.translate(_CONTROLS) for text in heads] for heads in (names, types))
     total = table.num_rows
     if limit is None or total <= limit:
         return Shown(names, types, _clean(texts(table, zone)), total, 0)
@@ -86,7 +87,7 @@ def box(
     types = [name.lower() for name in shown.types]
     yield frame.rule("┌┬┐")
     for style, heads in (("bold", shown.names), ("dim", types)):
-        line = ("…" if i is None else heads[i].translate(_CONTROLS) for i in kept)
+        line = ("…" if i is None else heads[i] for i in kept)
         yield frame.line(paint(style, _centred(h, w)) for h, w in zip(line, widths, strict=True))
     yield frame.rule("├┼┤")
     for row in range(shown.rows):

@@ -147,6 +147,13 @@ def test_markdown_escapes_bars() -> None:
     ]
 
 
+def test_no_name_breaks_a_line() -> None:
+    shown = shown_part(*query('SELECT 1 AS "a\nb\x1b[2J"'))
+    assert list(line_by_line(shown, PLAIN)) == ["a\\nb\\e[2J = 1"]
+    assert next(markdown(shown)) == "| a\\nb\\e[2J |"
+    assert list(box(shown, None, PLAIN))[1] == "│ a\\nb\\e[2J │"
+
+
 def test_line_mode_names_every_value() -> None:
     names, types, rows = query("SELECT 1 AS n, NULL::INT AS other")
     assert list(line_by_line(shown_part(names, types, rows), PLAIN)) == [
