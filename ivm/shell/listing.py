@@ -156,6 +156,7 @@ def statements(database: Database, name: str = "") -> Iterator[str]:
 
 def _made(database: Database) -> Iterator[_Made]:
     queries = {view.name: view.sql for view in database.views()}
+    kept = _kept_by_tables(database)
     in_files = {table.name: table.in_files for table in database.tables() if table.in_files}
     reserved = frozenset(word for (word,) in database.execute(RESERVED))
     given: dict[str, list[str]] = dict(database.execute(_GIVEN).fetchall())
@@ -167,23 +168,39 @@ def _made(database: Database) -> Iterator[_Made]:
         if kind == "schema":
             yield _Made(kind, "", f"CREATE SCHEMA {quoted(schema, reserved)}")
         elif kind == "table" and name in queries:
-            query, listed = queries[name], ", ".join(quoted(one, reserved) for one in given[name])
-            columns = f" ({listed})" if listed else ""
+            columns = f" ({_columns(given[name], reserved)})" if given[name] else ""
             tick = f" WITH (tick = '{spelled_tick(ticks[name])}')" if name in ticks else ""
-            text = f"CREATE MATERIALIZED VIEW {written}{columns}{tick} AS\n{query}"
-            yield _Made("view", name, text, _read_by(query))
+            text = f"CREATE MATERIALIZED VIEW {written}{columns}{tick} AS\n{queries[name]}"
+            yield _Made("view", name, text, _read_by(queries[name]))
         elif kind == "view" and name in in_files:
             yield _Made("table", name, in_files[name])
         elif kind == "sequence":  # whose name DuckDB writes without its schema and quotes
             text = f"CREATE SEQUENCE {written}{text.removeprefix(f'CREATE SEQUENCE {plain}')}"
             yield _Made(kind, name, text)
+        elif kind == "table":
+            yield _Made(kind, name, text.rstrip().rstrip(";") + kept.get(name, ""))
         else:
             yield _Made(kind, name, text, _read_by(text) if kind == "view" else ())
     for index in read_view_indexes(meta).values():
-        columns = ", ".join(quoted(one, reserved) for one in index.columns)
         view = ".".join(quoted(part, reserved) for part in split_name(index.view))
-        text = f"CREATE INDEX {quoted(index.name, reserved)} ON {view}({columns})"
-        yield _Made("index", index.name, text)
+        on = f"{view}({_columns(index.columns, reserved)})"
+        yield _Made("index", index.name, f"CREATE INDEX {quoted(index.name, reserved)} ON {on}")
+
+
+def _columns(names: Iterable[str], reserved: frozenset[str]) -> str:
+    return ", ".join([quoted(name, reserved) for name in names])
+
+
+def _kept_by_tables(database: Database) -> dict[str, str]:
+    """How long tables keep their rows, as WITH of CREATE TABLE; the record is made when needed."""
+    is_there = "FROM duckdb_tables() WHERE (schema_name, table_name) = ('_ivm', 'retention')"
+    if not database.execute(is_there).fetchall():
+        return {}
+    rules = database.execute('SELECT relation, retain, "column" FROM _ivm.retention').fetchall()
+    return {
+        name: f" WITH (retain = INTERVAL {literal(retain)}, retain_by = {quote(column)})"
+        for name, retain, column in rules
+    }
 
 
 def _read_by(text: str) -> tuple[str, ...]:

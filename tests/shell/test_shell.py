@@ -188,6 +188,19 @@ def test_schema_can_be_run_again_after_a_reopening(tmp_path: Path) -> None:
         assert [view.name for view in other.views()] == ["A count", "order"]
 
 
+def test_schema_has_what_views_and_tables_were_given() -> None:
+    made = [
+        "CREATE TABLE t(a INTEGER, Ts TIMESTAMP) WITH (retain = INTERVAL '3 days', "
+        'retain_by = "Ts")',
+        'CREATE MATERIALIZED VIEW renamed (x, "Y z") AS\nSELECT a, count(*) FROM t GROUP BY a',
+        "CREATE MATERIALIZED VIEW of_the_time WITH (tick = '1 minute') AS\n"
+        'SELECT count(*) AS n FROM t WHERE "Ts" > localtimestamp - INTERVAL 1 DAY',
+    ]
+    with ivm.connect() as database:
+        database.execute(";".join(made))
+        assert list(statements(database)) == made
+
+
 @pytest.mark.parametrize(
     ("name", "made"),
     [
