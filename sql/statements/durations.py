@@ -16,7 +16,7 @@ from ivm.storage.warehouse.duck import rows
 
 _EMPTY = Scratch.of()
 _DAY = 86_400_000_000
-_MOST_YEARS = 200_000  # DuckDB's timestamps reach so far back, and so far ahead
+_MOST_YEARS = 280_000  # DuckDB's timestamps reach so far back, and so far ahead
 _PARTS = """
 SELECT CAST(i AS VARCHAR), datepart('year', i) * 12 + datepart('month', i), datepart('day', i),
     datepart('hour', i) * 3600000000 + datepart('minute', i) * 60000000
