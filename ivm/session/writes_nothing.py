@@ -20,7 +20,9 @@ _COMMENT = re.compile(r"--|/\*")
 _CALL = re.compile(r'(\w+)"?[\s\ufeff]*\(')
 _COLUMNS = re.compile(r"\)\s*(?:as\s+)?\w+\s*\(")  # (query) alias (columns)
 _CHANGES = frozenset(("insert", "update", "delete", "merge", "truncate"))
-_CLAUSES = frozenset(("over", "filter", "group", "exclude", "replace", "rename", "recursive"))
+_CLAUSES = frozenset(
+    ("over", "filter", "group", "join", "exclude", "replace", "rename", "recursive")
+)
 _READERS = frozenset(
     [
         "range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree",

@@ -142,6 +142,7 @@ def test_an_error_leaves_no_transaction(cursor: Cursor) -> None:
         ("SELECT nextval('s')", False),
         ("SELECT DISTINCT ON (a) nextval('s') FROM t", False),
         ("SELECT setval('s', 7)", False),
+        ("SELECT * FROM t JOIN (VALUES (1)) AS o(i) ON a = i LEFT JOIN (FROM t) ON true", True),
         ("SELECT nextval\ufeff('s')", False),
         ("SELECT nextval/* */('s')", False),
         ("SELECT 's'.nextval()", False),
