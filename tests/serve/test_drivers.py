@@ -581,8 +581,11 @@ def test_a_search_path_that_would_change_names_is_refused(
         with pytest.raises(psycopg.errors.FeatureNotSupported, match="of main here, not of s"):
             connection.execute(sql.encode())
     connection.execute("CREATE SCHEMA public")
-    with pytest.raises(psycopg.errors.FeatureNotSupported, match="of main here, not of public"):
-        connection.execute("SET search_path = public")
+    try:
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="of main here, not of public"):
+            connection.execute("SET search_path = public")
+    finally:
+        connection.execute("DROP SCHEMA public")
     assert connection.execute("SHOW search_path").fetchone() == ("main",)
 
 
