@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Iterable, Mapping, Sized
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import numpy as np
 
@@ -18,7 +21,11 @@ Values: TypeAlias = list[Any] | tuple[Any, ...] | dict[Any, Any]
 
 _TAKEN = (list, tuple, dict)
 _REFUSED = (str, bytes, Mapping)
-_WRITABLE = (list, dict, set, bytearray, np.ndarray)
+_ALONE = frozenset(
+    [int, float, str, bool, bytes, type(None), Decimal, datetime, date, time, timedelta, UUID]
+)
+"""The usual types whose values nobody can write into."""
+_WRITABLE = (list, tuple, dict, set, bytearray, np.ndarray)
 
 
 def parameters_of(given: Collection[Any] | None) -> Values | None:
@@ -52,4 +59,9 @@ def values_of(given: Any, what: str) -> Values:
 
 def own_value(value: Any) -> Any:
     """A value that is kept, as it is now: the program may write into it and give it again."""
+    kind = type(value)
+    if kind in _ALONE:
+        return value
+    if kind is list or kind is tuple:  # much sooner than a deep copy: these are rows, too
+        return kind([part if type(part) in _ALONE else own_value(part) for part in value])
     return copy.deepcopy(value) if isinstance(value, _WRITABLE) else value

@@ -361,16 +361,18 @@ def test_a_program_may_write_into_what_it_has_given(call: str, type: str, rows: 
         assert_verified(db)
 
 
-def test_an_iterator_may_give_one_row_again_and_again() -> None:
-    def numbers() -> Iterator[list[int]]:
-        row = [0]
-        for row[0] in range(3):
+@pytest.mark.parametrize("kind", [list, tuple, lambda parts: {"l": parts[0]}])
+def test_an_iterator_may_give_one_row_or_value_again_and_again(kind: Any) -> None:
+    def rows() -> Iterator[Any]:
+        value = [0]
+        row = kind([value])
+        for value[0] in range(3):
             yield row
 
     with ivm.connect() as db:
-        db.execute("CREATE TABLE t (v INTEGER)")
-        db.executemany("INSERT INTO t VALUES (?)", numbers())
-        assert db.execute("FROM t ORDER BY v").fetchall() == [(0,), (1,), (2,)]
+        db.execute("CREATE TABLE t (l INTEGER[])")
+        db.executemany(f"INSERT INTO t VALUES ({'$l' if kind([[]]) == {'l': []} else '?'})", rows())
+        assert db.execute("FROM t ORDER BY l").fetchall() == [([0],), ([1],), ([2],)]
 
 
 def test_an_array_of_arrays_is_a_column_of_lists() -> None:
