@@ -21,7 +21,7 @@ from ivm.sql.scalar.compile import compile_scalar
 from ivm.storage.errors import ConstraintError, EvaluationError
 from ivm.storage.identifiers import path_of
 from ivm.storage.values.column import Column, FixedColumn, Mask, column_from_arrow
-from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.types import type_of
 from ivm.storage.warehouse.duck import Cursor, rows, table
 from ivm.storage.warehouse.table_info import ForeignKey, TableInfo
 
@@ -56,7 +56,7 @@ def fast_path_of(
         schema=info.schema,
         key=info.primary_key,
         required=tuple(sorted({*info.not_null, *info.primary_key})),
-        defaults=_defaults(info, cursor),
+        defaults={i: value for i, value in _literals(info, cursor).items() if value is not None},
         checks=known,
         evaluated=_evaluated(info, cursor, macros),
         further=further if further else None,
@@ -72,13 +72,13 @@ def why_none(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> str | 
         return "it has UNIQUE constraints or indexes"
     if has_trigger(info, cursor):
         return "it has triggers"
-    for i, text in info.defaults.items():
+    literals = _literals(info, cursor)
+    for i in info.defaults:
         name = info.schema[i][0]
-        if _is_literal(text, info, i):
-            if _lacks_value(text, info.schema[i][1], cursor):
-                return f"the default of {name} cannot be cast to its type"
-        elif not _is_evaluated(info, i, cursor, macros):
+        if i not in literals and not _is_evaluated(info, i, cursor, macros):
             return f"the default of {name} is neither a literal nor one of a few calls"
+        if i in literals and literals[i] is None:
+            return f"the default of {name} cannot be cast to its type"
     for text in info.checks:
         if _check(text, info, macros) is None:
             return f"no kernel evaluates its CHECK ({text})"
@@ -124,13 +124,6 @@ def _is_literal(text: str, info: TableInfo, position: int) -> bool:
     return not any(_ZONED.search(type) for type in types)
 
 
-def _lacks_value(text: str, type: ColumnType, cursor: Cursor) -> bool:
-    """Whether a literal cannot be cast to a column's type, which fails only where it is used."""
-    if text.upper() == "NULL" or text.upper().startswith("CAST(NULL "):
-        return False
-    return rows(cursor, f"SELECT TRY(TRY_CAST({text} AS {type.sql})) IS NULL") == [(True,)]
-
-
 def _is_evaluated(info: TableInfo, position: int, cursor: Cursor, macros: Collection[str]) -> bool:
     stored = info.history is None
     return stored and evaluated_default(info, position, cursor, macros) is not None
@@ -144,14 +137,23 @@ def _evaluated(
     return {i: default for i, default in found.items() if default is not None}
 
 
-def _defaults(info: TableInfo, cursor: Cursor) -> Mapping[int, Column]:
-    found = {}
-    for position, text in info.defaults.items():
-        if not _is_literal(text, info, position):
-            continue
-        type = info.schema[position][1]
-        value = table(cursor, f"SELECT CAST({text} AS {type.sql}) AS v")
-        found[position] = column_from_arrow(value.column(0), type)
+def _literals(info: TableInfo, cursor: Cursor) -> Mapping[int, Column | None]:
+    """The values of literal defaults; None for what cannot be cast to its column's type.
+
+    Such a default fails in DuckDB only where it is used.
+    """
+    texts = {i: text for i, text in info.defaults.items() if _is_literal(text, info, i)}
+    if not texts:
+        return {}
+    types = {i: info.schema[i][1] for i in texts}
+    values = [f"TRY(TRY_CAST({text} AS {types[i].sql})) AS v{i}" for i, text in texts.items()]
+    nulls = [f"coalesce(TRY(({text}) IS NULL), false) AS n{i}" for i, text in texts.items()]
+    row = table(cursor, f"SELECT {', '.join(values + nulls)}")
+    found: dict[int, Column | None] = {}
+    for i in texts:
+        value = row.column(f"v{i}")
+        given = not value.null_count or row.column(f"n{i}")[0].as_py()
+        found[i] = column_from_arrow(value, types[i]) if given else None
     return found
 
 
