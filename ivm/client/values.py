@@ -15,10 +15,10 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
+from ivm.ingest.python_parts import is_missing
 from ivm.ingest.rows import Rows, to_arrow
 from ivm.storage.errors import InputError
 
-_NOTHING = ("NaTType", "NAType")  # of pandas
 _TEXTS = (Decimal, date, time, UUID)
 _NOT_ARROW = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
@@ -47,10 +47,10 @@ def _value(value: Any) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    if type(value).__name__ in _NOTHING:
+    if is_missing(value):
         return None
     if isinstance(value, np.datetime64 | np.timedelta64):
-        return None if np.isnat(value) else str(value)
+        return str(value)
     if isinstance(value, timedelta):
         of_day = datetime.min + timedelta(seconds=value.seconds, microseconds=value.microseconds)
         return f"{value.days} {'day' if abs(value.days) == 1 else 'days'} {of_day.time()}"

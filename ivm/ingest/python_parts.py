@@ -47,12 +47,15 @@ def parts_of(values: Sequence[Any], type: ColumnType) -> list[list[int]]:
 
 def without_missing(values: list[Any]) -> list[Any]:
     """The values with None for what stands for NULL in pandas and NumPy, as DuckDB takes it."""
-    kinds = {kind for kind in set(map(builtins.type, values)) if kind.__name__ in _MISSING}
-    if not kinds:
+    if not any(kind.__name__ in _MISSING for kind in set(map(builtins.type, values))):
         return values
-    return [
-        None if type(v) in kinds and str(v) == _MISSING[type(v).__name__] else v for v in values
-    ]
+    return [None if is_missing(value) else value for value in values]
+
+
+def is_missing(value: object) -> bool:
+    """Returns whether a value stands for NULL in pandas or NumPy."""
+    written = _MISSING.get(type(value).__name__)
+    return written is not None and str(value) == written
 
 
 def _shows(type: ColumnType) -> bool:
