@@ -209,26 +209,36 @@ def _rows(
     positions: Sequence[int],
 ) -> ZSet | None:
     """The values of the columns at these positions."""
-    cursor, clauses, read = session.cursor, source.clauses, source.read
+    clauses, read = source.clauses, source.read
     schema = tuple([info.schema[i] for i in positions])
     held = _held(session, transaction, source, schema)
     if held is not None:
         return held
     if not may_read(session, transaction, statement, source.text):
         return None
-    if isinstance(read, CopyClauses) and read.query:
-        is_free = session.engine.warehouse.file_access.is_free(cursor)
-        found = small_rows(read.file, schema) if is_free else None
-        if found is not None:
-            return found
-    elif isinstance(read, CopyClauses):
+    if isinstance(read, CopyClauses):
+        return _rows_of_file(session, info, read, clauses, schema)
+    return _queried(session, read.source, read.prefix, clauses, schema)
+
+
+def _rows_of_file(
+    session: Session, info: TableInfo, read: CopyClauses, clauses: Clauses, schema: Schema
+) -> ZSet | None:
+    cursor = session.cursor
+    if not read.query:
         return copied(cursor, definition(info), read.text, clauses.params(read.text), schema)
-    prefix, query = (
-        ("", read.query) if isinstance(read, CopyClauses) else (read.prefix, read.source)
-    )
+    is_free = session.engine.warehouse.file_access.is_free(cursor)
+    small = small_rows(read.file, schema) if is_free else None
+    return _queried(session, read.query, "", clauses, schema) if small is None else small
+
+
+def _queried(
+    session: Session, query: str, prefix: str, clauses: Clauses, schema: Schema
+) -> ZSet | None:
+    """The rows that DuckDB gives."""
     sql = f"{prefix} {query}"
     given, alone = clauses.params(sql), writes_nothing(session, sql)
-    return evaluated(cursor, query, given, schema, session.few, prefix=prefix, alone=alone)
+    return evaluated(session.cursor, query, given, schema, session.few, prefix=prefix, alone=alone)
 
 
 def _held(
