@@ -21,6 +21,7 @@ from ivm.engine.maintenance import Maintenance
 from ivm.spark_backfill.stages import Key, Stage, Staging, contents_of, from_state, wanted_keys
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import EvaluationError
+from ivm.storage.log.reading import read_records
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor, run
 from ivm.storage.warehouse.net_changes import PendingView
@@ -152,7 +153,7 @@ class HandOver:
     def _step(self, epoch: int) -> None:
         log = self._engine.warehouse.log
         assert log is not None
-        for record in log.records(self._reached, epoch):
+        for record in read_records(log.folder, self._reached, epoch):
             self._check()
             delta = self._own.step(record.changes).get(self._view.name)
             self._own.commit()

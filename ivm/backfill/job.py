@@ -26,6 +26,7 @@ from ivm.spark_backfill.frames import Frames
 from ivm.spark_backfill.session import words_of
 from ivm.spark_backfill.stages import Stage, Staging, run_stage, stages_of
 from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
+from ivm.storage.log.reading import has_records
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import of_our_sql
 
@@ -140,7 +141,11 @@ class BackfillJob:
         """Returns whether an earlier job's snapshot can be used still."""
         log = self._engine.warehouse.log
         assert log is not None
-        return staging.epoch is not None and staging.serves(stages) and log.holds(staging.epoch)
+        return (
+            staging.epoch is not None
+            and staging.serves(stages)
+            and has_records(log.folder, staging.epoch)
+        )
 
     def _take_snapshot(self, staging: Staging, stages: list[Stage]) -> None:
         """Exports what the stages scan, as of one epoch, and holds the log's records after it."""

@@ -29,6 +29,7 @@ from ivm.storage.errors import (
     UnavailableError,
 )
 from ivm.storage.log.change import Record
+from ivm.storage.log.reading import read_records
 from ivm.storage.log.recovery import check_tables
 from ivm.storage.warehouse.duck import Cursor, describe, run
 from ivm.storage.warehouse.history import (
@@ -148,7 +149,7 @@ def _break_behind(engine: Engine, away: Collection[str], *, every: bool) -> None
     views = [v for v in engine.catalog.views.values() if not v.bases.isdisjoint(away)]
     if not views or log is None:
         return
-    records = log.replay(engine.warehouse.base_epoch)
+    records = read_records(log.folder, engine.warehouse.base_epoch)
     behind = {change.table for record in records for change in record.changes}
     lacking = [v for v in views if every or not v.bases.isdisjoint(behind)]
     whole = {v.name for v in lacking if v.incremental} - engine.broken.names()
@@ -263,7 +264,7 @@ def _replay(engine: Engine) -> None:
     warehouse = engine.warehouse
     if warehouse.log is None:
         return
-    for record in warehouse.log.replay(warehouse.base_epoch):
+    for record in read_records(warehouse.log.folder, warehouse.base_epoch):
         if engine.pending.hinder(record.changes):
             engine.tables.flush()
         try:
@@ -317,7 +318,7 @@ def _replay_tables(engine: Engine) -> None:
         return
     check_tables(warehouse.log.folder, warehouse.base_epoch, engine.catalog.tables_by_schema)
     parts: dict[str, PendingTable] = {}
-    for record in warehouse.log.replay(warehouse.base_epoch):
+    for record in read_records(warehouse.log.folder, warehouse.base_epoch):
         if hinders(parts, record.changes, engine.catalog):
             _write(engine, parts)
             parts = {}

@@ -26,7 +26,6 @@ from ivm.storage.log.record import TableCodes, encode
 from ivm.storage.log.recovery import scan_chain, settle
 from ivm.storage.log.segment import (
     MARK_AT,
-    SegmentFile,
     SegmentHeader,
     first_epoch,
     frame,
@@ -103,7 +102,7 @@ class ChangeLog:
             interval: seconds between background syncs (`durability="interval"`), or None.
 
         Returns:
-            A log that can be replayed; `rotate` must be called before the first `append`.
+            A log that can be read; `rotate` must be called before the first `append`.
 
         Raises:
             CorruptionError: damage below the synced mark, a missing segment, a foreign log.
@@ -117,29 +116,6 @@ class ChangeLog:
         epoch = max(base_epoch, last.last_epoch)
         return ChangeLog(folder, database_id, epoch, last.chain, interval)
 
-    def replay(self, after_epoch: int) -> Iterator[Record]:
-        """All records with a higher epoch, in order (call before the first append)."""
-        for path in segment_paths(self.folder):
-            yield from SegmentFile(path).records(after_epoch)
-
-    def records(self, after_epoch: int, through_epoch: int) -> Iterator[Record]:
-        """The records of some epochs in order, also while later ones are appended.
-
-        Args:
-            after_epoch: held by `hold`.
-            through_epoch: a committed one.
-        """
-        paths = segment_paths(self.folder)
-        for path, following in itertools.zip_longest(paths, paths[1:]):
-            if following is not None and first_epoch(following) <= after_epoch + 1:
-                continue
-            for record in SegmentFile(path).records(after_epoch):
-                if record.epoch > through_epoch:
-                    return
-                yield record
-                if record.epoch == through_epoch:
-                    return  # what stands behind it may be cut off while it is read
-
     def hold(self, owner: str, after_epoch: int) -> None:
         """Keeps the records with higher epochs until `release` is called for the owner."""
         self._holds[owner] = after_epoch
@@ -152,11 +128,6 @@ class ChangeLog:
     def release(self, owner: str) -> None:
         """Ends a hold, if there is one."""
         self._holds.pop(owner, None)
-
-    def holds(self, after_epoch: int) -> bool:
-        """Returns whether every record with a higher epoch is there still."""
-        paths = segment_paths(self.folder)
-        return bool(paths) and first_epoch(paths[0]) <= after_epoch + 1
 
     def rotate(self, tables: Mapping[str, Schema], after_epoch: int | None = None) -> None:
         """Syncs, then starts a new segment whose records are of these tables.

@@ -24,6 +24,7 @@ from ivm.storage.log import change_log as log_module
 from ivm.storage.log import segment
 from ivm.storage.log.change import Record, TableChange
 from ivm.storage.log.change_log import ChangeLog
+from ivm.storage.log.reading import read_records
 from ivm.storage.log.record import TableCodes, decode, encode
 from ivm.storage.log.segment import (
     FORMAT,
@@ -64,7 +65,7 @@ def written(folder: Path, epochs: int, *, synced: int | None = None) -> ChangeLo
 def epochs(folder: Path, after: int = 0) -> list[int]:
     """The epochs that a new process would replay, each record checked."""
     log = open_log(folder, after)
-    found = list(log.replay(after))
+    found = list(read_records(log.folder, after))
     for one in found:
         assert same(one, record(one.epoch))
     return [one.epoch for one in found]
@@ -120,7 +121,7 @@ def test_every_type_comes_back_bit_for_bit(tmp_path: Path, name: str) -> None:
     log.rotate({"other": SCHEMA, "t": schema})
     log.append(Record(1, changes))
     log.close()
-    [back] = open_log(tmp_path).replay(0)
+    [back] = read_records(open_log(tmp_path).folder, 0)
     for found, want in zip(back.changes, changes, strict=True):
         assert (found.table, found.removed_columns) == (want.table, want.removed_columns)
         assert same_rows(found.added, want.added, types)
@@ -152,7 +153,7 @@ def test_weights_and_big_records_come_back(tmp_path: Path) -> None:
     log.append(Record(1, (TableChange("t", weighted, (0, 1), big),)))
     log.append(Record(2, ()))
     log.close()
-    first, second = open_log(tmp_path).replay(0)
+    first, second = read_records(open_log(tmp_path).folder, 0)
     assert same_rows(first.changes[0].removed, weighted, [t for _, t in SCHEMA])
     assert len(first.changes[0].added) == count
     assert second == Record(2, ())
@@ -177,7 +178,7 @@ def test_misuse_is_told(tmp_path: Path) -> None:
         log.append(Record(4, (TableChange("unknown", *removed_and_added()),)))
     log.close()
     log.close()
-    assert [r.epoch for r in open_log(tmp_path).replay(0)] == [3]
+    assert [r.epoch for r in read_records(open_log(tmp_path).folder, 0)] == [3]
 
 
 def removed_and_added() -> tuple[ZSet, tuple[int, ...], ZSet]:
@@ -714,4 +715,4 @@ def test_a_change_for_other_columns_is_not_written(
             log.append(Record(1, (change,)))
     assert log.nbytes == size
     log.close()
-    assert list(open_log(tmp_path).replay(0)) == []
+    assert list(read_records(open_log(tmp_path).folder, 0)) == []

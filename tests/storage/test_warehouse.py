@@ -17,6 +17,7 @@ import pytest
 
 from ivm.storage.errors import ConstraintError, CorruptionError, InputError, UnavailableError
 from ivm.storage.log.change import Record, TableChange
+from ivm.storage.log.reading import read_records
 from ivm.storage.log.segment import segment_paths
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.zset import ZSet
@@ -98,7 +99,7 @@ def recover(warehouse: Warehouse) -> None:
     """What an opening does: replay into the tables."""
     assert warehouse.log is not None
     pending = PendingTable(warehouse.tables()["t"].schema, ())
-    for record in warehouse.log.replay(warehouse.base_epoch):
+    for record in read_records(warehouse.log.folder, warehouse.base_epoch):
         for change in record.changes:
             pending.add(change.removed, change.removed_columns, change.added)
     ready(warehouse)

@@ -101,7 +101,7 @@ class Backend:
             IvmError: one of them is refused.
         """
         for name, value in asked.items():
-            self._statements.set(name, value)
+            self._statements.effects.set(name, value)
         self._statements.settings.keep()
 
     def greet(self) -> None:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import pyarrow as pa
-
 from ivm.dispatch import run_statement
 from ivm.serve.access import Gate
 from ivm.serve.pg.actions import (
@@ -37,7 +35,8 @@ from ivm.serve.pg.describe import (
     result_columns,
 )
 from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
-from ivm.serve.pg.session_settings import SessionSettings, demand_main, seconds
+from ivm.serve.pg.session_settings import SessionSettings
+from ivm.serve.pg.setting_effects import SettingEffects
 from ivm.serve.pg.tags import tag_of
 from ivm.serve.pg.text_sql import value_sql
 from ivm.serve.pg.types import JSON, JSONB
@@ -47,18 +46,13 @@ from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import filled
 from ivm.storage.errors import UnavailableError, UnsupportedError
-from ivm.storage.identifiers import fold, literal
-from ivm.storage.warehouse.duck import rows
 
 T = TypeVar("T")
 
 _TOKEN: Columns = [("name", "VARCHAR"), ("token", "VARCHAR")]
-_SCHEMAS = """SELECT schema_name FROM system.main.duckdb_schemas()
-WHERE database_name = system.main.current_database()"""
 _FAILED = (
     "the transaction has failed, and nothing of it was done: what follows is refused until ROLLBACK"
 )
-_IDLE = "idle_in_transaction_session_timeout"
 _NONE = "there is no transaction in progress"
 
 
@@ -88,6 +82,7 @@ class Statements:
         report: tells the client that a setting has changed.
 
     Attributes:
+        effects: of the settings.
         cursors: that SQL has declared.
         implicit: the transaction is one of several statements, which the client did not begin.
     """
@@ -108,11 +103,9 @@ class Statements:
         self._known = known
         self.settings = settings
         self._notice = notice
-        self._report = report
+        self.effects = SettingEffects(settings, served, self._take_modes, report)
         self._failed = False
         self._savepoints: list[str] = []
-        self._limit = served.seconds
-        self._idle_seconds = 0.0
         self.implicit = False
         self.cursors = Cursors()
 
@@ -127,7 +120,7 @@ class Statements:
     @property
     def idle_seconds(self) -> float:
         """For which the client may do nothing now, if it is in a transaction; 0: for ever."""
-        return self._idle_seconds if self.state != "I" else 0.0
+        return self.effects.idle_seconds if self.state != "I" else 0.0
 
     def fail(self) -> None:
         """A statement has failed: so has the transaction."""
@@ -148,7 +141,7 @@ class Statements:
             self.implicit = False
             self._end(commits=commits)
         elif self.state == "I":
-            self._put_back(commits=commits)
+            self.effects.put_back(commits=commits)
 
     def run(self, action: Action, params: Sequence[Any] | None = None) -> Outcome:
         """Runs one statement.
@@ -187,7 +180,7 @@ class Statements:
             case Nothing(tag=tag):
                 if tag == "DISCARD ALL":
                     self.cursors.close(None)
-                    self._reset(None)
+                    self.effects.reset(None)
                 return _done(tag)
         raise AssertionError(action)
 
@@ -346,7 +339,7 @@ class Statements:
         if self.state == "I" and any(name.startswith("transaction") for name, _ in action.modes):
             self._notice("25P01", "SET TRANSACTION is about a transaction: BEGIN one first")
         for name, value in action.modes:
-            self.set(name, value)
+            self.effects.set(name, value)
         return _done("SET")
 
     def _take_modes(self) -> None:
@@ -408,77 +401,19 @@ class Statements:
             self._served.around(connection.commit if commits else connection.rollback)
             committed = commits
         finally:
-            self._put_back(commits=committed)
+            self.effects.put_back(commits=committed)
 
     # -- settings -------------------------------------------------------------------------------
 
     def _setting(self, action: Setting) -> Outcome:
-        if action.verb == "SHOW":
-            assert action.name is not None
-            name = self.settings.column_name(action.name)
-            shown = pa.table({name: pa.array([self.settings.get(action.name)], pa.string())})
-            return _rows(Result.of_table(shown, ["VARCHAR"]), "SHOW")
-        if action.verb == "RESET":
-            self._reset(action.name)
-        else:
-            before = self.settings.all()
-            self.set(str(action.name), str(action.value))
-            self.settings.remember(str(action.name), before, local=action.local)
-        return _done(action.verb)
-
-    def _put_back(self, *, commits: bool) -> None:
-        """Undoes SET after ROLLBACK, and SET LOCAL after either end."""
-        for name, value in self.settings.ended(commits=commits).items():
-            self.set(name, value)
-
-    def set(self, name: str, value: str) -> None:
-        """Sets a setting of the session, and tells the client if it wants to know."""
-        before = self.settings.all().get(name, "")
-        reported = self.settings.set(name, value)
-        try:
-            self._take(name)
-        except BaseException:
-            self.settings.set(name, before)
-            raise
-        if reported is not None:
-            self._report(reported)
-
-    def _reset(self, name: str | None) -> None:
-        for reported in self.settings.reset(name):
-            self._report(reported)
-        self._take(name)
-
-    def _take(self, name: str | None) -> None:
-        """Gives a setting its effect, or all of them."""
-        self._take_modes()
-        if name in (None, "statement_timeout"):
-            self._served.seconds = self._limited(seconds(self.settings.get("statement_timeout")))
-        if name in (None, _IDLE):
-            self._idle_seconds = seconds(self.settings.get(_IDLE))
-        if name in (None, "timezone"):
-            self._take_zone()
-        if name == "search_path":
-            demand_main(self.settings.get(name), self._schemas)
-
-    def _schemas(self) -> frozenset[str]:
-        """The folded names of the database's schemas."""
-        found = self._served.run(lambda session: rows(session.cursor, _SCHEMAS))
-        return frozenset([fold(name) for (name,) in found])
-
-    def _limited(self, wanted: float) -> float:
-        """A time limit that is not above the server's."""
-        limits = [limit for limit in (wanted, self._limit) if limit]
-        return min(limits) if limits else 0.0
-
-    def _take_zone(self) -> None:
-        zone = self.settings.get("timezone")
-        (statement,) = st.parse(f"SET TimeZone = {literal(zone)}")
-        self._served.run(lambda session: run_statement(session, statement, None))
+        shown = self.effects.run(action)
+        return _done(action.verb) if shown is None else _rows(shown, "SHOW")
 
     def _teller(self) -> Teller:
         served = self._served
         return Teller(
-            served.number, served.user.name, self.settings, self.set, served.run, served.around
+            *(served.number, served.user.name, self.settings),
+            *(self.effects.set, served.run, served.around),
         )
 
 
