@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from ivm.database import Database
 from ivm.engine.changefeed import WEIGHT, Subscription
-from ivm.shell.listing import named, parsed
+from ivm.shell.created import parsed
+from ivm.shell.listing import named
 from ivm.shell.output import Paint
 from ivm.shell.table import Shown, shown_part
 from ivm.sql.compile.explain_drawing import counted

@@ -24,7 +24,8 @@ from ivm.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from ivm.shell.listing import relations, statements
+from ivm.shell.created import statements
+from ivm.shell.listing import relations
 from tests.support.view_oracle import Row, assert_same_rows
 
 KEYED = "(id INTEGER PRIMARY KEY, name VARCHAR, x DOUBLE)"
