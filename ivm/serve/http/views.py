@@ -149,19 +149,8 @@ async def _changed(served: Served, view: View, request: Request, user: User) -> 
         AccessError: the user was.
     """
     feed = await _feed_within(served, view.name, _MOMENT)
-    after = request.query_params.get("after")
-    seconds = _seconds(request.query_params.get("wait")) if after is not None else 0.0
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        if _version(served, feed) > _known(served, request) or (feed is not None and feed.is_over):
-            break
-        if await request.is_disconnected():
-            break
-        if feed is None:
-            feed = await _feed_within(served, view.name, min(left, 1.0))
-        else:
-            await feed.wait_at_most(min(left, 1.0))
-    if after is not None:
+    if request.query_params.get("after") is not None:
+        feed = await _awaited(served, view, feed, request)
         served.users.demand_unchanged(user)
         view_of(served, view.name, user)
     if feed is not None and feed.is_over:  # another view has the name now
@@ -173,6 +162,24 @@ async def _changed(served: Served, view: View, request: Request, user: User) -> 
     version = _version(served, feed)
     await served.pool.threads.call(lambda: engine.log.make_durable(version))
     return version
+
+
+async def _awaited(
+    served: Served, view: View, feed: ViewFeed | None, request: Request
+) -> ViewFeed | None:
+    """Waits until the view has changed, for as long as the client says; gives its feed."""
+    end = time.monotonic() + _seconds(request.query_params.get("wait"))
+    while (left := end - time.monotonic()) > 0:
+        is_over = feed is not None and feed.is_over
+        if is_over or _version(served, feed) > _known(served, request):
+            break
+        if await request.is_disconnected():
+            break
+        if feed is None:
+            feed = await _feed_within(served, view.name, min(left, 1.0))
+        else:
+            await feed.wait_at_most(min(left, 1.0))
+    return feed
 
 
 async def _feed_within(served: Served, view: str, seconds: float) -> ViewFeed | None:
