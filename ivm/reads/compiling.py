@@ -25,16 +25,19 @@ from ivm.engine.view_reads import (
     views_and_macros,
     words_of,
 )
+from ivm.reads.accesses import relation_of, table_of, told_apart
 from ivm.reads.answer import Answer, Shape
+from ivm.reads.chains import Indexed, Step, step_to, steps
 from ivm.reads.parameters import Parameters
 from ivm.reads.state_query import StateQuery
-from ivm.reads.verdicts import NotFromStateError
+from ivm.reads.verdicts import NO_KEY, NotFromStateError
 from ivm.sql.bind.bind import bind
 from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.plan.nodes import Plan, nodes, types
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.determinism import SeenNames, check_deterministic
 from ivm.sql.rewrite.rewrite import rewrite
+from ivm.sql.scalar.lookup import Lookup
 from ivm.sql.statements.placeholders import placeholders
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.values.column import Column
@@ -43,7 +46,6 @@ from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 
 _ZONED = re.compile(r"TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
-_NO_KEY = "it does not ask for a key of the table {!r}, nor by an index of it"
 _MOST_KEYED = 2_000_000
 """Rows of a view that is arranged by its key for a query that asks for keys."""
 
@@ -54,10 +56,9 @@ class Compiled:
 
     Attributes:
         sources: the relation behind each of its sources.
-        reads: the views that it reads, or the base table.
-        key: the columns by which the rows of its only relation are looked up; () if there are none.
-        most: rows that its view may have to be looked up so; None for a base table.
-        ranged: the rows are looked up in a range of the key's only column.
+        reads: the views that it reads, or the base tables.
+        steps: how the rows of each base table are found, or those of its only view; else ().
+        most: rows that the view may have to be looked up so; None for base tables.
     """
 
     query: StateQuery
@@ -65,9 +66,8 @@ class Compiled:
     reads: tuple[str, ...]
     sources: Mapping[str, str]
     parameters: Parameters | None
-    key: tuple[int, ...]
+    steps: tuple[Step, ...]
     most: int | None
-    ranged: bool
 
     def found(self, rows: Sequence[ZSet], given: Sequence[Column]) -> Answer:
         """The answer from the rows of its relations, in their order."""
@@ -77,25 +77,24 @@ class Compiled:
         return Answer(self.query.answer(read, given), self.shape)
 
     def found_under(self, rows: ZSet, given: Sequence[Column]) -> Answer:
-        """The answer from the rows of its only relation under the key's values, or in the range."""
+        """The answer from the rows of its only relation that its step finds."""
         ((source, scan),) = self.query.scans.items()
-        read = {source: rows.project(scan.columns)}
-        query = self.query if self.ranged else self._under_key
-        return Answer(query.answer(read, given), self.shape)
+        return self.found_by({source: rows.project(scan.columns)}, given)
 
-    def bounds(self, given: Sequence[Column]) -> tuple[Column | None, Column | None]:
-        """The bounds of the range."""
-        return self.query.ranges[self.key[0]].bounds(given)
+    def found_by(self, rows: Mapping[str, ZSet], given: Sequence[Column]) -> Answer:
+        """The answer from the rows that its steps find.
+
+        Args:
+            rows: of each source, with the columns of its scan; not all of its own.
+            given: the parameters' columns of one row.
+        """
+        alone = len(self.steps) == 1 and self.steps[0].is_constant
+        query = self._under_key if alone else self.query
+        return Answer(query.answer(rows, given), self.shape)
 
     @functools.cached_property
     def _under_key(self) -> StateQuery:
-        return self.query.under(self.key)
-
-    def values(self, given: Sequence[Column]) -> list[Column] | None:
-        """The values of the key's columns; None if no row can have them."""
-        found = [self.query.lookups[i].key(given) for i in self.key]
-        values = [column for column in found if column is not None]
-        return values if len(values) == len(found) else None
+        return self.query.under([e for e in self.steps[0].by if isinstance(e, Lookup)])
 
 
 class _Seen(NamedTuple):
@@ -173,17 +172,18 @@ class ReadCompiler:
             named = self._demand_held(found, written, is_source=is_source)
             _demand_deterministic(written, cursor, seen)
             plan = rewrite(bind(written, self._names, cursor, seen.functions, ordered=True))
+            plan = told_apart(plan)
             if parameters is not None and is_source:
                 plan = parameters.without_names(plan)
             shape = _shape(plan, cursor)
             query = StateQuery(plan, engine.warehouse.cursor, parameters)
         if parameters is not None and any(parameters.marks_in(name) for name in shape.names):
             raise NotFromStateError("a column that DuckDB names after a parameter")
-        sources = {s: self._names.canonical(scan.relation) for s, scan in query.scans.items()}
+        sources = {s: self._names.canonical(relation_of(scan)) for s, scan in query.scans.items()}
         if not named.issuperset(sources.values()):
             raise NotFromStateError("a name that DuckDB takes for another relation")
         read = tuple(sorted(set(sources.values())))
-        return Compiled(query, shape, read, sources, parameters, *self._key(read, query))
+        return Compiled(query, shape, read, sources, parameters, *self._steps(sources, query))
 
     def _seen_by(self, cursor: Cursor, meaning: Hashable) -> _Seen:
         """What the queries may name, listed once as long as names mean the same."""
@@ -193,35 +193,27 @@ class ReadCompiler:
             self._seen = meaning, _Seen(functions, definitions, SeenNames(cursor))
         return self._seen[1]
 
-    def _key(
-        self, read: Sequence[str], query: StateQuery
-    ) -> tuple[tuple[int, ...], int | None, bool]:
-        """The columns by which rows are looked up, how many a view may have for that, and whether
-        they are looked up in a range.
+    def _steps(
+        self, sources: Mapping[str, str], query: StateQuery
+    ) -> tuple[tuple[Step, ...], int | None]:
+        """How rows are looked up, and how many a view may have for that, None for base tables."""
+        catalog = self._engine.catalog
+        if all(name in catalog.tables for name in sources.values()) and sources:
+            tables = {table_of(query.scans[s]): self._of_table(n) for s, n in sources.items()}
+            return steps(query.accesses, tables, query.own.values()), None
+        if len(sources) != 1:
+            return (), 0
+        ((source, name),) = sources.items()
+        most = dict.fromkeys(self._indexed(name), sys.maxsize)
+        if key := catalog.views[name].key:
+            most.setdefault(key, _MOST_KEYED)
+        view = Indexed(name, catalog.relation_schema(name), tuple(most))
+        step = step_to(query.accesses, table_of(query.scans[source]), view, ())
+        return ((step,), most[step.key]) if step is not None else ((), 0)
 
-        The number is None for those of a base table: of its primary key, or of an index.
-        """
-        if len(read) != 1:
-            return (), 0, False
-        (name,), catalog = read, self._engine.catalog
-        keys: list[tuple[tuple[int, ...], int | None]]
-        info = catalog.tables.get(name)
-        if info is not None:
-            keys = [(key, None) for key in _keys(info)]
-        else:
-            keys = [(key, sys.maxsize) for key in self._indexed(name)]
-            keys += [(key, _MOST_KEYED) for key in (catalog.views[name].key,) if key]
-        schema = catalog.relation_schema(name)
-        for key, most in keys:
-            if query.lookups.keys() >= set(key):
-                return key, most, False
-        for key, most in keys:
-            ascends = len(key) == 1 and schema[key[0]][1].is_ordered_word
-            if ascends and key[0] in query.ranges:
-                return key, most, True
-        if info is not None:
-            raise NotFromStateError(_NO_KEY.format(name))
-        return (), 0, False
+    def _of_table(self, name: str) -> Indexed:
+        info = self._engine.catalog.tables[name]
+        return Indexed(name, info.schema, _keys(info))
 
     def _indexed(self, view: str) -> list[tuple[int, ...]]:
         """The positions of the columns of the user's indexes on a view."""
@@ -233,7 +225,7 @@ class ReadCompiler:
     def _demand_held(
         self, found: frozenset[str] | None, text: str, *, is_source: bool
     ) -> frozenset[str]:
-        """The views that a query reads, or the base table.
+        """The views that a query reads, or the base tables.
 
         Raises:
             NotFromStateError: it reads others too, or one whose rows cannot be held.
@@ -248,12 +240,12 @@ class ReadCompiler:
                 raise NotFromStateError(f"the view {name!r} is not maintained incrementally")
             if view is not None and view.recomputed_below:  # its deltas come as it is read
                 raise NotFromStateError(f"the view {name!r} reads one that is recomputed")
-            if view is None and len(found) > 1:
-                raise NotFromStateError(f"the table {name!r} is read beside others")
+            if view is None and any(other in catalog.views for other in found):
+                raise NotFromStateError(f"the table {name!r} is read beside a view")
             if view is None and not self._is_indexed(name):
                 raise NotFromStateError(f"{name!r} has no key, and is no materialized view")
             if view is None and not self._names_a_key(name, text):
-                raise NotFromStateError(_NO_KEY.format(name))
+                raise NotFromStateError(NO_KEY.format(name))
         return found
 
     def _names_a_key(self, table: str, text: str) -> bool:

@@ -19,6 +19,7 @@ from ivm.engine.held_views import TooManyRowsError
 from ivm.engine.transaction import Transaction
 from ivm.engine.view_contents import MOST_FOUND, between, under
 from ivm.reads.answer import Answer
+from ivm.reads.chains import Step
 from ivm.reads.compiling import Compiled, ReadCompiler
 from ivm.reads.lifted_types import literal_type
 from ivm.reads.literals import shape_of
@@ -222,11 +223,12 @@ class StateReads:
         held = self._engine.held
         if not compiled.reads:
             return compiled.found((), given)
-        if compiled.key and not compiled.ranged:
-            values = compiled.values(given)
+        step = compiled.steps[0] if compiled.steps else None
+        if step is not None and step.range is None:
+            values = step.values(given, {})
             if values is None:
                 return self._of_no_rows(compiled, given)
-            rows = self._engine.groups.find(compiled.reads[0], compiled.key, values, meaning)
+            rows = self._engine.groups.find(compiled.reads[0], step.key, values, meaning)
             if rows is not None:
                 return compiled.found_under(rows, given)
         if not query.keyed:
@@ -234,11 +236,11 @@ class StateReads:
                 every = held.whole(compiled.reads, meaning)
                 return None if every is None else compiled.found(every, given)
             except TooManyRowsError:
-                if not compiled.key:
+                if step is None:
                     raise
                 query.keyed = True
-        find = _finder(compiled, given)
-        rows = held.by_key(compiled.reads[0], compiled.key, find, meaning, most)
+        assert step is not None
+        rows = held.by_key(compiled.reads[0], step.key, _finder(step, given), meaning, most)
         return None if rows is None else compiled.found_under(rows, given)
 
     def _of_no_rows(self, compiled: Compiled, given: Sequence[Column]) -> Answer:
@@ -248,8 +250,9 @@ class StateReads:
 
     def _waits(self, compiled: Compiled) -> bool:
         """Returns whether the rows of a view will be found in its state, once that is built."""
-        grouped = compiled.key and not compiled.ranged and compiled.most is not None
-        return bool(grouped) and self._engine.groups.can_find(compiled.reads[0], compiled.key)
+        if compiled.most is None or not compiled.steps or compiled.steps[0].range is not None:
+            return False
+        return self._engine.groups.can_find(compiled.reads[0], compiled.steps[0].key)
 
     def why_not(
         self,
@@ -330,11 +333,11 @@ def _labelled(text: str, params: Params, *, is_source: bool) -> tuple[Label, Val
     return _label(text, types, is_source=is_source), values, types
 
 
-def _finder(compiled: Compiled, given: Sequence[Column]) -> Callable[[Arrangement], ZSet | None]:
+def _finder(step: Step, given: Sequence[Column]) -> Callable[[Arrangement], ZSet | None]:
     """Finds the rows of a view in its arrangement; there may be some."""
-    if compiled.ranged:
-        low, high = compiled.bounds(given)
+    if step.range is not None:
+        low, high = step.range.bounds(given)
         return lambda rows: between(rows, low, high)
-    values = compiled.values(given)
+    values = step.values(given, {})
     assert values is not None
     return lambda rows: under(rows, values)

@@ -25,6 +25,7 @@ from ivm.delta_ops.linear.filter import Filter as FilterOperator
 from ivm.delta_ops.linear.map import Map
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.operator import CursorFactory, Source
+from ivm.reads.accesses import Accesses, table_of
 from ivm.reads.given_rows import GivenRows
 from ivm.reads.parameters import Parameters
 from ivm.reads.verdicts import LiftedError, NotFromStateError
@@ -33,7 +34,7 @@ from ivm.sql.plan import nodes
 from ivm.sql.plan.expressions import conjunction, conjuncts, position
 from ivm.sql.plan.fixed_columns import fixed_parts
 from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Project, Scan, TopK, types, width
-from ivm.sql.scalar.lookup import Lookup, Range, range_of
+from ivm.sql.scalar.lookup import Lookup
 from ivm.storage.values.column import Column
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.order import OrderKey, OrderTerm, order_terms, orderable
@@ -90,8 +91,8 @@ class StateQuery:
         scans: the database's relations and the columns that it reads, by the circuit's name for
             them; the schema of a scan ends with the columns of parameters, if it is filtered or
             projected by them.
-        lookups: the equalities by which it chooses rows of the only relation that it reads, by
-            the position of the column there; empty if it reads several.
+        accesses: how it can find rows of these.
+        own: what its scans read of the rows that it gives itself.
 
     Raises:
         NotFromStateError: something in it is left to DuckDB.
@@ -124,14 +125,13 @@ class StateQuery:
         self._circuit, self._scans = compiler.circuit, compiler.sources()
         self._own = {n: s.relation for n, s in self._scans.items() if s.relation in self._given}
         self.scans = {n: s for n, s in self._scans.items() if n not in self._own}
+        self.own = {n: table_of(self._scans[n]) for n in self._own}
         self._types = self._circuit.node(self._node).operator.types
         self._steps = [self._circuit.node(n).operator for n in self._circuit.nodes_of(_ANSWER)]
         self._demand_kernels()
         self._chain = self._is_chain()
         self._plain = _plain(tail.input)
-        self.lookups: dict[int, Lookup] = {}
-        self.ranges: dict[int, Range] = {}
-        self._learn_lookups(tail.input)
+        self.accesses = Accesses(tail.input)
         self._stepping = threading.Lock()
         self._circuit.hydrate(self._of_empty_sources)
         self._initial = self._of_no_rows()
@@ -146,26 +146,6 @@ class StateQuery:
             checked = isinstance(operator, Aggregate) and operator.demand_bits()
             if not (operator.reproducible or checked):
                 raise NotFromStateError(f"DuckDB rounds otherwise in {operator.describe()}")
-
-    def _learn_lookups(self, plan: Plan) -> None:
-        """Finds the comparisons of columns with one value in the filters above the only scan.
-
-        Rows that such a filter drops make no difference, whatever is computed of the others.
-        """
-        below, terms = plan, list[exp.Expr]()
-        while not isinstance(below, Scan):
-            terms = [*terms, *conjuncts(below.predicate)] if isinstance(below, Filter) else []
-            if len(nodes.inputs(below)) != 1:
-                return
-            (below,) = nodes.inputs(below)
-        given = types(below), len(below.columns)
-        for term in terms:
-            lookup, found = Lookup.of(term, *given), range_of(term, *given)
-            if lookup is not None:
-                self.lookups.setdefault(below.columns[lookup.column], lookup)
-            if found is not None:
-                column, range = below.columns[found[0]], found[1]
-                self.ranges[column] = self.ranges.get(column, Range()).with_term(range)
 
     def _is_chain(self) -> bool:
         """Returns whether each operator reads the one before it alone, and keeps no state."""
@@ -190,7 +170,7 @@ class StateQuery:
         """The rows of the answer, in order, each with weight 1 and the columns that are shown.
 
         Args:
-            rows: of every source, the columns of its scan.
+            rows: of every source, the columns of its scan; those of its own need not be there.
             given: the parameters' columns of one row.
 
         Raises:
@@ -198,20 +178,20 @@ class StateQuery:
             duckdb.Error: the same.
         """
         if self._own:
-            rows = {**rows, **{n: self._given.rows(r, given) for n, r in self._own.items()}}
+            rows = rows if self._own.keys() <= rows.keys() else {**rows, **self.own_rows(given)}
         if self._plain is not None:
             (only,) = rows.values()
             return self._bounded(only.project(self._plain))
         read = {name: _widened(scan, rows[name], given) for name, scan in self._scans.items()}
         return self._bounded(self._chained(read) if self._chain else self._stepped(read))
 
-    def under(self, key: Sequence[int]) -> StateQuery:
-        """The same query where the rows are those under a key: its equalities hold already.
+    def own_rows(self, given: Sequence[Column]) -> dict[str, ZSet]:
+        """The rows that it gives itself, by the circuit's names for them; see `answer`."""
+        return {n: self._given.rows(r, given) for n, r in self._own.items()}
 
-        Args:
-            key: columns in `lookups`, all of them equal as values: none is NULL.
-        """
-        held = [self.lookups[i].term for i in key]
+    def under(self, equalities: Sequence[Lookup]) -> StateQuery:
+        """The same query where these equalities hold for all rows, and none is of a NULL."""
+        held = [lookup.term for lookup in equalities]
         query = StateQuery.__new__(StateQuery)
         query._given = self._given
         query._compile(replace(self._tail, input=_without(self._tail.input, held)), self._cursors)

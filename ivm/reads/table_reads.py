@@ -6,19 +6,23 @@ changes; no other session's change is seen before it is durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
 from ivm.engine.view_contents import MOST_FOUND
 from ivm.ingest.key_index import KeyIndex
+from ivm.reads.accesses import Table, table_of
 from ivm.reads.answer import Answer
+from ivm.reads.chains import Step
 from ivm.reads.compiling import Compiled
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, empty
 from ivm.storage.warehouse.table_info import TableInfo
 
+_T = TypeVar("_T")
+Way: TypeAlias = tuple[TableInfo, tuple[int, ...], Sequence[int]]
 Look: TypeAlias = Callable[[KeyIndex, bool], ZSet | None]
 """Finds rows in an index, committed ones or those of the transaction; None if there are too many.
 """
@@ -44,36 +48,39 @@ class TableReads:
         """The answer to a query; None if its indexes cannot be used now.
 
         Args:
-            compiled: reads one base table.
+            compiled: reads base tables.
             given: the parameters' columns of one row.
             meaning: see `Engine.meaning`.
             transaction: the session's, within one of its statements.
         """
-        engine, (table,) = self._engine, compiled.reads
-        ((source, scan),) = compiled.query.scans.items()
-        info = engine.catalog.tables[table]
-        look = _looking(compiled, given)
-        found = self._indexes(info, compiled.key, scan.columns, transaction)
-        if found is None:
+        engine, known = self._engine, compiled.query.own_rows(given)
+        ways = self._ways(compiled)
+        indexes = _all([self._indexes(*way, transaction) for way in ways])
+        if indexes is None:
             return None
-        index = found[-1]
-        rows: ZSet | None
-        if look is None:
-            rows = empty([info.schema[i][1] for i in index.columns])
-        elif transaction is not None:
-            rows = _found(found, look, info, committed=False)
+        found: Mapping[Table, ZSet] | None
+        if transaction is not None:
+            found = _rows(compiled, ways, indexes, given, known, committed=False)
         else:
             with engine.held.publishing:
                 engine.log.demand_readable()
-                same = found == self._committed(info, compiled.key, scan.columns)
+                same = indexes == [self._committed(*way) for way in ways]
                 if not same or meaning != engine.meaning():
                     return None
-                rows, epoch = _found(found, look, info, committed=True), engine.epoch
+                found = _rows(compiled, ways, indexes, given, known, committed=True)
+                epoch = engine.epoch
             engine.log.sync(epoch)  # nothing is shown that a crash could undo
-        if rows is None:
+        if found is None:
             return None
-        read = rows.one_by_one().project([index.columns.index(i) for i in scan.columns])
-        return Answer(compiled.query.answer({source: read}, given), compiled.shape)
+        scans = compiled.query.scans
+        rows = {source: found[table_of(scan)] for source, scan in scans.items()}
+        return compiled.found_by({**known, **rows}, given)
+
+    def _ways(self, compiled: Compiled) -> list[Way]:
+        """The table of each step, the columns by which its rows are found, and those read."""
+        tables = self._engine.catalog.tables
+        names = {table_of(compiled.query.scans[s]): name for s, name in compiled.sources.items()}
+        return [(tables[names[step.table]], step.key, step.table[1]) for step in compiled.steps]
 
     def _indexes(
         self,
@@ -126,22 +133,52 @@ class TableReads:
         return _all(found)
 
 
-def _all(found: Sequence[KeyIndex | None]) -> list[KeyIndex] | None:
-    """The indexes, if none is missing."""
-    there = [index for index in found if index is not None]
+def _all(found: Sequence[_T | None]) -> list[_T] | None:
+    """All of them, if none is missing."""
+    there = [each for each in found if each is not None]
     return there if len(there) == len(found) else None
 
 
-def _looking(compiled: Compiled, given: Sequence[Column]) -> Look | None:
-    """Finds the rows that a query asks for; None if there can be none."""
-    if compiled.ranged:
-        low, high = compiled.bounds(given)
+def _rows(
+    compiled: Compiled,
+    ways: Sequence[Way],
+    indexes: Sequence[Sequence[KeyIndex]],
+    given: Sequence[Column],
+    known: Mapping[str, ZSet],
+    *,
+    committed: bool,
+) -> Mapping[Table, ZSet] | None:
+    """The rows that the steps find, with the columns that are read; None if they are many.
+
+    Args:
+        known: those that the query gives itself.
+    """
+    found = {table: known[source] for source, table in compiled.query.own.items()}
+    found.update(compiled.query.accesses.listed(given))
+    for step, (info, _, columns), by in zip(compiled.steps, ways, indexes, strict=True):
+        look, held = _looking(step, given, found), by[-1].columns
+        if look is None:
+            rows: ZSet | None = empty([info.schema[i][1] for i in held])
+        else:
+            rows = _found(by, look, info, committed=committed)
+        if rows is None:
+            return None
+        found[step.table] = rows.one_by_one().project([held.index(i) for i in columns])
+    return found
+
+
+def _looking(step: Step, given: Sequence[Column], found: Mapping[Table, ZSet]) -> Look | None:
+    """Finds the rows that a step asks for; None if there can be none."""
+    if step.range is not None:
+        low, high = step.range.bounds(given)
         return lambda index, committed: index.between(low, high, MOST_FOUND, committed=committed)
-    values = compiled.values(given)
+    values = step.values(given, found)
     return None if values is None else lambda index, committed: _under(index, values, committed)
 
 
 def _under(index: KeyIndex, values: Sequence[Column], committed: bool) -> ZSet | None:
+    if len(values[0]) > MOST_FOUND:
+        return None
     if not index.unique and index.size(values, committed=committed) > MOST_FOUND:
         return None
     return (index.find_committed if committed else index.find)(values).rows

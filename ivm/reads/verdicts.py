@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+NO_KEY = "it does not ask for a key of the table {!r}, nor by an index of it"
+
 
 class NotFromStateError(Exception):
     """The query is answered by DuckDB; the message says why."""

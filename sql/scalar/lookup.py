@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.expressions import cast, position
 from ivm.sql.scalar.compile import compile_scalar
-from ivm.storage.values.column import Column, FixedColumn
+from ivm.storage.values.column import Column, FixedColumn, concat
 from ivm.storage.values.types import ColumnType
 
 
@@ -68,6 +68,42 @@ class Lookup:
         if isinstance(value, FixedColumn) and value.values.dtype != self.type.dtype:
             return _narrowed(value.values.item(0), self.type)
         return value
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The values of one column that are in a list.
+
+    Attributes:
+        column: the position of the column in the scan.
+        type: the column's type.
+        members: the equalities with each member.
+    """
+
+    column: int
+    type: ColumnType
+    members: tuple[Lookup, ...]
+
+    @staticmethod
+    def of(term: exp.Expr, types: Sequence[ColumnType], width: int) -> Listed | None:
+        """The list that a term of a WHERE has, if it is one; see `Lookup.of`."""
+        if not isinstance(term, exp.In) or not term.expressions:
+            return None
+        found = position(term.this)
+        if found is None or found >= width:
+            return None
+        members = [_compared(term, found, types, width, other) for other in term.expressions]
+        known = tuple([each for each in members if each is not None])
+        return Listed(found, types[found], known) if len(known) == len(members) else None
+
+    def values(self, given: Sequence[Column]) -> Column | None:
+        """The values as a column of the column's type; None if no row can have one.
+
+        Args:
+            given: the parameters.
+        """
+        keys = [key for key in (each.key(given) for each in self.members) if key is not None]
+        return concat(keys) if keys else None
 
 
 @dataclass(frozen=True)
@@ -126,10 +162,10 @@ def _compared(
     """The lookup of a column's values that are compared with something, if that has one value."""
     type, at = types[found], position(other)
     if at is not None:
-        fits = types[at] == type or (types[at].is_integer and _is_narrow(type))
+        fits = types[at] == type or (types[at].is_integer and is_narrow(type))
         return Lookup(term, found, type, at - width) if at >= width and fits else None
     number = _integer(other)
-    if number is not None and _is_narrow(type):
+    if number is not None and is_narrow(type):
         column = _narrowed(number, type)
         return None if column is None else Lookup(term, found, type, None, column)
     if not _is_constant_of(other, type):
@@ -145,7 +181,8 @@ def _is_constant_of(other: exp.Expr, type: ColumnType) -> bool:
     return isinstance(other, exp.Literal) and other.is_string
 
 
-def _is_narrow(type: ColumnType) -> bool:
+def is_narrow(type: ColumnType) -> bool:
+    """Returns whether its values are integers of at most 64 bits."""
     return type.is_integer and type.is_word
 
 
