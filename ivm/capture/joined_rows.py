@@ -101,10 +101,13 @@ def join_of(change: JoinedChange, reference: str, path: FastPath, schema: Schema
 
 
 def _are_clear(parts: Sequence[Part], reference: str) -> bool:
-    """Returns whether no column of a source has the name of another, nor a source the table's."""
+    """Returns whether no column of a source has the name of another, nor a source the table's.
+
+    Nor has a column the name of the table's row number, which the schema does not list.
+    """
     for schema, qualifiers in parts:
-        names = {fold(name) for name, _ in schema}
-        if len(names) < len(schema) or fold(qualifiers[-1]) == fold(reference):
+        names = {"rowid", *[fold(name) for name, _ in schema]}
+        if len(names) <= len(schema) or fold(qualifiers[-1]) == fold(reference):
             return False
     return True
 
