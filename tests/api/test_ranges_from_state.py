@@ -43,12 +43,37 @@ CONDITIONS = [
     "NOT a < ?",
     "a > ? OR b = 2",
     "a BETWEEN SYMMETRIC ? AND ?",
+    "a IN (?, ?)",
+    "a IN (?, NULL) AND b < 3",
+    "a NOT IN (?, ?)",
 ]
 LITERAL_CONDITIONS = {
-    "INTEGER": ["a < 1", "a BETWEEN -5 AND 0", "a >= 3000000000", "a > -3000000000", "a < 1.5"],
-    "DATE": ["a >= '2024-01-02'", "a < DATE '2024-01-02'", "a <= TIMESTAMP '2024-01-02 01:00'"],
-    "DOUBLE": ["a > 0", "a <= 0", "a > 'nan'", "a >= 'nan'::DOUBLE", "a < 0.5"],
-    "VARCHAR": ["a > 'a'", "a <= 'a'"],
+    "INTEGER": [
+        "a IN (1, -5, 1)",
+        "a IN (1, 3000000000)",
+        "a IN (0, 1.5)",
+        "a < 1",
+        "a BETWEEN -5 AND 0",
+        "a >= 3000000000",
+        "a > -3000000000",
+        "a < 1.5",
+    ],
+    "DATE": [
+        "a IN ('2024-01-02', '1960-01-01')",
+        "a >= '2024-01-02'",
+        "a < DATE '2024-01-02'",
+        "a <= TIMESTAMP '2024-01-02 01:00'",
+    ],
+    "DOUBLE": [
+        "a IN (0, 'nan')",
+        "a IN (1.5, -1e0)",
+        "a > 0",
+        "a <= 0",
+        "a > 'nan'",
+        "a >= 'nan'::DOUBLE",
+        "a < 0.5",
+    ],
+    "VARCHAR": ["a IN ('a', '', 'a')", "a > 'a'", "a <= 'a'"],
 }
 FROM_MEMORY = ["TINYINT", "INTEGER", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP"]
 
