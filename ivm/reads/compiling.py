@@ -56,9 +56,10 @@ class Compiled:
 
     Attributes:
         sources: the relation behind each of its sources.
-        reads: the views that it reads, or the base tables.
+        reads: the views and base tables that it reads.
         steps: how the rows of each base table are found, or those of its only view; else ().
-        most: rows that the view may have to be looked up so; None for base tables.
+        most: rows that the view may have to be looked up so; None if it reads base tables.
+        views: those that are read beside base tables.
     """
 
     query: StateQuery
@@ -68,6 +69,12 @@ class Compiled:
     parameters: Parameters | None
     steps: tuple[Step, ...]
     most: int | None
+    views: tuple[str, ...]
+
+    @property
+    def of_views(self) -> bool:
+        """Whether it reads views."""
+        return self.most is not None or bool(self.views)
 
     def found(self, rows: Sequence[ZSet], given: Sequence[Column]) -> Answer:
         """The answer from the rows of its relations, in their order."""
@@ -183,7 +190,9 @@ class ReadCompiler:
         if not named.issuperset(sources.values()):
             raise NotFromStateError("a name that DuckDB takes for another relation")
         read = tuple(sorted(set(sources.values())))
-        return Compiled(query, shape, read, sources, parameters, *self._steps(sources, query))
+        ways, most = self._steps(sources, query)
+        beside = tuple([n for n in read if most is None and n not in engine.catalog.tables])
+        return Compiled(query, shape, read, sources, parameters, ways, most, beside)
 
     def _seen_by(self, cursor: Cursor, meaning: Hashable) -> _Seen:
         """What the queries may name, listed once as long as names mean the same."""
@@ -198,9 +207,11 @@ class ReadCompiler:
     ) -> tuple[tuple[Step, ...], int | None]:
         """How rows are looked up, and how many a view may have for that, None for base tables."""
         catalog = self._engine.catalog
-        if all(name in catalog.tables for name in sources.values()) and sources:
-            tables = {table_of(query.scans[s]): self._of_table(n) for s, n in sources.items()}
-            return steps(query.accesses, tables, query.own.values()), None
+        read = {table_of(query.scans[s]): n for s, n in sources.items()}
+        tables = {table: self._of_table(n) for table, n in read.items() if n in catalog.tables}
+        if tables:
+            known = [*query.own.values(), *[table for table in read if table not in tables]]
+            return steps(query.accesses, tables, known), None
         if len(sources) != 1:
             return (), 0
         ((source, name),) = sources.items()
@@ -225,7 +236,7 @@ class ReadCompiler:
     def _demand_held(
         self, found: frozenset[str] | None, text: str, *, is_source: bool
     ) -> frozenset[str]:
-        """The views that a query reads, or the base tables.
+        """The views and base tables that a query reads.
 
         Raises:
             NotFromStateError: it reads others too, or one whose rows cannot be held.
@@ -240,8 +251,6 @@ class ReadCompiler:
                 raise NotFromStateError(f"the view {name!r} is not maintained incrementally")
             if view is not None and view.recomputed_below:  # its deltas come as it is read
                 raise NotFromStateError(f"the view {name!r} reads one that is recomputed")
-            if view is None and any(other in catalog.views for other in found):
-                raise NotFromStateError(f"the table {name!r} is read beside a view")
             if view is None and not self._is_indexed(name):
                 raise NotFromStateError(f"{name!r} has no key, and is no materialized view")
             if view is None and not self._names_a_key(name, text):

@@ -199,10 +199,10 @@ class StateReads:
     ) -> Answer | None:
         try:
             given = compiled.parameters.columns(values) if compiled.parameters and values else ()
+            if compiled.of_views and _differs(transaction):
+                return None
             if compiled.most is None:
                 return self._tables.answer(compiled, given, meaning, transaction)
-            if transaction is not None and (transaction.changes or transaction.in_duckdb):
-                return None
             return self._of_views(query, compiled, given, meaning, compiled.most)
         except TooManyRowsError:
             if not self._waits(compiled):
@@ -278,8 +278,7 @@ class StateReads:
         if query is None or query.compiled is None:
             return known.query.reason
         compiled, of_table = query.compiled, query.compiled.most is None
-        changes = transaction is not None and (transaction.changes or transaction.in_duckdb)
-        if changes and not of_table:
+        if compiled.of_views and _differs(transaction):
             return "the transaction has changes of its own, or has used DuckDB"
         values = {**(values or {}), **known.literals} if query is known.shape else values
         within = transaction if of_table else None
@@ -310,6 +309,11 @@ class StateReads:
             reason = "an expression nested too deeply to be planned"
         if meaning == self._engine.meaning():
             query.compiled, query.reason, query.unlike = compiled, reason, unlike
+
+
+def _differs(transaction: Transaction | None) -> bool:
+    """Returns whether views may have other rows in it than those that are held."""
+    return transaction is not None and bool(transaction.changes or transaction.in_duckdb)
 
 
 def _fits(query: _Query, literals: Values) -> bool:

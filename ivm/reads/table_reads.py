@@ -1,7 +1,8 @@
-"""Rows of a base table that a query asks for by a key or a range of it, out of the table's indexes.
+"""Rows of base tables that a query asks for by keys or ranges of them, out of the tables' indexes.
 
 Contract: they include every commit made before the query began, and in a transaction its own
-changes; no other session's change is seen before it is durable.
+changes; no other session's change is seen before it is durable. Those of all tables, and of views
+that are read beside them, are of one epoch.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, empty
 from ivm.storage.warehouse.table_info import TableInfo
 
+_TRIES = 3
 _T = TypeVar("_T")
 Way: TypeAlias = tuple[TableInfo, tuple[int, ...], Sequence[int]]
+Rows: TypeAlias = Mapping[str, ZSet]
+"""The rows of sources, by the names that the circuit has for them."""
 Look: TypeAlias = Callable[[KeyIndex, bool], ZSet | None]
 """Finds rows in an index, committed ones or those of the transaction; None if there are too many.
 """
@@ -53,28 +57,60 @@ class TableReads:
             meaning: see `Engine.meaning`.
             transaction: the session's, within one of its statements.
         """
-        engine, known = self._engine, compiled.query.own_rows(given)
-        ways = self._ways(compiled)
+        own, ways = compiled.query.own_rows(given), self._ways(compiled)
         indexes = _all([self._indexes(*way, transaction) for way in ways])
         if indexes is None:
             return None
-        found: Mapping[Table, ZSet] | None
-        if transaction is not None:
-            found = _rows(compiled, ways, indexes, given, known, committed=False)
-        else:
+
+        def find(viewed: Rows, *, committed: bool) -> Rows | None:
+            known = {**own, **viewed}
+            return _rows(compiled, ways, indexes, given, known, committed=committed)
+
+        if transaction is None:
+            rows = self._of_last_commit(compiled, meaning, ways, indexes, find)
+        else:  # it has the writer lock
+            viewed = self._viewed(compiled, meaning)
+            rows = None if viewed is None else find(viewed, committed=False)
+        return None if rows is None else compiled.found_by(rows, given)
+
+    def _of_last_commit(
+        self,
+        compiled: Compiled,
+        meaning: Hashable,
+        ways: Sequence[Way],
+        indexes: Sequence[Sequence[KeyIndex]],
+        find: Callable[..., Rows | None],
+    ) -> Rows | None:
+        """The rows at one epoch; None if commits come between those of views and of tables."""
+        engine = self._engine
+        for _ in range(_TRIES):
+            before, viewed = engine.epoch, self._viewed(compiled, meaning)
+            if viewed is None:
+                return None
             with engine.held.publishing:
                 engine.log.demand_readable()
                 same = indexes == [self._committed(*way) for way in ways]
                 if not same or meaning != engine.meaning():
                     return None
-                found = _rows(compiled, ways, indexes, given, known, committed=True)
                 epoch = engine.epoch
+                if viewed and epoch != before:
+                    continue
+                rows = find(viewed, committed=True)
             engine.log.sync(epoch)  # nothing is shown that a crash could undo
-        if found is None:
+            return rows
+        return None
+
+    def _viewed(self, compiled: Compiled, meaning: Hashable) -> Rows | None:
+        """The rows of the views that are read beside tables; None if they cannot be had now."""
+        if not compiled.views:
+            return {}
+        whole = self._engine.held.whole(compiled.views, meaning)
+        if whole is None:
             return None
+        by_name = dict(zip(compiled.views, whole, strict=True))
         scans = compiled.query.scans
-        rows = {source: found[table_of(scan)] for source, scan in scans.items()}
-        return compiled.found_by({**known, **rows}, given)
+        read = [(source, name) for source, name in compiled.sources.items() if name in by_name]
+        return {source: by_name[name].project(scans[source].columns) for source, name in read}
 
     def _ways(self, compiled: Compiled) -> list[Way]:
         """The table of each step, the columns by which its rows are found, and those read."""
@@ -144,17 +180,18 @@ def _rows(
     ways: Sequence[Way],
     indexes: Sequence[Sequence[KeyIndex]],
     given: Sequence[Column],
-    known: Mapping[str, ZSet],
+    known: Rows,
     *,
     committed: bool,
-) -> Mapping[Table, ZSet] | None:
-    """The rows that the steps find, with the columns that are read; None if they are many.
+) -> Rows | None:
+    """The rows of all sources, those of tables found by the steps; None if they are many.
 
     Args:
-        known: those that the query gives itself.
+        known: of the other sources.
     """
-    found = {table: known[source] for source, table in compiled.query.own.items()}
-    found.update(compiled.query.accesses.listed(given))
+    query = compiled.query
+    tables = {**query.own, **{source: table_of(scan) for source, scan in query.scans.items()}}
+    found = {**query.accesses.listed(given), **{tables[s]: rows for s, rows in known.items()}}
     for step, (info, _, columns), by in zip(compiled.steps, ways, indexes, strict=True):
         look, held = _looking(step, given, found), by[-1].columns
         if look is None:
@@ -164,7 +201,7 @@ def _rows(
         if rows is None:
             return None
         found[step.table] = rows.one_by_one().project([held.index(i) for i in columns])
-    return found
+    return {source: found[table] for source, table in tables.items()}
 
 
 def _looking(step: Step, given: Sequence[Column], found: Mapping[Table, ZSet]) -> Look | None:
