@@ -120,6 +120,19 @@ def test_base64_is_the_unscaled_number(type: str) -> None:
             assert (expected is None) == (i in refused)
 
 
+@pytest.mark.parametrize("type", ["DOUBLE", "FLOAT", "DOUBLE[]"])
+@pytest.mark.parametrize("decimals", ["base64", "text"])
+def test_floats_that_are_not_finite_are_texts(type: str, decimals: str) -> None:
+    """Also beside decimals in base64, as which "Infinity" can be read."""
+    values = [[text] if "[" in type else text for text in ("NaN", "Infinity", "-Infinity")]
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE n (id INTEGER PRIMARY KEY, x {type})")
+        events = [{"op": "c", "after": {"id": i, "x": value}} for i, value in enumerate(values)]
+        assert db.ingest("n", events, decimals=decimals).refused == {}
+        found = content(db, "SELECT trim(x::VARCHAR, '[]') FROM n ORDER BY id")
+        assert found == [("nan",), ("inf",), ("-inf",)]
+
+
 @pytest.mark.parametrize(
     ("type", "unit", "number", "expected"),
     [

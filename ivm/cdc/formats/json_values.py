@@ -20,6 +20,7 @@ _DAY = 86_400_000_000 - 1
 _UNREADABLE = ("BIT", "BIGNUM", "VARIANT", "BLOB")  # not as DuckDB's from_json reads them
 _DOUBLE_DIGITS = 15  # of a number of any exponent, which a DOUBLE holds
 _UTC = {"DATE": "", "TIME WITH TIME ZONE": "+00"}
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # as Kafka Connect writes them in JSON
 _NESTED = ("LIST", "STRUCT", "MAP", "UNION")
 
 
@@ -184,8 +185,10 @@ def _number(given: str, type: ColumnType, encoding: Encoding, typed: str) -> str
     json = f"CAST({given} AS VARCHAR)"
     text, blob = _unquoted(json), f"TRY(system.main.from_base64({_unquoted(json)}))"
     scale = type.scale if encoding.scale is None else encoding.scale
-    unscaled = _scaled(blob, str(scale), type)
-    string = unscaled
+    string = _scaled(blob, str(scale), type)
+    if type.is_float:  # upstream floats are not in base64, as which "Infinity" can be read
+        found = f"CAST({text} AS {type.sql})"
+        string = f"CASE WHEN {text} IN {_NOT_FINITE} THEN {found} ELSE {string} END"
     if encoding.base64 is None:
         string = f"CASE WHEN NOT {_is_base64(text)} THEN TRY_CAST({text} AS {type.sql}) END"
     is_short = not type.is_decimal or type.precision <= _DOUBLE_DIGITS
