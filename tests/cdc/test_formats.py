@@ -141,8 +141,24 @@ def test_floats_that_are_not_finite_are_texts(type: str, decimals: str) -> None:
         ("TIMESTAMP_NS", "ns", 1_000_000_001_999, "1970-01-01 00:16:40.000001999"),
         ("TIMESTAMPTZ", "us", 0, "1970-01-01 00:00:00+00"),
         ("TIME", "ms", 86_399_999, "23:59:59.999"),
-        ("TIME", "ms", 86_400_000, None),
+        ("TIME", "ms", 86_400_000, "24:00:00"),
+        ("TIME", "ns", 86_400_000_000_000, "24:00:00"),
+        ("TIME_NS", "us", 86_400_000_000, "24:00:00"),
+        ("TIME", "ms", 86_400_001, None),
+        ("TIME", "us", -1, None),
         ("DATE", None, 19_782, "2024-02-29"),
+        ("DATE", None, -2_440_550, "4713-01-01 (BC)"),
+        ("DATE", None, 2_147_483_646, "5881580-07-10"),
+        ("DATE", None, -2_147_483_646, "5877642-06-25 (BC)"),
+        ("DATE", None, 2_147_483_647, None),
+        ("TIMESTAMP", "us", 327_403_382_400_000_000, "12345-01-01 00:00:00"),
+        ("TIMESTAMP", "us", 2**63 - 2, "294247-01-10 04:00:54.775806"),
+        ("TIMESTAMPTZ", "us", -9_223_372_022_400_000_000, "290309-12-22 (BC) 00:00:00+00"),
+        ("TIMESTAMP_MS", "us", 2**63 - 2, None),
+        ("TIMESTAMP", "us", 9_223_372_036_825_200_000, "infinity"),
+        ("TIMESTAMPTZ", "us", -9_223_372_036_832_400_000, "-infinity"),
+        ("TIMESTAMP", "ms", 9_223_372_036_825_200, "infinity"),
+        ("TIMESTAMP_NS", "ms", -9_223_372_036_832_400, "-infinity"),
         ("INTERVAL", "us", 1_500_000, "00:00:01.5"),
         ("TIMESTAMP", "us", 2**63 - 1, None),
     ],
@@ -153,6 +169,25 @@ def test_numbers_that_are_times(type: str, unit: str, number: int, expected: str
         refused = db.ingest("n", [{"x": number}], format="json appends", times=unit).refused
         assert list(refused) == ([] if expected else [0])
         assert content(db, "SELECT x::VARCHAR FROM n") == ([(expected,)] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "expected"),
+    [
+        ("TIMESTAMPTZ", "+12345-01-01T00:00:00.000000Z", "12345-01-01 00:00:00+00"),
+        ("TIMESTAMP", "+12345-01-01T00:00:00Z", "12345-01-01 00:00:00"),
+        ("DATE", "+5874897-12-31Z", "5874897-12-31"),
+        ("TIMESTAMP", "-0043-03-15T10:00:00Z", "0044-03-15 (BC) 10:00:00"),
+        ("TIMESTAMP[]", ["+294247-01-10T04:00:25.2Z"], "[infinity]"),
+        ("TIMESTAMP", "-290308-12-21T19:59:27.6Z", "-infinity"),
+    ],
+)
+def test_times_far_from_now(type: str, text: Any, expected: str) -> None:
+    """As ISO 8601 and Debezium write them."""
+    with ivm.connect() as db:
+        db.execute(f"SET TimeZone = 'UTC'; CREATE TABLE n (x {type})")
+        assert db.ingest("n", [{"x": text}], format="json appends").refused == {}
+        assert content(db, "SELECT x::VARCHAR FROM n") == [(expected,)]
 
 
 def test_a_column_may_be_called_op(db: ivm.Database) -> None:

@@ -14,9 +14,16 @@ from dataclasses import dataclass
 from ivm.storage.identifiers import literal
 from ivm.storage.values.types import ColumnType, type_of
 
-_MOST_MICROS = 250_000_000_000_000_000  # some 7 900 years from 1970, which every type of time has
+_MICROS = -9_223_372_022_400_000_000, (1 << 63) - 2  # from 1970, of the timestamps there are
 _MOST_MICROS_IN_NANOS = 9_200_000_000_000_000  # of those that 64 bits can count
+_MOST_DAYS = (1 << 31) - 2
 _DAY = 86_400_000_000 - 1
+_INFINITE: dict[int | None, dict[str, str]] = {  # as Debezium writes those of PostgreSQL
+    3: {"9223372036825200": "infinity", "-9223372036832400": "-infinity"},
+    6: {"9223372036825200000": "infinity", "-9223372036832400000": "-infinity"},
+    None: {"+294247-01-10T04:00:25.2Z": "infinity", "-290308-12-21T19:59:27.6Z": "-infinity"},
+}
+"""By the digits of a second's fraction; of None in texts."""
 _UNREADABLE = ("BIT", "BIGNUM", "VARIANT", "BLOB")  # not as DuckDB's from_json reads them
 _DOUBLE_DIGITS = 15  # of a number of any exponent, which a DOUBLE holds
 _UTC = {"DATE": "", "TIME WITH TIME ZONE": "+00"}
@@ -95,7 +102,7 @@ def hint(raw: str, type: ColumnType, encoding: Encoding) -> str:
         type: of the column.
         encoding: of the format.
     """
-    if _is_time(type) and encoding.digits is None:
+    if _is_time(type) and type.sql not in _UTC and encoding.digits is None:
         told = " (a number of what? times=''ms'', ''us'' or ''ns'' says it)"
         return f"CASE WHEN TRY_CAST({raw} AS BIGINT) IS NOT NULL THEN '{told}' END"
     if _is_number(type) and encoding.base64 is None:
@@ -227,22 +234,43 @@ def _time(given: str, type: ColumnType, encoding: Encoding) -> str:
     written = given
     if type.sql in _UTC:  # DuckDB reads no Z in them
         written = f"system.main.replace({given}, 'Z', '{_UTC[type.sql]}')"
+    if type.is_date_or_timestamp:  # nor the sign that ISO 8601 demands before five digits of a year
+        written = f"system.main.ltrim({written}, '+')"
     number, text = f"TRY_CAST({given} AS BIGINT)", f"TRY_CAST({written} AS {type.sql})"
-    return f"CASE WHEN {number} IS NULL THEN {text} ELSE {_counted(number, type, encoding)} END"
+    cases = [
+        f"WHEN {given} = '{found}' THEN CAST('{meant}' AS {type.sql})"
+        for found, meant in _special(type, encoding.digits).items()
+    ]
+    return (
+        f"CASE {' '.join(cases)} WHEN {number} IS NULL THEN {text}"
+        f" ELSE {_counted(number, type, encoding)} END"
+    )
+
+
+def _special(type: ColumnType, digits: int | None) -> dict[str, str]:
+    """Texts and numbers that stand for what cannot be counted or read as others are."""
+    if type.sql in ("TIME", "TIME_NS") and digits is not None:
+        return {f"{86_400 * 10**digits}": "24:00:00"}
+    if not type.base.startswith("TIMESTAMP"):
+        return {}
+    return {**_INFINITE[None], **_INFINITE.get(digits, {})}
 
 
 def _counted(number: str, type: ColumnType, encoding: Encoding) -> str:
     """Days since 1970, or fractions of a second; NULL where they are too many."""
     if type.sql == "DATE":
         made = f"DATE '1970-01-01' + CAST({number} AS INTEGER)"
-        return f"CASE WHEN {number} BETWEEN -2000000 AND 3000000 THEN {made} END"
+        return f"CASE WHEN {number} BETWEEN {-_MOST_DAYS} AND {_MOST_DAYS} THEN {made} END"
     if encoding.digits is None or type.sql == "TIME WITH TIME ZONE":
         return "NULL"
     fewer = 10 ** (6 - encoding.digits) if encoding.digits < 6 else 1
     more = 10 ** (encoding.digits - 6) if encoding.digits > 6 else 1
     micros = f"{number} * {fewer} // {more}"
-    most = _MOST_MICROS if type.sql != "TIMESTAMP_NS" else _MOST_MICROS_IN_NANOS
-    low, high = (0, _DAY) if type.sql in ("TIME", "TIME_NS") else (-most, most)
+    low, high = _MICROS
+    if type.sql == "TIMESTAMP_NS":
+        low, high = -_MOST_MICROS_IN_NANOS, _MOST_MICROS_IN_NANOS
+    if type.sql in ("TIME", "TIME_NS"):
+        low, high = 0, _DAY
     made = f"TRY_CAST(system.main.make_timestamp({micros}) AS {type.sql})"
     if type.is_interval:
         made = f"system.main.to_microseconds({micros})"
