@@ -171,6 +171,16 @@ def test_numbers_that_are_times(type: str, unit: str, number: int, expected: str
         assert content(db, "SELECT x::VARCHAR FROM n") == ([(expected,)] if expected else [])
 
 
+@pytest.mark.parametrize("times", [None, "ms", "us", "ns"])
+def test_debezium_counts_intervals_in_microseconds(times: str | None) -> None:
+    """Whatever it counts times of the day in."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE n (x INTERVAL)")
+        event = {"op": "c", "after": {"x": 1_500_000}}
+        assert db.ingest("n", [event], times=times).refused == {}
+        assert content(db, "SELECT x::VARCHAR FROM n") == [("00:00:01.5",)]
+
+
 @pytest.mark.parametrize(
     ("type", "text", "expected"),
     [

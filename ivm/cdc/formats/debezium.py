@@ -15,9 +15,8 @@ _OPERATIONS = {
 }
 
 
-DEBEZIUM = Envelope(
-    ("after",), ("before",), ("op",), _OPERATIONS, Encoding(base64=None, json_texts=True)
-)
+_ENCODING = Encoding(base64=None, json_texts=True, durations=6)  # in any time.precision.mode
+DEBEZIUM = Envelope(("after",), ("before",), ("op",), _OPERATIONS, _ENCODING)
 """Of events without their schema, which do not tell how decimals and times are written."""
 
 WITH_SCHEMA = Envelope(

@@ -42,6 +42,7 @@ class Encoding:
         scale: of the unscaled number; that of the column, if None.
         is_number: the values are known to be numbers, also in columns of texts.
         json_texts: strings in columns of JSON are texts of JSON values, not these values.
+        durations: the digits in numbers that are INTERVALs, if they are others.
     """
 
     digits: int | None = None
@@ -49,6 +50,11 @@ class Encoding:
     scale: int | None = None
     is_number: bool = False
     json_texts: bool = False
+    durations: int | None = None
+
+    def digits_of(self, type: ColumnType) -> int | None:
+        """The digits of the fraction of a second in numbers of a type of times."""
+        return self.digits if self.durations is None or not type.is_interval else self.durations
 
 
 PLAIN = Encoding()
@@ -102,7 +108,7 @@ def hint(raw: str, type: ColumnType, encoding: Encoding) -> str:
         type: of the column.
         encoding: of the format.
     """
-    if _is_time(type) and type.sql not in _UTC and encoding.digits is None:
+    if _is_time(type) and type.sql not in _UTC and encoding.digits_of(type) is None:
         told = " (a number of what? times=''ms'', ''us'' or ''ns'' says it)"
         return f"CASE WHEN TRY_CAST({raw} AS BIGINT) IS NOT NULL THEN '{told}' END"
     if _is_number(type) and encoding.base64 is None:
@@ -261,10 +267,11 @@ def _counted(number: str, type: ColumnType, encoding: Encoding) -> str:
     if type.sql == "DATE":
         made = f"DATE '1970-01-01' + CAST({number} AS INTEGER)"
         return f"CASE WHEN {number} BETWEEN {-_MOST_DAYS} AND {_MOST_DAYS} THEN {made} END"
-    if encoding.digits is None or type.sql == "TIME WITH TIME ZONE":
+    digits = encoding.digits_of(type)
+    if digits is None or type.sql == "TIME WITH TIME ZONE":
         return "NULL"
-    fewer = 10 ** (6 - encoding.digits) if encoding.digits < 6 else 1
-    more = 10 ** (encoding.digits - 6) if encoding.digits > 6 else 1
+    fewer = 10 ** (6 - digits) if digits < 6 else 1
+    more = 10 ** (digits - 6) if digits > 6 else 1
     micros = f"{number} * {fewer} // {more}"
     low, high = _MICROS
     if type.sql == "TIMESTAMP_NS":
