@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from datetime import date
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import duckdb
@@ -118,6 +119,29 @@ def test_base64_is_the_unscaled_number(type: str) -> None:
             stored = content(db, f"SELECT x FROM n WHERE id = {i}")
             assert stored == ([] if i in refused else [(expected,)])
             assert (expected is None) == (i in refused)
+
+
+@pytest.mark.parametrize("type", ["VARCHAR", "VARCHAR[]", "DECIMAL(38,2)", "DOUBLE"])
+def test_base64_of_more_digits_than_any_integer(type: str) -> None:
+    """As PostgreSQL's numeric and MySQL's DECIMAL(65) have."""
+    own = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal", "field": "x"}
+    told = {"type": "array", "items": own, "field": "x"} if "[" in type else own
+    schema = {"fields": [{"field": "after", "fields": [{"field": "id"}, told]}]}
+    numbers = [2**127, -(2**127) - 1, 10**52 + 7, -(10**52) - 7, 3**300, 2**128 - 1, -(2**64)]
+    values = [{"scale": 20, "value": base64_of(number)} for number in numbers]
+    rows = [{"id": i, "x": [v] if "[" in type else v} for i, v in enumerate(values)]
+    events = [{"schema": schema, "payload": {"op": "c", "after": row}} for row in rows]
+    with ivm.connect() as db, localcontext(prec=200):
+        db.execute(f"CREATE TABLE n (id INTEGER PRIMARY KEY, x {type})")
+        refused = db.ingest("n", events, format="debezium with schema").refused
+        assert set(refused) == ({4} if "DECIMAL" in type else set())
+        for i, text in content(db, "SELECT id, trim(x::VARCHAR, '[]') FROM n ORDER BY id"):
+            exact = Decimal(numbers[i]).scaleb(-20)
+            if type == "DOUBLE":
+                assert float(text) == float(exact)
+            else:
+                digits = "0.01" if "DECIMAL" in type else "1e-20"
+                assert Decimal(text) == exact.quantize(Decimal(digits), ROUND_HALF_UP)
 
 
 @pytest.mark.parametrize("type", ["DOUBLE", "FLOAT", "DOUBLE[]"])

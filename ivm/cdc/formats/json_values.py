@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass
 
 from ivm.storage.identifiers import literal
-from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.types import MOST_DIGITS, ColumnType, type_of
 
 _MICROS = -9_223_372_022_400_000_000, (1 << 63) - 2  # from 1970, of the timestamps there are
 _MOST_MICROS_IN_NANOS = 9_200_000_000_000_000  # of those that 64 bits can count
@@ -25,6 +25,8 @@ _INFINITE: dict[int | None, dict[str, str]] = {  # as Debezium writes those of P
 }
 """By the digits of a second's fraction; of None in texts."""
 _UNREADABLE = ("BIT", "BIGNUM", "VARIANT", "BLOB")  # not as DuckDB's from_json reads them
+_HUGEINT_HEX = 32
+_MOST_HEX = 4_096  # of numbers of which each bit is added up, for 0.1 s
 _DOUBLE_DIGITS = 15  # of a number of any exponent, which a DOUBLE holds
 _UTC = {"DATE": "", "TIME WITH TIME ZONE": "+00"}
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # as Kafka Connect writes them in JSON
@@ -223,17 +225,44 @@ def _scaled(blob: str, scale: str, type: ColumnType) -> str:
     hex = f"system.main.hex({blob})"
     complement = f"system.main.translate({hex}, '0123456789ABCDEF', 'FEDCBA9876543210')"
     negative = f"{hex} >= '8'"
-    size = f"TRY_CAST('0x' || CASE WHEN {negative} THEN {complement} ELSE {hex} END AS HUGEINT)"
+    bits = f"CASE WHEN {negative} THEN {complement} ELSE {hex} END"
+    size = f"TRY_CAST('0x' || {bits} AS HUGEINT)"
     text = f"CAST(CASE WHEN {negative} THEN -1 - {size} ELSE {size} END AS VARCHAR)"
-    digits = f"system.main.ltrim({text}, '-')"
+    shown = _with_point(f"system.main.ltrim({text}, '-')", negative, scale)
+    if not type.is_integer and (not type.is_decimal or type.precision == MOST_DIGITS):
+        length = f"system.main.strlen({hex})"
+        made = f"lambda digits: {_with_point('digits', negative, scale)}"
+        long = f"system.main.list_transform([{_digits(bits, negative)}], {made})[1]"
+        shown = (
+            f"CASE WHEN {length} <= {_HUGEINT_HEX} THEN {shown} WHEN {length} <= {_MOST_HEX}"
+            f" THEN {long} END"
+        )
+    return f"TRY_CAST({shown} AS {type.sql})"
+
+
+def _with_point(digits: str, negative: str, scale: str) -> str:
+    """A number's text, from the digits of its unscaled absolute value."""
     length = f"system.main.greatest(system.main.strlen({digits}), {scale} + 1)::INTEGER"
     padded = f"system.main.lpad({digits}, {length}, '0')"
-    shown = (
+    return (
         f"CASE WHEN {negative} THEN '-' ELSE '' END || CASE WHEN {scale} > 0 THEN "
         f"system.main.left({padded}, -{scale}) || '.' || system.main.right({padded}, {scale}) "
         f"ELSE {padded} || system.main.repeat('0', -{scale}) END"
     )
-    return f"TRY_CAST({shown} AS {type.sql})"
+
+
+def _digits(hex: str, negative: str) -> str:
+    """The digits of a number that is too long for HUGEINT.
+
+    Args:
+        hex: of its bytes; of their complement, if it is negative.
+        negative: whether it is.
+    """
+    bits = f"CAST(CAST(system.main.from_hex({hex}) AS BIT) AS VARCHAR)"
+    added = "lambda sum, bit: sum + sum + CAST(bit AS BIGNUM)"
+    split = f"system.main.string_split({bits}, '')"
+    size = f"system.main.list_reduce({split}, {added}, CAST(0 AS BIGNUM))"
+    return f"CAST({size} + CAST(CASE WHEN {negative} THEN 1 ELSE 0 END AS BIGNUM) AS VARCHAR)"
 
 
 def _time(given: str, type: ColumnType, encoding: Encoding) -> str:
