@@ -99,6 +99,48 @@ def test_the_schema_tells_how_values_are_written(db: ivm.Database) -> None:
     assert found == [("1970-01-01 00:01:26.4",)]
 
 
+def row_schema(*fields: object) -> dict[str, Any]:
+    return {"fields": [{"field": "after", "fields": [field("id"), *fields]}]}
+
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+BAD_SCHEMAS: list[Any] = [
+    *(5, "orders", [], True),
+    *({"fields": 5}, {"fields": "after"}, {"fields": ["after"]}, {"fields": {"after": 1}}),
+    *({"fields": [{"field": "after", "fields": rows}]} for rows in (5, "amount", [5])),
+    *(row_schema(field("amount", DECIMAL, scale=scale)) for scale in ("x", "2147483647")),
+    *(row_schema({"field": "amount", "parameters": told}) for told in (5, [1])),
+    *(row_schema({"field": "amount", "name": kind}) for kind in (5, ["x"], {"x": 1})),
+    row_schema({"field": ["amount"]}),
+    row_schema({"field": "amount", "type": "array", "items": 5}),
+]
+
+
+@pytest.mark.parametrize("schema", BAD_SCHEMAS, ids=json.dumps)
+def test_an_event_whose_schema_is_none_is_refused(db: ivm.Database, schema: Any) -> None:
+    """And is forgotten: those beside it and after it are applied."""
+    events = [
+        {"schema": schema, "payload": created(1, amount="AQ==")},
+        {"schema": row_schema(field("amount", DECIMAL, scale="2")), "payload": created(2)},
+    ]
+    refused = db.ingest("orders", events, format="debezium with schema").refused
+    assert list(refused) == [0]
+    assert "its schema" in refused[0]
+    assert db.ingest("orders", events[1:], format="debezium with schema").applied == 1
+    assert content(db, "SELECT id FROM orders") == [(2,)]
+
+
+@pytest.mark.parametrize("scale", [2**31 - 1, -(2**31), 10**9, -(10**6), 10**20, None, [1]])
+def test_a_number_with_a_scale_that_none_has_is_refused(scale: Any) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE n (x DECIMAL(10, 2), y DOUBLE)")
+        wrong = {"scale": scale, "value": "AQ=="}
+        rows = [{"x": wrong}, {"y": wrong}, {"x": {"scale": 2, "value": "AQ=="}}]
+        done = db.ingest("n", [{"op": "c", "after": row} for row in rows])
+        assert list(done.refused) == [0, 1]
+        assert content(db, "FROM n") == [(Decimal("0.01"), None)]
+
+
 def base64_of(number: int) -> str:
     size = number.bit_length() // 8 + 1
     return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from ivm.cdc.formats.events import UnlikeLinesError
-from ivm.cdc.formats.json_values import Encoding
+from ivm.cdc.formats.json_values import MOST_SCALE, Encoding
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
 from ivm.storage.identifiers import fold
 from ivm.storage.values.types import MOST_DIGITS
+
+T = TypeVar("T")
 
 _DEBEZIUM, _CONNECT = "io.debezium.", "org.apache.kafka.connect.data."
 _DIGITS = {
@@ -57,31 +59,35 @@ def upstream_columns(schema: str, row: str) -> tuple[UpstreamColumn, ...]:
     Args:
         schema: of an event, as JSON.
         row: the field of the event that is the row.
+
+    Raises:
+        UnlikeLinesError: it is none of Kafka Connect's.
     """
     return tuple(
         [
-            UpstreamColumn(str(field.get("field")), _type(field), field.get("optional") is True)
-            for field in _fields(json.loads(schema), row)
+            UpstreamColumn(_part(field, "field", str), _type(field), field.get("optional") is True)
+            for field in _fields(schema, row)
         ]
     )
 
 
 def _type(field: dict[str, Any]) -> str:
     """SQL of the DuckDB type of a field."""
-    name, kind = field.get("name") or "", field.get("type")
+    name, kind = _part(field, "name", str), field.get("type")
     if name == _CONNECT + "Decimal":
-        return _decimal(field.get("parameters") or {})
+        return _decimal(field)
     if name in _LOGICAL:
         return _LOGICAL[name]
     if kind == "array":
-        return f"{_type(field.get('items') or {})}[]"
+        return f"{_type(_part(field, 'items', dict))}[]"
     return _PLAIN.get(str(kind), "JSON")
 
 
-def _decimal(parameters: dict[str, Any]) -> str:
+def _decimal(field: dict[str, Any]) -> str:
     """A DECIMAL of the scale and the digits that are told; of as many as can be, if none are."""
-    scale = int(parameters.get("scale", 0))
-    digits = int(parameters.get("connect.decimal.precision", MOST_DIGITS))
+    scale = _parameter(field, "scale") or 0
+    told = _parameter(field, "connect.decimal.precision")
+    digits = MOST_DIGITS if told is None else told
     return f"DECIMAL({digits},{scale})" if 0 <= scale <= digits <= MOST_DIGITS else "VARCHAR"
 
 
@@ -93,32 +99,64 @@ def encodings(schemas: Iterable[str], row: str) -> dict[str, Encoding]:
         row: the field of the event that is the row.
 
     Raises:
-        UnlikeLinesError: they encode a column differently.
+        UnlikeLinesError: they encode a column differently, or one is none of Kafka Connect's.
     """
     known: dict[str, Encoding] = {}
     for schema in schemas:
-        for field in _fields(json.loads(schema), row):
-            name, encoding = fold(str(field.get("field"))), _encoding(field)
+        for field in _fields(schema, row):
+            name, encoding = fold(_part(field, "field", str)), _encoding(field)
             if known.setdefault(name, encoding) != encoding:
                 raise UnlikeLinesError(f"its schema has {field['field']!r} in two encodings")
     return known
 
 
-def _fields(schema: Any, row: str) -> list[dict[str, Any]]:
-    for field in schema.get("fields") or []:
-        if field.get("field") == row:
-            return list(field.get("fields") or [])
+def _fields(schema: str, row: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(schema)
+    except ValueError:
+        raise _no_schema() from None
+    for field in _part(found, "fields", list):
+        if _part(field, "field", str) == row:
+            return list(_part(field, "fields", list))
     return []
+
+
+def _part(of: Any, key: str, kind: type[T]) -> T:
+    """A part of a schema, empty where it has none."""
+    if not isinstance(of, dict):
+        raise _no_schema()
+    found = of.get(key)
+    if found is None:
+        return kind()
+    if not isinstance(found, kind):
+        raise _no_schema()
+    return found
+
+
+def _no_schema() -> UnlikeLinesError:
+    return UnlikeLinesError("its schema is none of Kafka Connect's")
+
+
+def _parameter(field: dict[str, Any], name: str) -> int | None:
+    """A parameter that is a number."""
+    text = _part(field, "parameters", dict).get(name)
+    try:
+        number = None if text is None else int(str(text))
+    except ValueError:
+        raise _no_schema() from None
+    if number is not None and abs(number) > MOST_SCALE:
+        raise UnlikeLinesError(f"its schema has {field.get('field')!r} with the {name} {number}")
+    return number
 
 
 def _encoding(field: dict[str, Any]) -> Encoding:
     if field.get("type") == "array":
-        field = field.get("items") or {}
-    name, scale = field.get("name") or "", (field.get("parameters") or {}).get("scale")
+        field = _part(field, "items", dict)
+    name = _part(field, "name", str)
     return Encoding(
         _DIGITS.get(name),
         None if name == _BITS else name in _BASE64,
-        None if scale is None else int(scale),
+        _parameter(field, "scale"),
         is_number=name in _BASE64,
         json_texts=name == _JSON,
     )

@@ -154,10 +154,11 @@ def _read(
     if info.primary_key or not envelope.before:
         seen = extended(known.survey if known else None, seen, info, envelope)
     known = _learnt(seen, info, envelope)
+    found = reader.table(known.statement, lines, settings)
     if len(_known) >= _MOST:
         _known.clear()
     _known[stream] = known
-    return known, reader.table(known.statement, lines, settings)
+    return known, found
 
 
 def _reasons(doubtful: Indexes, asked: pa.Table | None) -> dict[int, str]:

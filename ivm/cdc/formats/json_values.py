@@ -25,6 +25,8 @@ _INFINITE: dict[int | None, dict[str, str]] = {  # as Debezium writes those of P
 }
 """By the digits of a second's fraction; of None in texts."""
 _UNREADABLE = ("BIT", "BIGNUM", "VARIANT", "BLOB")  # not as DuckDB's from_json reads them
+MOST_SCALE = 1 << 17
+"""Digits behind the point, or zeros before it: no database has more."""
 _HUGEINT_HEX = 32
 _MOST_HEX = 4_096  # of numbers of which each bit is added up, for 0.1 s
 _DOUBLE_DIGITS = 15  # of a number of any exponent, which a DOUBLE holds
@@ -214,7 +216,8 @@ def _number(given: str, type: ColumnType, encoding: Encoding, typed: str) -> str
     own = f"TRY_CAST(system.main.json_extract_string({json}, '$.scale') AS INTEGER)"
     return (
         f"CASE system.main.left({json}, 1) WHEN '\"' THEN {string}"
-        f" WHEN '{{' THEN {_scaled(inner, own, type)}"
+        f" WHEN '{{' THEN CASE WHEN {own} BETWEEN {-MOST_SCALE} AND {MOST_SCALE} THEN "
+        f"{_scaled(inner, own, type)} END"
         f" WHEN 't' THEN CAST(1 AS {type.sql}) WHEN 'f' THEN CAST(0 AS {type.sql})"
         f" ELSE {number} END"
     )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from confluent_kafka import Message
 
 from ivm.cdc.formats.connect_schema import upstream_columns
+from ivm.cdc.formats.events import UnlikeLinesError
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
 from ivm.cdc.sources.source import Upstream
@@ -81,11 +82,11 @@ class Schemas:
             if head is None:
                 return None
             schema, end = json.JSONDecoder().raw_decode(text, head.end())
-        except ValueError:
+            columns: tuple[UpstreamColumn, ...] = ()
+            if schema is not None:
+                columns = upstream_columns(json.dumps(schema), self._envelope.after[-1])
+        except (ValueError, UnlikeLinesError):
             return None
-        columns: tuple[UpstreamColumn, ...] = ()
-        if isinstance(schema, dict):
-            columns = upstream_columns(json.dumps(schema), self._envelope.after[-1])
         upstream = Upstream(columns, _key(message.key(), {each.name for each in columns}))
         return _Schema(text[:end].encode(), upstream if columns else None)
 
