@@ -42,6 +42,17 @@ def carried(relation: Relation) -> Relation:
     )
 
 
+def only_carried(value: str, type: str) -> str:
+    """SQL of a value, NULL where Arrow would not carry it exactly.
+
+    Args:
+        value: SQL of it.
+        type: SQL of its type.
+    """
+    unfit = _unfit(value, duckdb.sqltype(type)) if may_be_unfit(type) else None
+    return value if unfit is None else f"CASE WHEN {unfit} THEN NULL ELSE {value} END"
+
+
 def may_be_unfit(type: str) -> bool:
     """Returns whether a type has values that Arrow does not carry."""
     return any(word in type for word in _WHY)

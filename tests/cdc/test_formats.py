@@ -247,6 +247,27 @@ def test_debezium_counts_intervals_in_microseconds(times: str | None) -> None:
         assert content(db, "SELECT x::VARCHAR FROM n") == [("00:00:01.5",)]
 
 
+@pytest.mark.parametrize("type", ["INTERVAL", "INTERVAL[]", "STRUCT(a INTERVAL)"])
+@pytest.mark.parametrize("format", ["debezium", "json"])
+def test_an_interval_that_is_too_long_is_refused_alone(type: str, format: str) -> None:
+    """Beside its months and days it has 64 bits of nanoseconds."""
+    texts = ["2562046 hours", "2562047 hours", "-1000 years -3000000 hours", "1000000 days"]
+    values: list[Any] = [*texts, *([10**16, -(10**16)] if format == "debezium" else [])]
+    if type == "INTERVAL[]":
+        values = [[value] for value in values]
+    elif type != "INTERVAL":
+        values = [{"a": value} for value in values]
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE n (id INTEGER PRIMARY KEY, x {type})")
+        rows = [{"id": i, "x": value} for i, value in enumerate(values)]
+        events = [{"op": "c", "after": row} if format == "debezium" else row for row in rows]
+        format = format if format == "debezium" else "json appends"
+        refused = db.ingest("n", events, format=format).refused
+        assert content(db, "SELECT id FROM n ORDER BY id") == [(0,), (3,)]
+        assert list(refused) == [1, 2, *range(4, len(values))]
+        assert type != "INTERVAL" or "may have up to 2562046 hours" in refused[1]
+
+
 @pytest.mark.parametrize(
     ("type", "text", "expected"),
     [

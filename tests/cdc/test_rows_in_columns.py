@@ -66,6 +66,22 @@ def test_values_of_every_type_are_those_that_duckdb_reads(
     assert db.execute("SELECT count(*) FROM t").fetchall() == [(2,)]
 
 
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_a_value_that_we_cannot_hold_is_refused_alone(
+    db: ivm.Database, tmp_path: Path, format: str
+) -> None:
+    path = tmp_path / f"t.{format}"
+    with duckdb.connect() as plain:
+        texts = "SELECT unnest(['1 day', '3000000 hours', '2562046 hours']) AS x"
+        plain.execute(f"COPY ({texts}) TO '{path}' (FORMAT {format})")
+    db.execute("CREATE TABLE t (x INTERVAL)")
+    follow(db, path, f"{format} appends")
+    assert len(db.execute("FROM t").fetchall()) == 2
+    ((position, reason, _),) = letters(db)
+    assert position == 2
+    assert "an INTERVAL may have up to 2562046 hours" in str(reason)
+
+
 def test_changes_without_all_columns(db: ivm.Database, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     db.execute('CREATE TABLE t (id INTEGER PRIMARY KEY, "Odd ""name" VARCHAR, n INTEGER)')

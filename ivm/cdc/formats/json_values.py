@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ivm.storage.identifiers import literal
 from ivm.storage.values.types import MOST_DIGITS, ColumnType, type_of
+from ivm.storage.warehouse.carried import only_carried, why_unfit
 
 _MICROS = -9_223_372_022_400_000_000, (1 << 63) - 2  # from 1970, of the timestamps there are
 _MOST_MICROS_IN_NANOS = 9_200_000_000_000_000  # of those that 64 bits can count
@@ -85,6 +86,10 @@ def value(given: str, type: ColumnType, encoding: Encoding, typed: str) -> str:
         typed: SQL of the value read from the line as the column's type, NULL where a part of it
             does not fit; it is slow.
     """
+    return only_carried(_value(given, type, encoding, typed), type.sql)
+
+
+def _value(given: str, type: ColumnType, encoding: Encoding, typed: str) -> str:
     if type.sql == "JSON" and encoding.json_texts:
         parsed = f"TRY_CAST(system.main.json_extract_string({given}, '$') AS JSON)"
         return f"CASE system.main.json_type({given}) WHEN 'VARCHAR' THEN {parsed} ELSE {given} END"
@@ -112,13 +117,17 @@ def hint(raw: str, type: ColumnType, encoding: Encoding) -> str:
         type: of the column.
         encoding: of the format.
     """
+    cases: list[str] = []
     if _is_time(type) and type.sql not in _UTC and encoding.digits_of(type) is None:
-        told = " (a number of what? times=''ms'', ''us'' or ''ns'' says it)"
-        return f"CASE WHEN TRY_CAST({raw} AS BIGINT) IS NOT NULL THEN '{told}' END"
+        told = "' (a number of what? times=''ms'', ''us'' or ''ns'' says it)'"
+        cases.append(f"WHEN TRY_CAST({raw} AS BIGINT) IS NOT NULL THEN {told}")
     if _is_number(type) and encoding.base64 is None:
-        told = " (text, or base64? decimals=''text'' or ''base64'' says it)"
-        return f"CASE WHEN {_is_base64(_unquoted(raw))} THEN '{told}' END"
-    return "NULL"
+        told = "' (text, or base64? decimals=''text'' or ''base64'' says it)'"
+        cases.append(f"WHEN {_is_base64(_unquoted(raw))} THEN {told}")
+    if type.is_interval:  # that DuckDB has, but we have not
+        told = literal(f" ({why_unfit(type.sql)})")
+        cases.append(f"WHEN TRY_CAST({_unquoted(raw)} AS INTERVAL) IS NOT NULL THEN {told}")
+    return f"CASE {' '.join(cases)} END" if cases else "NULL"
 
 
 def _is_number(type: ColumnType) -> bool:

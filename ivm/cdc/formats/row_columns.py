@@ -20,6 +20,7 @@ from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold, literal
 from ivm.storage.values.column import Mask, column_from_arrow
 from ivm.storage.values.types import ColumnType
+from ivm.storage.warehouse.carried import may_be_unfit, only_carried, why_unfit
 from ivm.storage.warehouse.duck import Cursor, table
 from ivm.storage.warehouse.table_info import TableInfo
 
@@ -97,7 +98,7 @@ class _Statement:
         self._given = {i: f"f{j}" for i, j in found.items() if j is not None}
 
     def text(self) -> str:
-        casts = [f"{_cast(self._given[i], self._type(i))} AS c{i}" for i in self._given]
+        casts = [f"{_carried(self._given[i], self._type(i))} AS c{i}" for i in self._given]
         own = [f"CAST(NULL AS {self._type(i).sql}) AS c{i}" for i in self._lacking()]
         typed = ", ".join(["*", f"{self._code()} AS op", *casts, *own])
         columns = [f"c{i}, {self._unsent(i)} AS u{i}" for i in range(len(self._info.schema))]
@@ -153,7 +154,14 @@ class _Statement:
         given, (name, type) = self._given[i], self._info.schema[i]
         head = literal(f"{name} is no {type.sql}: ")
         said = f"{head} || system.main.left(CAST({given} AS VARCHAR), 80)"
+        if may_be_unfit(type.sql):
+            why = literal(f" ({why_unfit(type.sql)})")
+            said += f" || CASE WHEN {_cast(given, type)} IS NULL THEN '' ELSE {why} END"
         return f"CASE WHEN c{i} IS NULL AND {given} IS NOT NULL THEN {said} END"
+
+
+def _carried(given: str, type: ColumnType) -> str:
+    return only_carried(_cast(given, type), type.sql)
 
 
 def _cast(given: str, type: ColumnType) -> str:
