@@ -88,7 +88,7 @@ VALUES: dict[str, tuple[str, list[tuple[str, str | None]]]] = {
             ("'-1 year +2 days -00:00:01'", "'-1 year 2 days -00:00:01'"),
             ("'-1 day +02:03:04'", "'-1 day 02:03:04'"),
             *[("'0'", "'0 days'"), ("'178000000 years'", "'178000000 years'")],
-            ("'1 month'", "'1 month'"),
+            *[("'1 month'", "'1 month'"), ("'3000000 hours'", None)],
         ],
     ),
     "uuid": ("UUID", [("'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",) * 2]),

@@ -31,6 +31,7 @@ from ivm.storage.values.column import (
 )
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, ones
+from ivm.storage.warehouse.carried import may_be_unfit, only_carried, why_unfit
 from ivm.storage.warehouse.duck import Cursor, registered, table
 from ivm.storage.warehouse.table_info import TableInfo
 
@@ -116,9 +117,16 @@ class _Batch:
             if int(label[1:]) not in self._found_by:  # deletes find the row without it
                 wrong &= self._texts.kinds != wire.DELETE
             head = f"{self._names[int(label[1:])]} is no {self._type(label).sql}: "
+            why = self._why(label)
             for row in wrong.nonzero()[0].tolist():
-                reasons.setdefault(row, []).append(f"{head}{self._text(label, row)[:80]!r}")
+                reasons.setdefault(row, []).append(f"{head}{self._text(label, row)[:80]!r}{why}")
         return {row: "; ".join(dict.fromkeys(why)) for row, why in reasons.items()}
+
+    def _why(self, label: str) -> str:
+        """Why a value does not fit, where there is but one reason."""
+        type = self._type(label).sql
+        is_same = may_be_unfit(type) and self._reading(label).type == type
+        return f" ({why_unfit(type)})" if is_same else ""
 
     def events(self, columns: Mapping[str, Column]) -> Events:
         """The changes as events, those that are refused among them."""
@@ -174,6 +182,9 @@ class _Batch:
         return own == sent.sql and (sent is not _VARCHAR or self._reading(label).type == own)
 
     def _sql(self, label: str) -> str:
+        return only_carried(self._cast(label), self._type(label).sql)
+
+    def _cast(self, label: str) -> str:
         reading, own = self._reading(label), self._type(label).sql
         if self._sent(label) is not _VARCHAR:
             return f"TRY_CAST({label} AS {own})"
