@@ -29,8 +29,11 @@ def _row(key: bytes, column: str | None) -> dict[str, Any]:
     except UnicodeDecodeError:
         return {}
     try:
-        found = json.loads(text, parse_float=str)  # all digits stay
-    except ValueError:
+        found = json.loads(text, parse_float=str, parse_constant=str)  # all digits stay
+    except (ValueError, RecursionError):
+        found = None
+    is_other = isinstance(found, int) and json.dumps(found) != text  # such as -0
+    if found is None or is_other:  # null is no key
         found = text
     if isinstance(found, dict) and found.keys() == {"schema", "payload"}:
         found = found["payload"]
