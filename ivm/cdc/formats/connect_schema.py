@@ -113,7 +113,7 @@ def encodings(schemas: Iterable[str], row: str) -> dict[str, Encoding]:
 def _fields(schema: str, row: str) -> list[dict[str, Any]]:
     try:
         found = json.loads(schema)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _no_schema() from None
     for field in _part(found, "fields", list):
         if _part(field, "field", str) == row:

@@ -275,13 +275,14 @@ def test_the_table_follows_the_schema_of_its_events(broker: Broker) -> None:
     new = [with_schema({"id": i, "a": 1 << 40, "payload": "p"}, **NEW) for i in range(3, 6)]
     new = [json.dumps(json.loads(text), indent=1) for text in new]  # blanks mean nothing
     keys = [json.dumps({"id": i}) for i in range(6)]
-    dirt = ["{", None, '{"schema": "orders", "payload": {"op": "c", "after": {"id": 99}}}']
+    deep = "[" * 10_000
+    dirt = ["{", None, '{"schema": "orders"}', f'{{"schema": {deep}{"]" * 10_000}}}']
     with ivm.connect() as db:
         source = ivm.sources.Kafka(
             brokers=broker.address, topic=name, format="debezium with schema"
         )
         db.create_source("s", source)
-        table, other = '"upstream-table"', ["x"] * len(dirt)
+        table, other = '"upstream-table"', [deep] * len(dirt)
         sent = [*dirt, *old, *dirt, *new]
         broker.send(name, sent, keys=[*other, *keys[:3], *other, *keys[3:]])
         db.start_sources()
@@ -296,7 +297,7 @@ def test_the_table_follows_the_schema_of_its_events(broker: Broker) -> None:
             ("a", "BIGINT", None),
             ("payload", "VARCHAR", None),
         ]
-        assert db.sources()[0].dead_letters == 4
+        assert db.sources()[0].dead_letters == 6
         broker.send(name, [with_schema({"id": 7, "a": 7}, **OLD)], keys=['{"id":7}'])
         wait_until(lambda: db.sources()[0].state == "stopped")
         assert "DROP COLUMN" in str(db.sources()[0].reason)

@@ -85,7 +85,7 @@ class Schemas:
             columns: tuple[UpstreamColumn, ...] = ()
             if schema is not None:
                 columns = upstream_columns(json.dumps(schema), self._envelope.after[-1])
-        except (ValueError, UnlikeLinesError):
+        except (ValueError, RecursionError, UnlikeLinesError):
             return None
         upstream = Upstream(columns, _key(message.key(), {each.name for each in columns}))
         return _Schema(text[:end].encode(), upstream if columns else None)
@@ -95,7 +95,7 @@ def _key(key: bytes | None, columns: set[str]) -> tuple[str, ...] | None:
     """The names of the key's columns, if the message's key tells them."""
     try:
         found = json.loads(key or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if isinstance(found, dict) and found.keys() == {"schema", "payload"}:
         found = found["payload"]
