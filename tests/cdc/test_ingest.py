@@ -16,6 +16,7 @@ import pytest
 
 import ivm
 from ivm import errors
+from ivm.cdc.formats.texts import text_of
 from tests.cdc.orders import ORDERS, VIEW, content, created
 from tests.support.view_oracle import assert_verified
 from tests.tiers import TIER, examples
@@ -130,6 +131,10 @@ def test_the_first_batch_is_refused_in_a_transaction(db: ivm.Database) -> None:
         db.ingest("orders", [created(1)])
 
 
+ZERO_BYTE = (
+    "it is not JSON: it begins with a zero byte, as what is written with a schema registry does "
+    "(Avro, Protobuf). Have it written as plain JSON (Kafka Connect's JsonConverter)"
+)
 DIRT: list[tuple[Any, str]] = [
     ("{", "it is not JSON"),
     (b"\xff", "it is not JSON"),
@@ -151,6 +156,8 @@ DIRT: list[tuple[Any, str]] = [
     (created(5, made="soon"), 'made is no TIMESTAMP: "soon"'),
     (created(5, customer=None), "NOT NULL constraint failed: orders.customer"),
     ({"op": "c", "after": {"customer": 1}}, "NOT NULL constraint failed: orders.id"),
+    *[(b"\0\0\0\0\1" + each, ZERO_BYTE) for each in (b"\2\x0ahello", b"\xff", b"{}")],
+    (text_of(b"\0\0\0\0\1\xff"), ZERO_BYTE),
 ]
 
 

@@ -15,8 +15,16 @@ from ivm.cdc.formats.json_statement import (
     some_null,
 )
 from ivm.cdc.formats.json_values import hint
+from ivm.cdc.formats.texts import NO_UTF8
 from ivm.storage.identifiers import literal
 from ivm.storage.warehouse.table_info import TableInfo
+
+_BARE = f"system.main.replace(raw, '{NO_UTF8}', '')"
+_IS_BINARY = f"system.main.starts_with({_BARE}, system.main.chr(0))"
+_BINARY = (
+    "it is not JSON: it begins with a zero byte, as what is written with a schema registry does "
+    "(Avro, Protobuf). Have it written as plain JSON (Kafka Connect's JsonConverter)"
+)
 
 
 def doubts(info: TableInfo, envelope: Envelope, survey: Survey) -> str:
@@ -58,6 +66,7 @@ class _Doubts(TypedLines):
         no_row = f"op IN (0, 1) AND m IS NULL AND {all_null('a', self.keys)}"
         reasons = [
             "op = -1 THEN NULL",
+            f"e IS NULL AND {_IS_BINARY} THEN {literal(_BINARY)}",
             "e IS NULL THEN 'it is not JSON'",
             f"op IS NULL THEN 'its operation ({operation}) is unknown or missing'",
             f"{no_row} THEN 'it has no row ({after or 'line'})'",

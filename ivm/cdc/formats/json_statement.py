@@ -104,8 +104,8 @@ def statement(info: TableInfo, envelope: Envelope, survey: Survey) -> str:
 class TypedLines:
     """Lines with their values as columns, in SQL.
 
-    `typed` has of each line `text` and `e` (NULL if it is no JSON), `op` (NULL if there is none),
-    and of each column i with a key the values `a<i>` in the row and `b<i>` in the row before.
+    `typed` has of each line `raw`, `text` and `e` (NULL if it is no JSON), `op` (NULL if there is
+    none), and of each column i with a key the values `a<i>` in the row and `b<i>` in that before.
 
     Attributes:
         keys: by the position of the column.
@@ -126,7 +126,7 @@ class TypedLines:
         self._old = [i for i in found_by if i in self.keys] if envelope.before else []
 
     def _typed(self) -> str:
-        typed = [f"text, e, {self._operation()} AS op"]
+        typed = [f"raw, text, e, {self._operation()} AS op"]
         typed += [f"{self._value(self._envelope.after, i)} AS a{i}" for i in self.keys]
         typed += [f"{self._value(self._envelope.before or (), i)} AS b{i}" for i in self._old]
         return (

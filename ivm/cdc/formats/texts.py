@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+NO_UTF8 = "no UTF-8: "
+"""With which the text of such bytes begins."""
+
 
 def texts_of(values: pa.Array) -> pa.Array:
     """Large strings of large binaries."""
@@ -20,4 +23,4 @@ def text_of(value: bytes | None) -> str | None:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        return f"no UTF-8: {value.decode(errors='backslashreplace')}"
+        return NO_UTF8 + value.decode(errors="backslashreplace")
