@@ -240,6 +240,26 @@ def test_numbers_that_are_times(type: str, unit: str, number: int, expected: str
         assert content(db, "SELECT x::VARCHAR FROM n") == ([(expected,)] if expected else [])
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("P1Y2M-3DT4H5M6.789S", "1 year 2 months -3 days 04:05:06.789"),
+        ("P0Y0M0DT0H0M-0.000001S", "-00:00:00.000001"),
+        *[("PT0S", "00:00:00"), ("P2W", "14 days"), ("PT5M", "00:05:00"), ("P5M", "5 months")],
+        *[("5 months", "5 months"), ("P1H", None), ("P", None), ("PT", None), ("P1.5D", None)],
+    ],
+)
+@pytest.mark.parametrize("type", ["INTERVAL", "INTERVAL[]"])
+def test_intervals_in_iso_8601(type: str, text: str, expected: str | None) -> None:
+    """As Debezium writes them with interval.handling.mode=string."""
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE n (x {type})")
+        event = {"op": "c", "after": {"x": [text] if "[" in type else text}}
+        assert list(db.ingest("n", [event]).refused) == ([] if expected else [0])
+        found = content(db, "SELECT replace(trim(x::VARCHAR, '[]'), chr(39), '') FROM n")
+        assert found == ([(expected,)] if expected else [])
+
+
 @pytest.mark.parametrize("times", [None, "ms", "us", "ns"])
 def test_debezium_counts_intervals_in_microseconds(times: str | None) -> None:
     """Whatever it counts times of the day in."""

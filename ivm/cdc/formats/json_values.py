@@ -25,6 +25,10 @@ _INFINITE: dict[int | None, dict[str, str]] = {  # as Debezium writes those of P
     None: {"+294247-01-10T04:00:25.2Z": "infinity", "-290308-12-21T19:59:27.6Z": "-infinity"},
 }
 """By the digits of a second's fraction; of None in texts."""
+_WHOLE = r"(-?\d+"
+_DURATION = (
+    rf"P{_WHOLE}Y)?{_WHOLE}M)?{_WHOLE}W)?{_WHOLE}D)?(T{_WHOLE}H)?{_WHOLE}M)?{_WHOLE}(\.\d+)?S)?)?"
+)
 _UNREADABLE = ("BIT", "BIGNUM", "VARIANT", "BLOB")  # not as DuckDB's from_json reads them
 MOST_SCALE = 1 << 17
 """Digits behind the point, or zeros before it: no database has more."""
@@ -283,6 +287,8 @@ def _time(given: str, type: ColumnType, encoding: Encoding) -> str:
         written = f"system.main.replace({given}, 'Z', '{_UTC[type.sql]}')"
     if type.is_date_or_timestamp:  # nor the sign that ISO 8601 demands before five digits of a year
         written = f"system.main.ltrim({written}, '+')"
+    if type.is_interval:
+        written = _duration(given)
     number, text = f"TRY_CAST({given} AS BIGINT)", f"TRY_CAST({written} AS {type.sql})"
     cases = [
         f"WHEN {given} = '{found}' THEN CAST('{meant}' AS {type.sql})"
@@ -292,6 +298,18 @@ def _time(given: str, type: ColumnType, encoding: Encoding) -> str:
         f"CASE {' '.join(cases)} WHEN {number} IS NULL THEN {text}"
         f" ELSE {_counted(number, type, encoding)} END"
     )
+
+
+def _duration(given: str) -> str:
+    """The text of an interval; ISO 8601's, such as `P1Y2M-3DT4H5M6.7S`, in DuckDB's words."""
+    days, hours = [f"system.main.split_part({given}, 'T', {part})" for part in (1, 2)]
+    words = f"system.main.substring({days}, 2)"
+    for sign, word in {"Y": "years", "M": "months", "W": "weeks", "D": "days"}.items():
+        words = f"system.main.replace({words}, '{sign}', ' {word} ')"
+    for sign, word in {"H": "hours", "M": "minutes", "S": "seconds"}.items():
+        hours = f"system.main.replace({hours}, '{sign}', ' {word} ')"
+    is_iso = f"system.main.regexp_full_match({given}, '{_DURATION}')"
+    return f"CASE WHEN {is_iso} THEN {words} || {hours} ELSE {given} END"
 
 
 def _special(type: ColumnType, digits: int | None) -> dict[str, str]:
