@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from ivm.cdc.apply import Ingested, apply_parts, prepare
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.json_part import JsonPart
 from ivm.cdc.sources.source import Position
+from ivm.ingest.python_parts import is_missing
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
 from ivm.storage.errors import InputError
@@ -57,15 +59,18 @@ def _lines(events: Sequence[Any] | pa.Array) -> pa.Array:
             return array.cast(pa.large_string())
         except pa.ArrowException as error:
             raise InputError(f"an Arrow array of events has JSON texts: {error}") from error
-    if isinstance(events, (str, bytes, Mapping)) or not isinstance(events, Iterable):
+    is_one = isinstance(events, (str, bytes, Mapping)) or not isinstance(events, Iterable)
+    if is_one or hasattr(events, "columns"):  # a frame, whose elements are columns
         what = "text" if isinstance(events, (str, bytes)) else type(events).__name__
         raise InputError(f"events are a list, one JSON text or dict each, not a single {what}")
     return pa.array([_line(event) for event in events], pa.large_string())
 
 
 def _line(event: object) -> str | None:
-    if event is None or isinstance(event, str):
+    if isinstance(event, str):
         return event
+    if event is None or is_missing(event) or (isinstance(event, float) and isnan(event)):
+        return None
     if isinstance(event, bytes):  # what is no UTF-8 is no JSON then either
         return event.decode(errors="backslashreplace")
     try:

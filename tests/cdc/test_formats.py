@@ -9,6 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import duckdb
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -49,11 +50,22 @@ def test_formats(db: ivm.Database) -> None:
         (None, "not a single NoneType"),
         ([{"op": "c", "after": {"id": 1, "made": date(2024, 1, 1)}}], "of type date"),
         (pa.array([{"op": "c"}]), "has JSON texts"),
+        (pa.table({"op": ["c"]}), "not a single Table"),
+        (pd.DataFrame({"op": ["c"]}), "not a single DataFrame"),
     ],
 )
 def test_what_is_no_list_of_events_is_told(db: ivm.Database, events: Any, says: str) -> None:
     with pytest.raises(errors.InputError, match=says):
         db.ingest("orders", events)
+
+
+def test_a_series_has_events(db: ivm.Database) -> None:
+    """What stands for NULL in it is none."""
+    texts = [json.dumps(created(1)), None]
+    for number, type in enumerate(("str", "string", "object")):
+        events = pd.Series([*texts, float("nan")] if type == "object" else texts, dtype=type)
+        done = db.ingest("orders", events, position=number)
+        assert (done.applied, done.refused, done.ignored) == (1, {}, len(events) - 1)
 
 
 def test_rows_that_replace_others(db: ivm.Database) -> None:
