@@ -160,7 +160,7 @@ def test_messages_that_retention_has_removed_are_missed(broker: Broker, topic: T
     with created(broker, name) as db:
         with Following(db, "s") as following:
             following.step()
-            following.step(limit=1)
+            wait_until(lambda: following.step(limit=1) is not None)
             broker.send(name, texts(10))
         broker.forget(name, 5)
         with pytest.raises(SourceError, match=r"begins at offset 5, and those from 1 on were not"):
