@@ -77,6 +77,18 @@ TYPES: list[tuple[dict[str, Any], Any, str, str]] = [
         "00:00:01.5",
     ),
     ({"type": "int64", "name": D + "time.NanoDuration"}, 1500000000, "INTERVAL", "00:00:01.5"),
+    *(
+        ({"type": "int32", "name": D + "time.Date"}, days, "DATE", text)
+        for days, text in ((2**31 - 2, "5881580-07-10"), (2 - 2**31, "5877642-06-25 (BC)"))
+    ),
+    *(
+        ({"type": "int64", "name": D + "time.MicroTimestamp"}, micros, "TIMESTAMP", text)
+        for micros, text in (
+            (327_403_382_400_000_000, "12345-01-01 00:00:00"),
+            (2**63 - 2, "294247-01-10 04:00:54.775806"),
+            (-9_223_372_022_400_000_000, "290309-12-22 (BC) 00:00:00"),
+        )
+    ),
     ({"type": "string", "name": D + "time.Interval"}, "P1Y2M", "VARCHAR", "P1Y2M"),
     ({"type": "int32", "name": D + "time.Year"}, 2024, "INTEGER", "2024"),
     (

@@ -30,6 +30,7 @@ _DIGITS = {
     **{_DEBEZIUM + f"time.Nano{kind}": 9 for kind in ("Time", "Timestamp", "Duration")},
     **{_CONNECT + name: 3 for name in ("Time", "Timestamp")},
 }
+_COUNTED = frozenset([*_DIGITS, _DEBEZIUM + "time.Date", _CONNECT + "Date"])
 _BASE64 = (_CONNECT + "Decimal", _DEBEZIUM + "data.VariableScaleDecimal")
 _BITS = _DEBEZIUM + "data.Bits"  # in base64 too, but the lowest byte is the first one
 _JSON = _DEBEZIUM + "data.Json"
@@ -159,4 +160,5 @@ def _encoding(field: dict[str, Any]) -> Encoding:
         _parameter(field, "scale"),
         is_number=name in _BASE64,
         json_texts=name == _JSON,
+        counts_times=name in _COUNTED,
     )

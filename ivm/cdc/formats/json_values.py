@@ -17,7 +17,10 @@ from ivm.storage.warehouse.carried import only_carried, why_unfit
 
 _MICROS = -9_223_372_022_400_000_000, (1 << 63) - 2  # from 1970, of the timestamps there are
 _MOST_MICROS_IN_NANOS = 9_200_000_000_000_000  # of those that 64 bits can count
-_MOST_DAYS = (1 << 31) - 2
+_DAYS = -(1 << 31) + 2, (1 << 31) - 2
+# Where only the user tells the unit of numbers: those that count a finer one lie beyond.
+_LIKELY_MICROS = -250_000_000_000_000_000, 250_000_000_000_000_000
+_LIKELY_DAYS = -2_500_000, 3_000_000
 _DAY = 86_400_000_000 - 1
 _INFINITE: dict[int | None, dict[str, str]] = {  # as Debezium writes those of PostgreSQL
     3: {"9223372036825200": "infinity", "-9223372036832400": "-infinity"},
@@ -52,6 +55,7 @@ class Encoding:
         is_number: the values are known to be numbers, also in columns of texts.
         json_texts: strings in columns of JSON are texts of JSON values, not these values.
         durations: the digits in numbers that are INTERVALs, if they are others.
+        counts_times: a schema tells what numbers that are times count, so that they are no others.
     """
 
     digits: int | None = None
@@ -60,6 +64,7 @@ class Encoding:
     is_number: bool = False
     json_texts: bool = False
     durations: int | None = None
+    counts_times: bool = False
 
     def digits_of(self, type: ColumnType) -> int | None:
         """The digits of the fraction of a second in numbers of a type of times."""
@@ -325,14 +330,15 @@ def _counted(number: str, type: ColumnType, encoding: Encoding) -> str:
     """Days since 1970, or fractions of a second; NULL where they are too many."""
     if type.sql == "DATE":
         made = f"DATE '1970-01-01' + CAST({number} AS INTEGER)"
-        return f"CASE WHEN {number} BETWEEN {-_MOST_DAYS} AND {_MOST_DAYS} THEN {made} END"
+        first, last = _DAYS if encoding.counts_times else _LIKELY_DAYS
+        return f"CASE WHEN {number} BETWEEN {first} AND {last} THEN {made} END"
     digits = encoding.digits_of(type)
     if digits is None or type.sql == "TIME WITH TIME ZONE":
         return "NULL"
     fewer = 10 ** (6 - digits) if digits < 6 else 1
     more = 10 ** (digits - 6) if digits > 6 else 1
     micros = f"{number} * {fewer} // {more}"
-    low, high = _MICROS
+    low, high = _MICROS if encoding.counts_times else _LIKELY_MICROS
     if type.sql == "TIMESTAMP_NS":
         low, high = -_MOST_MICROS_IN_NANOS, _MOST_MICROS_IN_NANOS
     if type.sql in ("TIME", "TIME_NS"):
