@@ -79,7 +79,7 @@ TYPES: list[tuple[dict[str, Any], Any, str, str]] = [
     ({"type": "int64", "name": D + "time.NanoDuration"}, 1500000000, "INTERVAL", "00:00:01.5"),
     *(
         ({"type": "int32", "name": D + "time.Date"}, days, "DATE", text)
-        for days, text in ((2**31 - 2, "5881580-07-10"), (2 - 2**31, "5877642-06-25 (BC)"))
+        for days, text in ((2**31 - 2, "5881580-07-10"), (-2_440_550, "4713-01-01 (BC)"))
     ),
     *(
         ({"type": "int64", "name": D + "time.MicroTimestamp"}, micros, "TIMESTAMP", text)
@@ -200,6 +200,17 @@ def test_no_part_of_a_value_is_lost() -> None:
         for i, (type, _) in enumerate(MISFITS):
             assert done.refused[i].startswith(f"c{i} is no {type}: ")
         assert done.applied == 0
+
+
+@pytest.mark.parametrize("days", [-622_191_234, -2_147_472_692, 2**31 - 1])
+def test_infinite_dates_of_debezium_are_refused(days: int) -> None:
+    """As which it writes numbers that mean nothing."""
+    date = {"type": "int32", "name": D + "time.Date", "field": "x"}
+    schema = {"fields": [{"field": "after", "fields": [date]}]}
+    event = {"schema": schema, "payload": {"op": "c", "after": {"x": days}}}
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (x DATE)")
+        assert list(db.ingest("t", [event], format="debezium with schema").refused) == [0]
 
 
 def test_values_that_were_not_sent_stay() -> None:

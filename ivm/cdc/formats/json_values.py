@@ -17,10 +17,10 @@ from ivm.storage.warehouse.carried import only_carried, why_unfit
 
 _MICROS = -9_223_372_022_400_000_000, (1 << 63) - 2  # from 1970, of the timestamps there are
 _MOST_MICROS_IN_NANOS = 9_200_000_000_000_000  # of those that 64 bits can count
-_DAYS = -(1 << 31) + 2, (1 << 31) - 2
+_DAYS = -2_500_000, (1 << 31) - 2  # those before are what Debezium makes of infinite dates
 # Where only the user tells the unit of numbers: those that count a finer one lie beyond.
 _LIKELY_MICROS = -250_000_000_000_000_000, 250_000_000_000_000_000
-_LIKELY_DAYS = -2_500_000, 3_000_000
+_LIKELY_DAYS = _DAYS[0], 3_000_000
 _DAY = 86_400_000_000 - 1
 _INFINITE: dict[int | None, dict[str, str]] = {  # as Debezium writes those of PostgreSQL
     3: {"9223372036825200": "infinity", "-9223372036832400": "-infinity"},
