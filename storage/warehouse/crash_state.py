@@ -47,7 +47,6 @@ def as_at_the_crash(file: DatabaseFile, folder: FilePath, iteration: int) -> boo
 @contextlib.contextmanager
 def _put_back(file: DatabaseFile, folder: FilePath, iteration: int) -> Iterator[FilePath]:
     """A copy of the file as of the crash."""
-    assert file.file is not None
     was = left(folder)
     if was is None:
         raise LookupError("nobody wrote down how the write-ahead log was left")
@@ -56,7 +55,7 @@ def _put_back(file: DatabaseFile, folder: FilePath, iteration: int) -> Iterator[
     scratch.mkdir()
     copy = scratch / "copy.duckdb"
     try:
-        shutil.copyfile(file.file, copy)
+        file.copy_to(copy)
         _set_header(copy, iteration)
         with open(kept_log(folder), "rb") as log:
             wal_of(copy).write_bytes(log.read(was.size))

@@ -1,12 +1,14 @@
 """Opening the user's DuckDB file: settings, locks, and errors in our words.
 
 Invariant: while DuckDB holds the file open we keep one descriptor of it, opened after DuckDB's and
-closed after it, because closing any descriptor of a file drops the process's locks on it.
+closed after it, because closing any descriptor of a file drops the process's locks on it. What the
+rest of the program does to them leaves the lock of the side folder (`folder_lock`).
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -14,7 +16,8 @@ import duckdb
 
 from ivm.storage.errors import CorruptionError, InputError, UnavailableError
 from ivm.storage.identifiers import literal
-from ivm.storage.warehouse.side_folder import read_iteration
+from ivm.storage.warehouse.folder_lock import FolderLock
+from ivm.storage.warehouse.side_folder import read_iteration, side_folder
 
 DEFAULT_MEMORY = 1 << 30
 """Bytes of DuckDB's buffer pool: with the operators' state at 10⁷ rows the process stays under
@@ -24,6 +27,8 @@ OF_THE_PARENT = (
     "the database was opened before this process was forked, and belongs to its parent: start"
     " processes before ivm.connect(), or by 'spawn', or leave the database to the parent"
 )
+
+_COPIED = 1 << 20  # bytes at a time
 
 _OPENED = """
 SELECT database_name, path, type FROM system.main.duckdb_databases()
@@ -56,15 +61,21 @@ class DatabaseFile:
         self.file = None if file is None else file.resolve()
         self.wal_found = self.wal_bytes()
         self._fd = -1
+        self._lock = None if self.file is None else FolderLock(side_folder(self.file))
         if self.file is not None:
             _claim(self.file)
         try:
             self.connection = self._connect(memory_limit or default_memory_limit(), threads)
+        except BaseException:
+            self._release()
+            raise
+        try:
             self.catalog = self._opened()
             if self.file is not None:
                 self._fd = os.open(self.file, os.O_RDONLY)
+            self.lock_folder()
         except BaseException:
-            self._release()
+            self.close()
             raise
 
     def iteration(self) -> int:
@@ -74,6 +85,31 @@ class DatabaseFile:
     def wal_bytes(self) -> int:
         """Size of DuckDB's write-ahead log (0 for memory)."""
         return 0 if self.file is None else wal_bytes(self.file)
+
+    def copy_to(self, copy: Path) -> None:
+        """Copies the file as it is on disk.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        with open(self._fd, "rb", closefd=False) as source, open(copy, "xb") as target:
+            source.seek(0)
+            shutil.copyfileobj(source, target, _COPIED)
+
+    def lock_folder(self) -> None:
+        """Locks the side folder for this process, if it is there: again once it is another one.
+
+        Raises:
+            UnavailableError: another process has it, or it cannot be read.
+        """
+        if self._lock is None:
+            return
+        try:
+            self._lock.acquire()
+        except BlockingIOError as error:
+            raise UnavailableError(_locked(self.file)) from error
+        except OSError as error:
+            raise explained(self.file, error) from error
 
     def close(self) -> None:
         """Releases the file, without a checkpoint."""
@@ -86,7 +122,6 @@ class DatabaseFile:
         """The database's name; of a CSV, JSON or Parquet file DuckDB makes one in memory."""
         ((name, path, kind),) = self.connection.execute(_OPENED).fetchall()
         if self.file is not None and (path is None or kind != "duckdb"):
-            self.connection.close()
             raise CorruptionError(
                 f"{self.file} is no DuckDB database; it was not changed. Open one under another"
                 f" path, and load it there: CREATE TABLE … AS FROM {literal(str(self.file))}."
@@ -94,6 +129,8 @@ class DatabaseFile:
         return str(name)
 
     def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
         if self.file is not None:
             with _open_lock:
                 _open_files.pop(self.file, None)
@@ -136,6 +173,13 @@ def _claim(file: Path) -> None:
         _open_files[file] = os.getpid()
 
 
+def _locked(file: Path | None) -> str:
+    return (
+        f"{file} is locked by another process: close the database there and try again, or, if "
+        "that is `ivm serve`, connect to it."
+    )
+
+
 def explained(file: Path | None, error: duckdb.Error | OSError) -> Exception:
     """The error that refuses to open a file or its side folder, sorted by remedy."""
     text = str(error)
@@ -145,10 +189,7 @@ def explained(file: Path | None, error: duckdb.Error | OSError) -> Exception:
             f" {file}.ivm, which must be readable and writable: mend that and try again."
         )
     if "Could not set lock" in text:
-        return UnavailableError(
-            f"{file} is locked by another process: close the database there and try again, or, if "
-            f"that is `ivm serve`, connect to it. {text}"
-        )
+        return UnavailableError(f"{_locked(file)} {text}")
     if isinstance(error, duckdb.ConnectionException):
         return UnavailableError(
             f"{file} is open in this process through DuckDB itself: close that connection and try"

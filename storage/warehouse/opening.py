@@ -62,6 +62,7 @@ def open_log(file: DatabaseFile, sync_interval: float | None, choice: Choice) ->
     else:
         foreign = _check(file, cursor, database_id, choice)
     folder.mkdir(exist_ok=True)
+    file.lock_folder()
     sync_folder(folder.parent)
     base_epoch = system_tables.load_epochs(cursor)[BASE]
     log = ChangeLog.open(

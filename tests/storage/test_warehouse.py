@@ -302,7 +302,16 @@ def test_a_second_opening_is_refused(path: Path) -> None:
     warehouse = create(path, 1)
     with pytest.raises(UnavailableError, match="already open in this process"):
         Warehouse.open(path)
-    code = f"""
+    crash(path, refused(path))
+    warehouse.close()
+    with duckdb.connect(path), pytest.raises(UnavailableError, match="through DuckDB itself"):
+        Warehouse.open(path)
+    Warehouse.open(path).close()
+
+
+def refused(path: Path) -> str:
+    """Code to which a database is refused that another process has open."""
+    return f"""
 from ivm.storage.errors import UnavailableError
 from ivm.storage.warehouse.warehouse import Warehouse
 try:
@@ -312,11 +321,56 @@ except UnavailableError as error:
 else:
     sys.exit(1)
 """
-    crash(path, code)
+
+
+def test_a_program_that_copies_its_open_file_keeps_others_out(path: Path, tmp_path: Path) -> None:
+    """Closing the copied file drops DuckDB's lock: two programs wrote, and one's commits went."""
+    warehouse = taken(path)
+    shutil.copyfile(path, tmp_path / "copy.duckdb")
+    crash(path, refused(path))
     warehouse.close()
-    with duckdb.connect(path), pytest.raises(UnavailableError, match="through DuckDB itself"):
-        Warehouse.open(path)
+    again = taken(path)
+    assert again.checkpoint()  # there is no log of DuckDB's either that it locks
+    path.read_bytes()
+    crash(path, refused(path))
+    again.close()
+
+
+def test_a_look_after_a_crash_leaves_the_file_locked(path: Path) -> None:
+    killed = f"import ivm; db = ivm.connect({str(path)!r}); db.execute('CREATE TABLE t (v INT)');"
+    crash(path, f"{killed} db.execute('INSERT INTO t VALUES (1)')")
+    duckdb.connect(path).close()
+    warehouse = Warehouse.open(path)
+    other = f"import duckdb; duckdb.connect({str(path)!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", other], capture_output=True, text=True, check=False
+    )
+    assert "Could not set lock" in done.stderr
+    warehouse.close()
+
+
+def test_a_child_keeps_no_lock_of_a_parent_that_is_killed(path: Path) -> None:
+    create(path, 1).close()
+    code = f"""
+import signal, warnings
+from ivm.storage.warehouse.warehouse import Warehouse
+warnings.simplefilter("ignore")
+warehouse = Warehouse.open({str(path)!r})
+if not os.fork():
+    os.close(1)
+    os.read(0, 1)
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    script = f"import os, sys; sys.path[:] = {sys.path!r}\n{code}"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    parent.wait()
+    assert parent.stdout is not None
+    parent.stdout.read()  # to its end: the child is there
     Warehouse.open(path).close()
+    parent.communicate()
 
 
 @pytest.mark.parametrize("content", [b"", b"hello, this is no database", b"x" * 20_000])
