@@ -188,9 +188,9 @@ class Lifetime:
 
 def opened(path: str) -> object | None:
     """The `Database` of a file that this process has open; None if it has none."""
+    wanted = Path(os.path.expanduser(path)).resolve()
     for lifetime, owner in list(_open.items()):
-        file = lifetime.engine.warehouse.file.file
-        if file is not None and file == Path(path).expanduser().resolve() and not lifetime.closed:
+        if lifetime.engine.warehouse.file.file == wanted and not lifetime.closed:
             return owner()
     return None
 

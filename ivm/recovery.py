@@ -7,6 +7,7 @@ another name. Replaying applies all of the log's commits, or none if they do not
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,8 +64,8 @@ def recover(
         InputError: there is no such file.
         CorruptionError: the commits do not fit the tables; nothing was changed.
     """
-    file = Path(path).expanduser()
-    if not file.is_file():
+    file = Path(os.path.expanduser(path))
+    if not os.path.isfile(file):  # False, too, for a name that none can have
         raise InputError(f"there is no database {file}: give the path of an existing file")
     if choice not in (None, "replay", "give up"):
         raise InputError(f'recover takes "replay" or "give up", not {choice!r}')

@@ -6,6 +6,7 @@ Law: the code is 1 after an error of the database, 2 if the command line makes n
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +40,7 @@ def refuse(reason: str) -> NoReturn:
 
 def demand_file(file: str, usage: str) -> None:
     """Refuses a database that would only now be made, without sources and views."""
-    if not Path(file).expanduser().exists():
+    if not os.path.exists(os.path.expanduser(file)):
         refuse(f"there is no database {file!r}: ivm {usage}")
 
 

@@ -40,7 +40,7 @@ def _check(path: Path) -> None:
         raise InputError(f"{path} is not a database: open one and CREATE TABLE t AS FROM '{path}'")
     if path.is_dir():
         raise InputError(f"{path} is a folder; a database is a file, such as {path / 'db.duckdb'}")
-    folder = path.expanduser().parent
+    folder = Path(os.path.expanduser(path)).parent
     if not folder.is_dir():
         raise InputError(f"cannot open {path}: there is no folder {folder}; make it first")
 

@@ -54,12 +54,15 @@ class DatabaseFile:
     Raises:
         UnavailableError: another process or connection has it, or it cannot be reached.
         CorruptionError: it is not a DuckDB file, or a damaged one.
-        InputError: DuckDB does not take these settings.
+        InputError: DuckDB does not take these settings, or no database can have this path.
     """
 
     def __init__(self, file: Path | None, memory_limit: int | None, threads: int | None) -> None:
-        self.file = None if file is None else file.resolve()
-        self.wal_found = self.wal_bytes()
+        self.file = None if file is None else _resolved(file)
+        try:
+            self.wal_found = self.wal_bytes()
+        except OSError as error:
+            raise explained(self.file, error) from error
         self._fd = -1
         self._lock = None if self.file is None else FolderLock(side_folder(self.file))
         if self.file is not None:
@@ -159,6 +162,28 @@ def wal_bytes(file: Path) -> int:
         return file.with_name(file.name + ".wal").stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _resolved(file: Path) -> Path:
+    """The one path of a file.
+
+    Raises:
+        InputError: DuckDB cannot keep a database there, or has another meaning for the name.
+    """
+    if "\0" in str(file):
+        raise InputError(f"no file can be named {str(file)!r}: give a path without \\0")
+    resolved = file.resolve()
+    if "?" in str(resolved):
+        raise InputError(
+            f"{resolved} has a ?, behind which DuckDB reads parameters, and so keeps its"
+            " write-ahead log elsewhere: rename the file or the folder"
+        )
+    if resolved.name.partition(".")[0].lower() == "_ivm":
+        raise InputError(
+            f"{resolved} would give the database the name of the schema _ivm, in which its own"
+            " records are: rename the file"
+        )
+    return resolved
 
 
 def _claim(file: Path) -> None:

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import ivm
 from ivm import errors
 from ivm.engine import log_writer
+from ivm.shell.cli import app
 from ivm.storage.log import change_log, segment
 from tests.support import ROOT
 
@@ -147,6 +149,38 @@ def test_a_wrong_call_changes_nothing(
 def test_a_path_that_is_none_is_named(path: Any) -> None:
     with pytest.raises(errors.InputError, match=f"such as 'shop.duckdb', not by {path!r}"):
         ivm.connect(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "says"),
+    [
+        ("x" * 250 + ".duckdb", errors.UnavailableError, "File name too long"),
+        ("a\0b.duckdb", errors.InputError, "no file can be named"),
+        ("file/x.duckdb", errors.UnavailableError, "Not a directory"),
+        ("what?.duckdb", errors.InputError, "rename the file"),
+        ("what?/x.duckdb", errors.InputError, "rename the file"),
+        ("_IVM.duckdb", errors.InputError, "rename the file"),
+        ("_ivm", errors.InputError, "rename the file"),
+    ],
+)
+def test_a_path_that_no_database_can_have_is_told(
+    tmp_path: Path, name: str, kind: type[Exception], says: str
+) -> None:
+    """Behind a ? DuckDB keeps its log elsewhere, and no write of another program was seen."""
+    (tmp_path / "what?").mkdir()
+    (tmp_path / "file").touch()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(kind, match=says):
+        ivm.connect(tmp_path / name)
+    with pytest.raises(errors.InputError, match="there is no database"):
+        ivm.recover(tmp_path / name)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("command", ["ingest", "backfill", "recover"])
+def test_a_home_folder_of_nobody_is_told(command: str) -> None:
+    done = CliRunner().invoke(app, [command, "~nobody-of-this-name/x.duckdb"], prog_name="ivm")
+    assert "there is no database" in done.output
 
 
 def insert_into_both(db: ivm.Database) -> None:
