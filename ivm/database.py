@@ -82,7 +82,7 @@ class Database(RowWrites, Streams):
         self.path = str(path)
         self._spark = SparkSettings(self.path, spark)
         self._local = threading.local()
-        with Deferral():
+        with Deferral(), Translating():
             close_forgotten()  # perhaps of this file
             self._engine = open_engine(
                 path,

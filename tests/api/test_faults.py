@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from typer.testing import CliRunner
 
@@ -256,6 +257,30 @@ def test_disk_full_while_logging_refuses_the_commit(
         assert contents(db) == before
     db.insert("t", [{"id": 2, "n": 1}])
     assert db.execute("SELECT * FROM total").fetchall() == [(2, 11)]
+
+
+SMALL = """
+import resource, sys, ivm
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, resource.RLIM_INFINITY))
+try:
+    ivm.connect(sys.argv[1])
+except ivm.errors.UnavailableError as error:
+    print(error)
+"""
+
+
+def test_an_opening_that_lacks_space_says_so(tmp_path: Path) -> None:
+    """The view is to be filled anew, and what DuckDB says of its commit was raised as it is."""
+    path = tmp_path / "x.duckdb"
+    with ivm.connect(path) as db:
+        db.execute("CREATE TABLE t (a INTEGER); CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+    with duckdb.connect(path) as plain:
+        plain.execute("INSERT INTO t FROM range(100_000)")
+    command = [sys.executable, "-c", SMALL, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Could not write file" in done.stdout, done.stderr
+    with ivm.connect(path) as db:
+        assert db.execute("SELECT count(*) FROM v").fetchall() == [(100_000,)]
 
 
 @pytest.mark.usefixtures("logged")
