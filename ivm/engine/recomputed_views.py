@@ -22,7 +22,7 @@ from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox import Outbox
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.told_time import told
-from ivm.storage.errors import EvaluationError
+from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import ours
@@ -141,7 +141,7 @@ class RecomputedViews:
         A view that cannot be computed keeps its old rows; reading it raises the error.
         """
         for name in list(self._catalog.views):
-            with contextlib.suppress(EvaluationError):
+            with contextlib.suppress(EvaluationError, NotNowError):
                 self.refresh([name])
 
     def _refresh(self, views: list[View]) -> None:
@@ -175,6 +175,7 @@ class RecomputedViews:
 
         Raises:
             EvaluationError: the query fails on the tables as they are.
+            NotNowError: it was ended, or DuckDB lacks memory or disk or has given up.
         """
         started = perf_counter_ns()
         try:
@@ -182,12 +183,21 @@ class RecomputedViews:
             with told(cursor, view):
                 delta = difference(cursor, f"FROM {table}", view.query, view.schema)
         except duckdb.Error as error:
-            raise EvaluationError(
-                f"view {view.name!r} cannot be computed: {error}; mend the rows its query fails "
-                "on, or drop the view"
-            ) from error
+            raise _not_computed(view, error) from error
         self.work.setdefault(view.name, Work()).add(started, 0, len(delta))
         return delta
+
+
+class NotNowError(UnavailableError):
+    """A view cannot be computed now, which says nothing of its rows."""
+
+
+def _not_computed(view: View, error: duckdb.Error) -> IvmError:
+    told = f"view {view.name!r} cannot be computed"
+    found = ours(error)
+    if isinstance(found, UnavailableError):
+        return NotNowError(f"{told}: {found}")
+    return EvaluationError(f"{told}: {error}; mend the rows its query fails on, or drop the view")
 
 
 def layers(views: Iterable[View]) -> Iterator[list[View]]:

@@ -165,3 +165,17 @@ def test_a_column_with_the_name_of_a_relation_is_not_read(db: ivm.Database, sour
     assert db.execute("FROM keyed ORDER BY id").fetchall() == [(1, 3), (2, 5)]
     assert db.execute("FROM id").fetchall() == [(2,)]
     assert_verified(db)
+
+
+def test_a_view_for_which_memory_does_not_suffice_is_no_fault_of_its_rows() -> None:
+    with ivm.connect(memory_limit=60 << 20) as db:
+        db.execute("SET temp_directory = ''; CREATE TABLE t (a INTEGER)")
+        texts = "string_agg(repeat(chr(65 + a % 20), 1000), '')"
+        db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT current_user AS u, {texts} AS s FROM t")
+        db.execute("INSERT INTO t FROM range(100_000)")
+        for statement in ("FROM v", "VERIFY MATERIALIZED VIEW v"):
+            with pytest.raises(errors.UnavailableError, match="cannot be computed: Out of Memory"):
+                db.execute(statement)
+        db.execute("CREATE TABLE beside (a INTEGER)")  # other statements go on
+        db.execute("DELETE FROM t WHERE a > 10")
+        assert db.execute("SELECT length(s) FROM v").fetchall() == [(11_000,)]
