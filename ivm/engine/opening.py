@@ -89,6 +89,7 @@ def open_engine(
         if refills:
             _owe(engine, engine.catalog.views)
             engine.unfilled.outdate(engine.catalog.tables)
+            warehouse.distrust_views()
             _replay_tables(engine)
             _save(engine, records)
             _refresh_all(engine)

@@ -22,7 +22,14 @@ from ivm.storage.warehouse import system_tables
 from ivm.storage.warehouse.crash_state import as_at_the_crash
 from ivm.storage.warehouse.database_file import DatabaseFile
 from ivm.storage.warehouse.duck import Cursor, run
-from ivm.storage.warehouse.side_folder import Note, read_note, set_aside, side_folder
+from ivm.storage.warehouse.side_folder import (
+    Note,
+    be_sure,
+    is_unsure,
+    read_note,
+    set_aside,
+    side_folder,
+)
 from ivm.storage.warehouse.system_tables import BASE, FLUSHES
 from ivm.storage.warehouse.wal_witness import left
 
@@ -136,12 +143,15 @@ def _moved_by_others(
     if note is None:  # the side folder is gone, and with it the note
         return True, False
     assert file.file is not None
+    folder = side_folder(file.file)
     step = file.iteration() - note.iteration
     if note.moving and step == 1:  # most likely our own checkpoint, cut off before its note
         return True, False
     if step != 0 or (note.closed and file.wal_found > 0):
         return True, True
-    was = left(side_folder(file.file))  # a log longer than our flushes made it is not ours
+    if is_unsure(folder):  # the flushes of an opening that was cut off hide what follows
+        return True, False
+    was = left(folder)  # a log longer than our flushes made it is not ours
     if was is None or (was.epoch, was.flushes) != (epochs[BASE], epochs.get(FLUSHES, 0)):
         return False, False
     return file.wal_found > was.size, False
@@ -171,6 +181,7 @@ def _clear(folder: Path) -> None:
     for path in (*segment_paths(folder), folder / "note.json"):
         path.unlink(missing_ok=True)
     remove_states(folder)
+    be_sure(folder)
     if folder.exists():
         sync_folder(folder)
 

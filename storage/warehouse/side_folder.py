@@ -18,6 +18,7 @@ from ivm.storage.durable_files import sync_folder
 from ivm.storage.errors import CorruptionError
 
 HEADERS_AT = (4096, 8192)
+_UNSURE = "refill"
 _ITERATION = struct.Struct("<8xQ")  # behind the header's checksum
 
 
@@ -84,6 +85,22 @@ def read_note(folder: Path) -> Note | None:
             f"{path} is damaged ({error}). Nothing was changed; restore the database file and its"
             " side folder from one backup."
         ) from error
+
+
+def is_unsure(folder: Path) -> bool:
+    """Returns whether an opening has begun to replay the log below views that it cannot trust."""
+    return (folder / _UNSURE).exists()
+
+
+def be_unsure(folder: Path) -> None:
+    """Records durably that no view can be trusted until an opening has ended."""
+    (folder / _UNSURE).touch()
+    sync_folder(folder)
+
+
+def be_sure(folder: Path) -> None:
+    """Removes the record: every view has been filled anew."""
+    (folder / _UNSURE).unlink(missing_ok=True)
 
 
 def write_note(folder: Path, note: Note) -> None:

@@ -33,6 +33,7 @@ from ivm.storage.warehouse.file_access import FileAccess
 from ivm.storage.warehouse.flush import NetChange, Target, apply_changes, lacking
 from ivm.storage.warehouse.opening import Choice, Opening, open_log
 from ivm.storage.warehouse.refused import Part, refused
+from ivm.storage.warehouse.side_folder import be_sure, be_unsure, side_folder
 from ivm.storage.warehouse.system_tables import BASE, FLUSHES
 from ivm.storage.warehouse.table_info import TableInfo, read_schemas, read_tables
 from ivm.storage.warehouse.time_zone import ViewTimeZone
@@ -114,6 +115,19 @@ class Warehouse:
                 raise explained(file.file, error) from error
             raise
 
+    def distrust_views(self) -> None:
+        """Lets all openings fill every view anew until one has ended by `take`.
+
+        Raises:
+            UnavailableError: the disk refuses.
+        """
+        if self.file.file is None:
+            return
+        try:
+            be_unsure(side_folder(self.file.file))
+        except OSError as error:
+            raise explained(self.file.file, error) from error
+
     def take(self, tables: Mapping[str, Schema]) -> None:
         """Makes the file ready for commits, after the log has been replayed.
 
@@ -137,6 +151,8 @@ class Warehouse:
                 system_tables.mark_open(self._flusher, self._mark)
                 self.checkpoint()
             self._saw_wal()
+            if self.file.file is not None:
+                be_sure(side_folder(self.file.file))
         except (duckdb.Error, OSError) as error:
             raise explained(self.file.file, error) from error
         self._ours = True

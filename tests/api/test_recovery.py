@@ -132,6 +132,30 @@ def test_an_opening_that_is_cut_off_is_done_again(
             check(db, range(1))
 
 
+def test_an_opening_that_is_cut_off_distrusts_the_views_still(
+    fallen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another program wrote before it was killed too is known by the log's length alone."""
+    crashed = image(fallen, tmp_path / "y.duckdb")
+    with duckdb.connect(crashed) as plain:
+        plain.execute("INSERT INTO u VALUES (77)")
+        killed = image(crashed, tmp_path / "z.duckdb")
+    images = Images(killed)
+    with monkeypatch.context() as patch:
+        for name in ("_replay_tables", "_refresh_all"):
+            images.around(patch, opening, name)
+        images.around(patch, Warehouse, "take")
+        ivm.connect(killed).close()
+    assert len(images.taken) > 3
+    for cut in some(images.taken):
+        with ivm.connect(cut) as db:
+            assert contents(db, "u") == expected(range(3))[1] + Counter({(77,): 1})
+            right(db)
+            db.execute("INSERT INTO u VALUES (78)")
+            right(db)
+        assert not (side_folder(cut) / "refill").exists()
+
+
 def test_an_opening_that_fails_forgets_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
