@@ -6,6 +6,8 @@ same work has succeeded; its thread goes on, and tries again.
 
 from __future__ import annotations
 
+import duckdb
+
 from ivm.storage.errors import UnavailableError
 
 
@@ -40,5 +42,11 @@ class Troubles:
                 return
             raise UnavailableError(
                 f"{work} has failed in the background ({error!r}) and is tried again; no commit is"
-                " lost. This call has done nothing: mend the cause, then repeat it"
+                f" lost. This call has done nothing: {_way_out(error)}"
             ) from error
+
+
+def _way_out(error: Exception) -> str:
+    if isinstance(error, duckdb.FatalException):
+        return "DuckDB has given the database up; mend the cause, close it and open it again"
+    return "mend the cause, then repeat it"

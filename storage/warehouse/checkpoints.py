@@ -7,8 +7,10 @@ one, and by this process.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import duckdb
 
@@ -20,6 +22,8 @@ from ivm.storage.warehouse.side_folder import Note, side_folder, write_note
 
 WAL_BYTES = 64 << 20
 """A write-ahead log beyond this is checkpointed in the background; replaying it takes < 1 s."""
+
+_ROOM = 16 << 20  # bytes; a checkpoint writes whole blocks, also of little
 
 _PAUSE = 1.0  # seconds after a checkpoint that could not be done
 
@@ -79,6 +83,8 @@ class Checkpointer:
         if self._file.file is None:
             return True
         with self._one_at_a_time:
+            if not self._has_room(self._file.file):
+                return False
             self.note(moving=True)
             done = self._drop_passed_epochs() and self._checkpoint()
             self.note(moving=False, closed=final and done)
@@ -107,6 +113,13 @@ class Checkpointer:
             self._troubles.add(_WORK, error)
             return False
         return done
+
+    def _has_room(self, file: Path) -> bool:
+        """Returns whether the disk is likely to take what is in the write-ahead log.
+
+        DuckDB gives the whole database up where a checkpoint fails that has begun to write.
+        """
+        return shutil.disk_usage(file.parent).free >= 2 * self._file.wal_bytes() + _ROOM
 
     def _drop_passed_epochs(self) -> bool:
         with self._write_lock:

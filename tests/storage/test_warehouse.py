@@ -19,6 +19,7 @@ from ivm.storage.errors import ConstraintError, CorruptionError, InputError, Una
 from ivm.storage.log.change import Record, TableChange
 from ivm.storage.log.reading import read_records
 from ivm.storage.log.segment import segment_paths
+from ivm.storage.troubles import Troubles
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse import checkpoints, opening
@@ -37,6 +38,7 @@ from ivm.storage.warehouse.system_tables import (
     save_view,
 )
 from ivm.storage.warehouse.table_info import ForeignKey
+from ivm.storage.warehouse.wal_witness import wal_of
 from ivm.storage.warehouse.warehouse import Warehouse
 from tests.support import ROOT
 
@@ -653,6 +655,31 @@ def test_open_transactions_put_a_checkpoint_off(path: Path) -> None:
     run(reader, "ROLLBACK")
     assert warehouse.checkpoint()
     warehouse.close()
+
+
+def test_a_checkpoint_waits_for_room_on_the_disk(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that fails while it writes makes DuckDB give the database up."""
+    warehouse = create(path, 1)
+    warehouse.flush(1, {"t": inserted(1)}, {})
+    room = shutil.disk_usage(path)._replace(free=1000)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _: room)
+        assert not warehouse.checkpoint()
+        warehouse.close()
+    assert wal_of(path).exists()
+    again = taken(path)
+    assert content(again.cursor()) == [1]
+    assert again.checkpoint()
+    again.close()
+
+
+def test_a_database_that_duckdb_has_given_up_is_to_be_opened_again() -> None:
+    troubles = Troubles()
+    troubles.add("a checkpoint", duckdb.FatalException("Failed to create checkpoint"))
+    with pytest.raises(UnavailableError, match="close it and open it again"):
+        troubles.raise_one()
 
 
 @pytest.mark.parametrize("kind", [duckdb.IOException, duckdb.TransactionException])
