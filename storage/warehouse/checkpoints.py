@@ -39,8 +39,9 @@ class Checkpointer:
         file: the open file, or memory (then every method does nothing).
         database_id: for the note.
         mark: for the note.
-        write_lock: held while passed epochs are dropped, not during the checkpoint itself.
+        write_lock: held before and after a checkpoint, not during it.
         troubles: takes the background thread's failures.
+        saw: records how the write-ahead log was left.
     """
 
     def __init__(
@@ -50,12 +51,14 @@ class Checkpointer:
         mark: str,
         write_lock: threading.RLock,
         troubles: Troubles,
+        saw: Callable[[], None],
     ) -> None:
         self._file = file
         self._database_id = database_id
         self._mark = mark
         self._write_lock = write_lock
         self._troubles = troubles
+        self._saw = saw
         self._one_at_a_time = threading.Lock()
         self._wanted = threading.Event()
         self._stopping = threading.Event()
@@ -87,6 +90,8 @@ class Checkpointer:
                 return False
             self.note(moving=True)
             done = self._drop_passed_epochs() and self._checkpoint()
+            with self._write_lock:
+                self._saw()  # before the note, which says that the file is as we left it
             self.note(moving=False, closed=final and done)
         return done
 

@@ -152,7 +152,9 @@ def _moved_by_others(
     if is_unsure(folder):  # the flushes of an opening that was cut off hide what follows
         return True, False
     was = left(folder)  # a log longer than our flushes made it is not ours
-    if was is None or (was.epoch, was.flushes) != (epochs[BASE], epochs.get(FLUSHES, 0)):
+    if was is None:
+        return file.wal_found > 0, False
+    if (was.epoch, was.flushes) != (epochs[BASE], epochs.get(FLUSHES, 0)):
         return False, False
     return file.wal_found > was.size, False
 

@@ -1,10 +1,11 @@
 """DuckDB's write-ahead log as we left it, kept where no other program removes it.
 
 Invariant: the side folder holds a second name of that log (a hard link), and its size when our last
-transaction ended. A program that opens the file with DuckDB after a crash moves the log into the
-file and removes it, but not our name of it: together with the older of the file's two headers it
-restores the state of the crash (`crash_state`). A new log of DuckDB's has a second name that
-survives a power failure before our own log drops the records that it holds.
+transaction or checkpoint ended: 0 if there was no log, so that one which is there is not ours. A
+program that opens the file with DuckDB after a crash moves the log into the file and removes it,
+but not our name of it: together with the older of the file's two headers it restores the state of
+the crash (`crash_state`). A new log of DuckDB's has a second name that survives a power failure
+before our own log drops the records that it holds.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ivm.storage.durable_files import sync_folder
 from ivm.storage.warehouse.side_folder import side_folder
 
 _LEFT = struct.Struct("<QQQ")
+_NONE = -1  # where an inode stands
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class WalWitness:
         self._wal = wal_of(file)
         self._link = kept_log(side_folder(file))
         self._size = _size_of(side_folder(file))
-        self._inode = -1
+        self._inode = _NONE
         self._fd = -1
 
     def saw(self, epoch: int, flushes: int) -> None:
@@ -56,23 +58,29 @@ class WalWitness:
         Raises:
             OSError: the folder cannot be synced.
         """
+        size, inode = self._found()
+        if inode != self._inode:
+            self._rename(inode)
+        if self._fd < 0:
+            self._fd = os.open(self._size, os.O_WRONLY | os.O_CREAT, 0o644)
+        os.pwrite(self._fd, _LEFT.pack(size, epoch, flushes), 0)
+
+    def _found(self) -> tuple[int, int]:
+        """Size and inode of the log; after a checkpoint there is none until the next commit."""
         try:
             found = os.stat(self._wal)
         except FileNotFoundError:
-            return
-        if found.st_ino != self._inode:
-            self._rename(found.st_ino)
-        if self._fd >= 0:
-            os.pwrite(self._fd, _LEFT.pack(found.st_size, epoch, flushes), 0)
+            return 0, _NONE
+        return found.st_size, found.st_ino
 
     def _rename(self, inode: int) -> None:
         """Links the second name to the log that DuckDB has begun."""
-        sync_folder(self._wal.parent)
-        with contextlib.suppress(OSError):  # a disk without hard links has no witness
+        if inode != _NONE:
+            sync_folder(self._wal.parent)
+        with contextlib.suppress(OSError):  # a disk without hard links has no second name
             self._link.unlink(missing_ok=True)
-            os.link(self._wal, self._link)
-            if self._fd < 0:
-                self._fd = os.open(self._size, os.O_WRONLY | os.O_CREAT, 0o644)
+            if inode != _NONE:
+                os.link(self._wal, self._link)
         self._inode = inode
 
     def close(self, *, forget: bool) -> None:

@@ -76,7 +76,7 @@ class Warehouse:
         self.troubles = Troubles()
         self.file_access = FileAccess()
         self._checkpointer = Checkpointer(
-            file, self.database_id, self._mark, self.write_lock, self.troubles
+            file, self.database_id, self._mark, self.write_lock, self.troubles, self._saw_wal
         )
         self._witness = WalWitness(file.file) if file.file is not None else None
         self._ours = False

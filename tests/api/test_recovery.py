@@ -96,7 +96,7 @@ def test_views_ahead_of_the_tables_survive_a_crash_around_a_checkpoint(
         images.around(patch, Checkpointer, "note")
         images.around(patch, Checkpointer, "_checkpoint")
         assert db._engine.warehouse.checkpoint()
-    assert len(images.taken) == 5
+    assert len(images.taken) == 6
     for crashed in some(images.taken):
         go_on(crashed, 3)
 
@@ -365,6 +365,32 @@ def test_what_another_program_wrote_before_it_was_killed_too_is_kept(
         killed = image(crashed, tmp_path / "z.duckdb")
     with ivm.connect(killed) as db:
         assert contents(db, "u") == expected(range(3))[1] + Counter({(77,): 1})
+        right(db)
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_what_another_program_wrote_where_we_left_no_log_is_seen(
+    tmp_path: Path, checkpointed: bool
+) -> None:
+    """All that we left is in the file and in our own log; the write-ahead log is the other's."""
+    path = tmp_path / "x.duckdb"
+    db = create(path)
+    if checkpointed:  # there was a log, longer than the other's
+        change(db, 0)
+        db.flush()
+        db.execute("CHECKPOINT")
+    else:
+        db.close()
+        db = ivm.connect(path)
+        change(db, 0)
+    with db:
+        crashed = image(path, tmp_path / "y.duckdb")
+    assert not wal_of(crashed).exists()
+    with duckdb.connect(crashed) as plain:
+        plain.execute("INSERT INTO u VALUES (77)")
+        killed = image(crashed, tmp_path / "z.duckdb")
+    with ivm.connect(killed) as db:
+        assert contents(db, "u") == expected(range(1))[1] + Counter({(77,): 1})
         right(db)
 
 

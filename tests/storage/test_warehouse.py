@@ -528,6 +528,7 @@ def dying(self):
     os._exit(0)
 Checkpointer._checkpoint = dying
 run(warehouse.cursor(), "INSERT INTO t VALUES (0)")
+warehouse.saw_own_commit()
 warehouse.checkpoint()
 """
     crash(path, code)
