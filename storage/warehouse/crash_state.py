@@ -12,12 +12,14 @@ The file is copied only if another program has read it after a crash and the log
 from __future__ import annotations
 
 import contextlib
+import errno
 import shutil
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 
 import duckdb
 
+from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import Path, literal, quote
 from ivm.storage.warehouse.database_file import DatabaseFile
 from ivm.storage.warehouse.duck import Cursor, rows, run
@@ -27,6 +29,7 @@ from ivm.storage.warehouse.wal_witness import kept_log, left, wal_of
 
 _CRASHED = "_ivm_crashed"
 _PAGE = 4096
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def as_at_the_crash(file: DatabaseFile, folder: FilePath, iteration: int) -> bool:
@@ -36,11 +39,22 @@ def as_at_the_crash(file: DatabaseFile, folder: FilePath, iteration: int) -> boo
         file: open.
         folder: its side folder.
         iteration: of its header at the crash.
+
+    Raises:
+        UnavailableError: the disk has no room for the copy, so nothing is known.
     """
     try:
         with _put_back(file, folder, iteration) as copy, _attached(file, copy) as cursor:
             return _same(cursor, file.catalog)
-    except (duckdb.Error, OSError, LookupError):
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            return False
+        raise UnavailableError(
+            f"another program has opened {file.file} after a crash, and a copy of it tells whether"
+            f" it changed the tables, but cannot be written: {error}. Nothing was changed; free"
+            " some disk space and try again"
+        ) from error
+    except (duckdb.Error, LookupError):
         return False
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -405,6 +407,31 @@ def test_a_look_without_the_kept_log_is_refused(fallen: Path, tmp_path: Path) ->
         with ivm.connect(crashed) as db:
             right(db)
             assert (3, 3, 1000) in contents(db, "t")
+
+
+SMALL = """
+import resource, sys, ivm
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, resource.RLIM_INFINITY))
+for call in (ivm.connect, ivm.recover):
+    try:
+        call(sys.argv[1])
+    except ivm.errors.UnavailableError as error:
+        print(error)
+"""
+
+
+def test_a_look_for_whose_proof_the_disk_has_no_room_is_no_write(
+    fallen: Path, tmp_path: Path
+) -> None:
+    """It was said that another program had written, and which commits to give up."""
+    crashed = image(fallen, tmp_path / "y.duckdb")
+    duckdb.connect(crashed).close()
+    command = [sys.executable, "-c", SMALL, str(crashed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.count("free some disk space") == 2, done.stderr
+    with ivm.connect(crashed) as db:
+        right(db)
+        assert (3, 3, 1000) in contents(db, "t")
 
 
 def test_a_look_at_a_read_only_file_changes_nothing(fallen: Path, tmp_path: Path) -> None:
