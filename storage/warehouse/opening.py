@@ -151,12 +151,9 @@ def _moved_by_others(
         return True, True
     if is_unsure(folder):  # the flushes of an opening that was cut off hide what follows
         return True, False
-    was = left(folder)  # a log longer than our flushes made it is not ours
-    if was is None:
-        return file.wal_found > 0, False
-    if (was.epoch, was.flushes) != (epochs[BASE], epochs.get(FLUSHES, 0)):
-        return False, False
-    return file.wal_found > was.size, False
+    was, reached = left(folder), (epochs[BASE], epochs.get(FLUSHES, 0))
+    ours = was.size if was is not None and (was.epoch, was.flushes) == reached else 0
+    return file.wal_found > ours, False  # a log longer than we saw it: in doubt another's
 
 
 def _create(cursor: Cursor) -> str:

@@ -396,6 +396,25 @@ def test_what_another_program_wrote_where_we_left_no_log_is_seen(
         right(db)
 
 
+def test_what_another_program_wrote_is_seen_where_we_fell_within_a_flush(tmp_path: Path) -> None:
+    """Between DuckDB's commit and our record of its log, which is then of the flush before."""
+    path = tmp_path / "x.duckdb"
+    with create(path) as db:
+        change(db, 0)
+        db.flush()
+        size = (side_folder(path) / "wal.size").read_bytes()
+        change(db, 1)
+        db.flush()
+        crashed = image(path, tmp_path / "y.duckdb")
+    (side_folder(crashed) / "wal.size").write_bytes(size)
+    with duckdb.connect(crashed) as plain:
+        plain.execute("INSERT INTO u VALUES (77)")
+        killed = image(crashed, tmp_path / "z.duckdb")
+    with ivm.connect(killed) as db:
+        assert contents(db, "u") == expected(range(2))[1] + Counter({(77,): 1})
+        right(db)
+
+
 def test_a_look_without_the_kept_log_is_refused(fallen: Path, tmp_path: Path) -> None:
     for name in ("wal", "wal.size"):
         crashed = image(fallen, tmp_path / f"{name}.duckdb")
