@@ -119,6 +119,7 @@ class HandOver:
             run(cursor, "BEGIN TRANSACTION")
             work()
             run(cursor, "COMMIT")
+            self._engine.warehouse.saw_own_commit()
 
     def _fetch(self, keys: Mapping[int, Key]) -> Fetch:
         """Reads the contents of nodes, sorted by these keys where Spark has sorted them."""

@@ -363,6 +363,7 @@ class Views:
             self._tables.write(cursor, view.name, held.net())
             save_view(cursor, self.stored(view, exact=True))
             run(cursor, "COMMIT")
+            self._warehouse.saw_own_commit()
             self._held.forget([view.name])
 
 

@@ -23,7 +23,7 @@ from ivm.storage.warehouse import opening as warehouse_opening
 from ivm.storage.warehouse import wal_witness
 from ivm.storage.warehouse.checkpoints import Checkpointer
 from ivm.storage.warehouse.side_folder import side_folder
-from ivm.storage.warehouse.wal_witness import kept_log, wal_of
+from ivm.storage.warehouse.wal_witness import kept_log, left, wal_of
 from ivm.storage.warehouse.warehouse import Warehouse
 from tests.support.crash_image import change, check, contents, create, expected, image, right
 from tests.tiers import some
@@ -413,6 +413,18 @@ def test_what_another_program_wrote_is_seen_where_we_fell_within_a_flush(tmp_pat
     with ivm.connect(killed) as db:
         assert contents(db, "u") == expected(range(2))[1] + Counter({(77,): 1})
         right(db)
+
+
+def test_rows_written_anew_beside_a_new_view_are_no_write_of_another_program(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "x.duckdb"
+    with ivm.connect(path) as db:
+        db.execute("CREATE TABLE t (g INTEGER, x DOUBLE); INSERT INTO t VALUES (1, 0.1), (1, 0.2)")
+        db.execute("CREATE MATERIALIZED VIEW s AS SELECT g, sum(x) AS s FROM t GROUP BY g")
+        found = left(side_folder(path))
+        assert found is not None
+        assert found.size == wal_of(path).stat().st_size
 
 
 def test_a_look_without_the_kept_log_is_refused(fallen: Path, tmp_path: Path) -> None:
