@@ -187,8 +187,8 @@ def cases(folder: Path) -> Iterator[Case]:
     look = _sql("SELECT * FROM orders WHERE id = ?", _key)
     yield Case("SELECT by key after an INSERT", look, 0.5, before=_touch)
     both = "FROM orders o JOIN customers c ON c.id = o.customer_id WHERE o.id = ?"
-    joined = _sql(f"SELECT o.*, c.region {both}", _key)
-    yield Case("SELECT of a row by key and of its customer", joined, 1, True, before=_touch)
+    pair = _sql(f"SELECT o.*, c.region {both}", _key)
+    yield Case("SELECT of a row by key and of its customer", pair, 1, True, before=_touch)
     yield Case("BEGIN; SELECT by key; UPDATE by key; COMMIT", _transaction, 1.2)
     yield Case("executemany of 1 000 rows", _thousand, 6, times=10)
     columns = "id + ?, customer_id, amount, status, ts"
