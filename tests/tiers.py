@@ -41,6 +41,12 @@ WHOLE = frozenset(
         "test_on_spark",
         "test_partial_worker",
         "test_said",
+        "test_backfill_names",
+        "test_backfill_shared",
+        "test_foreign_columns",
+        "test_own_catalog",
+        "test_cli::test_a_slow_writer_sees_its_answers",
+        "test_pipeline_files::test_a_name_that_is_a_pattern_has_no_file_read_twice",
         "test_sink_faults",
         "test_source_job",
         "test_unstored_random",
@@ -321,6 +327,12 @@ SMOKE = {
     "test_on_spark": 1,
     "test_partial_worker": 2,
     "test_said": 2,
+    "test_backfill_names": 1,
+    "test_backfill_shared": 1,
+    "test_foreign_columns": 3,
+    "test_own_catalog": 3,
+    "test_cli::test_a_slow_writer_sees_its_answers": 2,
+    "test_pipeline_files::test_a_name_that_is_a_pattern_has_no_file_read_twice": 1,
     "test_sink_faults": 4,
     "test_source_job": 3,
     "test_unstored_random": 1,
@@ -480,7 +492,7 @@ def some(cases: Sequence[T], of: int = 4) -> Sequence[T]:
 
 def examples(few: int) -> int:
     """How many examples a property test draws that draws `few` in a full run."""
-    return {"quick": max(2, few // 8), "full": few, "fuzz": 10 * few}[TIER]
+    return {"quick": max(2, few // 10), "full": few, "fuzz": 10 * few}[TIER]
 
 
 def seeds(count: int) -> range:

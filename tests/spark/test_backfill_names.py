@@ -9,7 +9,7 @@ from tests.support.spark import session
 
 
 def test_a_path_is_no_pattern(tmp_path: Path) -> None:
-    spark, file = session(), tmp_path / "day=1 [new] {1}" / "50% #a:b é *?.duckdb"
+    spark, file = session(), tmp_path / "day=1 [new] {1}" / "50% #a:b é *.duckdb"
     file.parent.mkdir()
     with ivm.connect(file, spark=spark) as db:
         db.execute("CREATE TABLE plain AS SELECT range AS id, range % 7 AS g FROM range(100)")
