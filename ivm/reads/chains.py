@@ -39,6 +39,7 @@ class Step(NamedTuple):
 
     Attributes:
         table: whose rows.
+        name: its canonical name.
         key: the columns by which they are found.
         by: what each of these equals; if there are several origins, they are of one table.
         range: of the only column instead, or None.
@@ -46,10 +47,16 @@ class Step(NamedTuple):
     """
 
     table: Table
+    name: str
     key: tuple[int, ...]
     by: tuple[Lookup | Origin, ...]
     range: Range | None
     types: tuple[ColumnType, ...]
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The positions of the columns that are read."""
+        return self.table[1]
 
     @property
     def is_constant(self) -> bool:
@@ -102,7 +109,7 @@ def _as(column: Column, given: ColumnType, type: ColumnType) -> tuple[Column, Ma
     return FixedColumn(values.astype(type.dtype)), fits
 
 
-def steps(
+def steps_to(
     accesses: Accesses, tables: Mapping[Table, Indexed], known: Collection[Table]
 ) -> tuple[Step, ...]:
     """How the rows of all tables are found, in an order in which they can be.
@@ -139,9 +146,9 @@ def step_to(
             by = [access.by(column, last) for column in key]
             equal = tuple([each for each in by if each is not None])
             if len(equal) == len(key):
-                return Step(table, key, equal, None, types)
+                return Step(table, indexed.name, key, equal, None, types)
     for key in indexed.keys:
         type = indexed.schema[key[0]][1]
         if len(key) == 1 and type.is_ordered_word and key[0] in access.ranges:
-            return Step(table, key, (), access.ranges[key[0]], (type,))
+            return Step(table, indexed.name, key, (), access.ranges[key[0]], (type,))
     return None

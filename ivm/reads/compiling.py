@@ -25,9 +25,9 @@ from ivm.engine.view_reads import (
     views_and_macros,
     words_of,
 )
-from ivm.reads.accesses import relation_of, table_of, told_apart
+from ivm.reads.accesses import relation_of, told_apart
 from ivm.reads.answer import Answer, Shape
-from ivm.reads.chains import Indexed, Step, step_to, steps
+from ivm.reads.chains import Indexed, Step, step_to, steps_to
 from ivm.reads.parameters import Parameters
 from ivm.reads.state_query import StateQuery
 from ivm.reads.verdicts import NO_KEY, NotFromStateError
@@ -56,32 +56,28 @@ class Compiled:
 
     Attributes:
         sources: the relation behind each of its sources.
-        reads: the views and base tables that it reads.
+        views: those that it reads.
         steps: how the rows of each base table are found, or those of its only view; else ().
         most: rows that the view may have to be looked up so; None if it reads base tables.
-        views: those that are read beside base tables.
     """
 
     query: StateQuery
     shape: Shape
-    reads: tuple[str, ...]
     sources: Mapping[str, str]
     parameters: Parameters | None
+    views: tuple[str, ...]
     steps: tuple[Step, ...]
     most: int | None
-    views: tuple[str, ...]
 
-    @property
-    def of_views(self) -> bool:
-        """Whether it reads views."""
-        return self.most is not None or bool(self.views)
+    def viewed(self, rows: Sequence[ZSet]) -> Mapping[str, ZSet]:
+        """What its sources read of the rows of its views, which are in their order."""
+        by_name, scans = dict(zip(self.views, rows, strict=True)), self.query.scans
+        read = [(source, name) for source, name in self.sources.items() if name in by_name]
+        return {source: by_name[name].project(scans[source].columns) for source, name in read}
 
     def found(self, rows: Sequence[ZSet], given: Sequence[Column]) -> Answer:
-        """The answer from the rows of its relations, in their order."""
-        by_name = dict(zip(self.reads, rows, strict=True))
-        scans = self.query.scans
-        read = {s: by_name[name].project(scans[s].columns) for s, name in self.sources.items()}
-        return Answer(self.query.answer(read, given), self.shape)
+        """The answer from the rows of its views, in their order, if it reads nothing else."""
+        return Answer(self.query.answer(self.viewed(rows), given), self.shape)
 
     def found_under(self, rows: ZSet, given: Sequence[Column]) -> Answer:
         """The answer from the rows of its only relation that its step finds."""
@@ -189,10 +185,8 @@ class ReadCompiler:
         sources = {s: self._names.canonical(relation_of(scan)) for s, scan in query.scans.items()}
         if not named.issuperset(sources.values()):
             raise NotFromStateError("a name that DuckDB takes for another relation")
-        read = tuple(sorted(set(sources.values())))
-        ways, most = self._steps(sources, query)
-        beside = tuple([n for n in read if most is None and n not in engine.catalog.tables])
-        return Compiled(query, shape, read, sources, parameters, ways, most, beside)
+        views = tuple(sorted(set(sources.values()) - engine.catalog.tables.keys()))
+        return Compiled(query, shape, sources, parameters, views, *self._steps(sources, query))
 
     def _seen_by(self, cursor: Cursor, meaning: Hashable) -> _Seen:
         """What the queries may name, listed once as long as names mean the same."""
@@ -207,19 +201,19 @@ class ReadCompiler:
     ) -> tuple[tuple[Step, ...], int | None]:
         """How rows are looked up, and how many a view may have for that, None for base tables."""
         catalog = self._engine.catalog
-        read = {table_of(query.scans[s]): n for s, n in sources.items()}
+        read = {query.tables[source]: name for source, name in sources.items()}
         tables = {table: self._of_table(n) for table, n in read.items() if n in catalog.tables}
         if tables:
-            known = [*query.own.values(), *[table for table in read if table not in tables]]
-            return steps(query.accesses, tables, known), None
-        if len(sources) != 1:
+            known = [table for table in query.tables.values() if table not in tables]
+            return steps_to(query.accesses, tables, known), None
+        if len(read) != 1:
             return (), 0
-        ((source, name),) = sources.items()
+        ((table, name),) = read.items()
         most = dict.fromkeys(self._indexed(name), sys.maxsize)
         if key := catalog.views[name].key:
             most.setdefault(key, _MOST_KEYED)
         view = Indexed(name, catalog.relation_schema(name), tuple(most))
-        step = step_to(query.accesses, table_of(query.scans[source]), view, ())
+        step = step_to(query.accesses, table, view, ())
         return ((step,), most[step.key]) if step is not None else ((), 0)
 
     def _of_table(self, name: str) -> Indexed:

@@ -199,7 +199,7 @@ class StateReads:
     ) -> Answer | None:
         try:
             given = compiled.parameters.columns(values) if compiled.parameters and values else ()
-            if compiled.of_views and _differs(transaction):
+            if compiled.views and _differs(transaction):
                 return None
             if compiled.most is None:
                 return self._tables.answer(compiled, given, meaning, transaction)
@@ -221,38 +221,39 @@ class StateReads:
     ) -> Answer | None:
         """The answer from the rows of views; None if they cannot be had now."""
         held = self._engine.held
-        if not compiled.reads:
+        if not compiled.views:
             return compiled.found((), given)
         step = compiled.steps[0] if compiled.steps else None
         if step is not None and step.range is None:
             values = step.values(given, {})
             if values is None:
                 return self._of_no_rows(compiled, given)
-            rows = self._engine.groups.find(compiled.reads[0], step.key, values, meaning)
+            rows = self._engine.groups.find(step.name, step.key, values, meaning)
             if rows is not None:
                 return compiled.found_under(rows, given)
         if not query.keyed:
             try:
-                every = held.whole(compiled.reads, meaning)
+                every = held.whole(compiled.views, meaning)
                 return None if every is None else compiled.found(every, given)
             except TooManyRowsError:
                 if step is None:
                     raise
                 query.keyed = True
         assert step is not None
-        rows = held.by_key(compiled.reads[0], step.key, _finder(step, given), meaning, most)
+        rows = held.by_key(step.name, step.key, _finder(step, given), meaning, most)
         return None if rows is None else compiled.found_under(rows, given)
 
     def _of_no_rows(self, compiled: Compiled, given: Sequence[Column]) -> Answer:
         """The answer where no row of the only view can have the key."""
-        schema = self._engine.catalog.relation_schema(compiled.reads[0])
+        schema = self._engine.catalog.relation_schema(compiled.views[0])
         return compiled.found([empty([type for _, type in schema])], given)
 
     def _waits(self, compiled: Compiled) -> bool:
         """Returns whether the rows of a view will be found in its state, once that is built."""
-        if compiled.most is None or not compiled.steps or compiled.steps[0].range is not None:
+        step = compiled.steps[0] if compiled.steps else None
+        if compiled.most is None or step is None or step.range is not None:
             return False
-        return self._engine.groups.can_find(compiled.reads[0], compiled.steps[0].key)
+        return self._engine.groups.can_find(step.name, step.key)
 
     def why_not(
         self,
@@ -278,13 +279,13 @@ class StateReads:
         if query is None or query.compiled is None:
             return known.query.reason
         compiled, of_table = query.compiled, query.compiled.most is None
-        if compiled.of_views and _differs(transaction):
+        if compiled.views and _differs(transaction):
             return "the transaction has changes of its own, or has used DuckDB"
         values = {**(values or {}), **known.literals} if query is known.shape else values
         within = transaction if of_table else None
         answered = self._answer(query, compiled, values, meaning, within)
         if answered is None and of_table:
-            return f"it asks for more than {MOST_FOUND:,} rows, or the index is not built yet"
+            return f"it asks for more than {MOST_FOUND:,} rows, or what it reads is not held yet"
         if answered is None and query.compiled is not None and self._waits(compiled):
             return "the state of its view is not built yet: the next change does that"
         return query.reason  # perhaps it has just found too many rows

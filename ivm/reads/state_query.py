@@ -91,8 +91,8 @@ class StateQuery:
         scans: the database's relations and the columns that it reads, by the circuit's name for
             them; the schema of a scan ends with the columns of parameters, if it is filtered or
             projected by them.
+        tables: what these read, and the scans of rows that it gives itself.
         accesses: how it can find rows of these.
-        own: what its scans read of the rows that it gives itself.
 
     Raises:
         NotFromStateError: something in it is left to DuckDB.
@@ -125,7 +125,7 @@ class StateQuery:
         self._circuit, self._scans = compiler.circuit, compiler.sources()
         self._own = {n: s.relation for n, s in self._scans.items() if s.relation in self._given}
         self.scans = {n: s for n, s in self._scans.items() if n not in self._own}
-        self.own = {n: table_of(self._scans[n]) for n in self._own}
+        self.tables = {n: table_of(scan) for n, scan in self._scans.items()}
         self._types = self._circuit.node(self._node).operator.types
         self._steps = [self._circuit.node(n).operator for n in self._circuit.nodes_of(_ANSWER)]
         self._demand_kernels()

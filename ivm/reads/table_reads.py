@@ -8,13 +8,14 @@ that are read beside them, are of one epoch.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
 from ivm.engine.view_contents import MOST_FOUND
 from ivm.ingest.key_index import KeyIndex
-from ivm.reads.accesses import Table, table_of
+from ivm.reads.accesses import Table
 from ivm.reads.answer import Answer
 from ivm.reads.chains import Step
 from ivm.reads.compiling import Compiled
@@ -24,7 +25,6 @@ from ivm.storage.warehouse.table_info import TableInfo
 
 _TRIES = 3
 _T = TypeVar("_T")
-Way: TypeAlias = tuple[TableInfo, tuple[int, ...], Sequence[int]]
 Rows: TypeAlias = Mapping[str, ZSet]
 """The rows of sources, by the names that the circuit has for them."""
 Look: TypeAlias = Callable[[KeyIndex, bool], ZSet | None]
@@ -57,151 +57,140 @@ class TableReads:
             meaning: see `Engine.meaning`.
             transaction: the session's, within one of its statements.
         """
-        own, ways = compiled.query.own_rows(given), self._ways(compiled)
-        indexes = _all([self._indexes(*way, transaction) for way in ways])
-        if indexes is None:
+        search = self._search(compiled, given, transaction)
+        if search is None:
             return None
-
-        def find(viewed: Rows, *, committed: bool) -> Rows | None:
-            known = {**own, **viewed}
-            return _rows(compiled, ways, indexes, given, known, committed=committed)
-
         if transaction is None:
-            rows = self._of_last_commit(compiled, meaning, ways, indexes, find)
+            rows = self._of_last_commit(search, meaning)
         else:  # it has the writer lock
             viewed = self._viewed(compiled, meaning)
-            rows = None if viewed is None else find(viewed, committed=False)
+            rows = None if viewed is None else search.rows(viewed, committed=False)
         return None if rows is None else compiled.found_by(rows, given)
 
-    def _of_last_commit(
-        self,
-        compiled: Compiled,
-        meaning: Hashable,
-        ways: Sequence[Way],
-        indexes: Sequence[Sequence[KeyIndex]],
-        find: Callable[..., Rows | None],
-    ) -> Rows | None:
+    def _search(
+        self, compiled: Compiled, given: Sequence[Column], transaction: Transaction | None
+    ) -> _Search | None:
+        """How the rows are found; None if an index is missing."""
+        tables = self._engine.catalog.tables
+        infos = [tables[step.name] for step in compiled.steps]
+        steps = zip(compiled.steps, infos, strict=True)
+        found = [self._indexes(info, step, transaction) for step, info in steps]
+        indexes, own = _all(found), compiled.query.own_rows(given)
+        return None if indexes is None else _Search(compiled, given, own, infos, indexes)
+
+    def _of_last_commit(self, search: _Search, meaning: Hashable) -> Rows | None:
         """The rows at one epoch; None if commits come between those of views and of tables."""
-        engine = self._engine
+        engine, compiled = self._engine, search.compiled
         for _ in range(_TRIES):
             before, viewed = engine.epoch, self._viewed(compiled, meaning)
             if viewed is None:
                 return None
             with engine.held.publishing:
                 engine.log.demand_readable()
-                same = indexes == [self._committed(*way) for way in ways]
-                if not same or meaning != engine.meaning():
+                if meaning != engine.meaning() or not self._are_committed(search):
                     return None
                 epoch = engine.epoch
                 if viewed and epoch != before:
                     continue
-                rows = find(viewed, committed=True)
+                rows = search.rows(viewed, committed=True)
             engine.log.sync(epoch)  # nothing is shown that a crash could undo
             return rows
         return None
+
+    def _are_committed(self, search: _Search) -> bool:
+        """Returns whether the indexes are those of the last commit still."""
+        steps = zip(search.compiled.steps, search.infos, search.indexes, strict=True)
+        return all(self._committed(info, step) == found for step, info, found in steps)
 
     def _viewed(self, compiled: Compiled, meaning: Hashable) -> Rows | None:
         """The rows of the views that are read beside tables; None if they cannot be had now."""
         if not compiled.views:
             return {}
         whole = self._engine.held.whole(compiled.views, meaning)
-        if whole is None:
-            return None
-        by_name = dict(zip(compiled.views, whole, strict=True))
-        scans = compiled.query.scans
-        read = [(source, name) for source, name in compiled.sources.items() if name in by_name]
-        return {source: by_name[name].project(scans[source].columns) for source, name in read}
-
-    def _ways(self, compiled: Compiled) -> list[Way]:
-        """The table of each step, the columns by which its rows are found, and those read."""
-        tables = self._engine.catalog.tables
-        names = {table_of(compiled.query.scans[s]): name for s, name in compiled.sources.items()}
-        return [(tables[names[step.table]], step.key, step.table[1]) for step in compiled.steps]
+        return None if whole is None else compiled.viewed(whole)
 
     def _indexes(
-        self,
-        info: TableInfo,
-        key: tuple[int, ...],
-        columns: Sequence[int],
-        transaction: Transaction | None,
+        self, info: TableInfo, step: Step, transaction: Transaction | None
     ) -> list[KeyIndex] | None:
-        """The indexes by which rows under a key are found; built if nobody is writing."""
+        """The indexes by which a step finds rows; built if nobody is writing."""
         if transaction is not None:
-            return self._own(info, key, columns, transaction)
-        found = self._committed(info, key, columns)
+            return self._own(info, step, transaction)
+        found = self._committed(info, step)
         if found is None:
             indexes = self._engine.indexes
             with self._engine.aside() as alone:
                 if alone and info.keyed and indexes.find(info.name, all_columns=True) is None:
                     indexes.build(info.name, all_columns=True)
-                if alone and key != info.primary_key:
-                    indexes.secondary.find(info.name, key, builds=True)
-            found = self._committed(info, key, columns)
+                if alone and step.key != info.primary_key:
+                    indexes.secondary.find(info.name, step.key, builds=True)
+            found = self._committed(info, step)
         return found
 
-    def _own(
-        self,
-        info: TableInfo,
-        key: tuple[int, ...],
-        columns: Sequence[int],
-        transaction: Transaction,
-    ) -> list[KeyIndex] | None:
+    def _own(self, info: TableInfo, step: Step, transaction: Transaction) -> list[KeyIndex] | None:
         """Those with the changes of the transaction."""
         found = list[KeyIndex | None]()
-        if key != info.primary_key:
-            found.append(transaction.index_by(info.name, key))
+        if step.key != info.primary_key:
+            found.append(transaction.index_by(info.name, step.key))
         if info.keyed:
             last = self._engine.indexes.find(info.name)
-            if last is None or not set(columns).issubset(last.columns):
+            if last is None or not set(step.columns).issubset(last.columns):
                 last = transaction.index_of_committed(info.name, all_columns=True)
             found.append(last)
         return _all(found)
 
-    def _committed(
-        self, info: TableInfo, key: tuple[int, ...], columns: Sequence[int]
-    ) -> list[KeyIndex] | None:
+    def _committed(self, info: TableInfo, step: Step) -> list[KeyIndex] | None:
         """The indexes of `_indexes`, if they can be asked without the writer lock."""
         indexes, found = self._engine.indexes, list[KeyIndex | None]()
-        if key != info.primary_key:
-            found.append(indexes.secondary.committed(info.name, key))
+        if step.key != info.primary_key:
+            found.append(indexes.secondary.committed(info.name, step.key))
         if info.keyed:
-            found.append(indexes.committed(info.name, columns))
+            found.append(indexes.committed(info.name, step.columns))
         return _all(found)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What finds the rows of one query.
+
+    Attributes:
+        given: the parameters' columns of one row.
+        own: the rows that the query gives itself.
+        infos: the table of each step.
+        indexes: those by which each step finds rows; the last one has them.
+    """
+
+    compiled: Compiled
+    given: Sequence[Column]
+    own: Rows
+    infos: Sequence[TableInfo]
+    indexes: Sequence[Sequence[KeyIndex]]
+
+    def rows(self, viewed: Rows, *, committed: bool) -> Rows | None:
+        """The rows of all sources; None if they are many.
+
+        Args:
+            viewed: those of views.
+            committed: without the changes of a transaction.
+        """
+        tables, found = self.compiled.query.tables, self.compiled.query.accesses.listed(self.given)
+        found.update({tables[source]: rows for source, rows in {**self.own, **viewed}.items()})
+        steps = zip(self.compiled.steps, self.infos, self.indexes, strict=True)
+        for step, info, indexes in steps:
+            look, held = _looking(step, self.given, found), indexes[-1].columns
+            if look is None:
+                rows: ZSet | None = empty([info.schema[i][1] for i in held])
+            else:
+                rows = _found(indexes, look, info, committed=committed)
+            if rows is None:
+                return None
+            found[step.table] = rows.one_by_one().project([held.index(i) for i in step.columns])
+        return {source: found[table] for source, table in tables.items()}
 
 
 def _all(found: Sequence[_T | None]) -> list[_T] | None:
     """All of them, if none is missing."""
     there = [each for each in found if each is not None]
     return there if len(there) == len(found) else None
-
-
-def _rows(
-    compiled: Compiled,
-    ways: Sequence[Way],
-    indexes: Sequence[Sequence[KeyIndex]],
-    given: Sequence[Column],
-    known: Rows,
-    *,
-    committed: bool,
-) -> Rows | None:
-    """The rows of all sources, those of tables found by the steps; None if they are many.
-
-    Args:
-        known: of the other sources.
-    """
-    query = compiled.query
-    tables = {**query.own, **{source: table_of(scan) for source, scan in query.scans.items()}}
-    found = {**query.accesses.listed(given), **{tables[s]: rows for s, rows in known.items()}}
-    for step, (info, _, columns), by in zip(compiled.steps, ways, indexes, strict=True):
-        look, held = _looking(step, given, found), by[-1].columns
-        if look is None:
-            rows: ZSet | None = empty([info.schema[i][1] for i in held])
-        else:
-            rows = _found(by, look, info, committed=committed)
-        if rows is None:
-            return None
-        found[step.table] = rows.one_by_one().project([held.index(i) for i in columns])
-    return {source: found[table] for source, table in tables.items()}
 
 
 def _looking(step: Step, given: Sequence[Column], found: Mapping[Table, ZSet]) -> Look | None:

@@ -89,6 +89,18 @@ class Images:
         return {part.name: part.read_bytes() for part in parts if part.exists()}
 
 
+def cut_openings(
+    path: Path, monkeypatch: pytest.MonkeyPatch, *calls: tuple[Any, str]
+) -> list[Path]:
+    """Images of a file around some calls of an opening, as of a fall there."""
+    images = Images(path)
+    with monkeypatch.context() as patch:
+        for owner, method in calls:
+            images.around(patch, owner, method)
+        ivm.connect(path).close()
+    return images.taken
+
+
 def test_views_ahead_of_the_tables_survive_a_crash_around_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,16 +132,11 @@ def test_an_opening_that_is_cut_off_is_done_again(
         plain.execute("INSERT INTO t SELECT 0, 0, 0 UNION ALL SELECT 1, 1, 100")
         plain.execute("INSERT INTO t VALUES (3, 3, 0)")
         plain.execute("INSERT INTO u VALUES (0), (0)")
-    images = Images(path)
-    with monkeypatch.context() as patch:
-        for name in ("_replay_tables", "_refresh_all"):
-            images.around(patch, opening, name)
-        for name in ("refilled", "take"):
-            images.around(patch, Warehouse, name)
-        images.around(patch, Checkpointer, "note")
-        ivm.connect(path).close()
-    assert len(images.taken) > 5
-    for crashed in some(images.taken):
+    refilling = [(opening, "_replay_tables"), (opening, "_refresh_all"), (Warehouse, "refilled")]
+    ends = [(Warehouse, "take"), (Checkpointer, "note")]
+    images = cut_openings(path, monkeypatch, *refilling, *ends)
+    assert len(images) > 5
+    for crashed in some(images):
         with ivm.connect(crashed) as db:
             check(db, range(1))
 
@@ -142,14 +149,10 @@ def test_an_opening_that_is_cut_off_distrusts_the_views_still(
     with duckdb.connect(crashed) as plain:
         plain.execute("INSERT INTO u VALUES (77)")
         killed = image(crashed, tmp_path / "z.duckdb")
-    images = Images(killed)
-    with monkeypatch.context() as patch:
-        for name in ("_replay_tables", "_refresh_all"):
-            images.around(patch, opening, name)
-        images.around(patch, Warehouse, "take")
-        ivm.connect(killed).close()
-    assert len(images.taken) > 3
-    for cut in some(images.taken):
+    calls = [(opening, "_replay_tables"), (opening, "_refresh_all"), (Warehouse, "take")]
+    images = cut_openings(killed, monkeypatch, *calls)
+    assert len(images) > 3
+    for cut in some(images):
         with ivm.connect(cut) as db:
             assert contents(db, "u") == expected(range(3))[1] + Counter({(77,): 1})
             right(db)
@@ -182,20 +185,11 @@ def test_a_first_opening_that_is_cut_off_is_done_again(
 ) -> None:
     """Also beside the folder of a database that was deleted."""
     path = tmp_path / "x.duckdb"
-    images = Images(path)
     create(path).close()
     path.unlink()
-    with monkeypatch.context() as patch:
-        for owner, method in [
-            (Warehouse, "take"),
-            (Checkpointer, "note"),
-            (Checkpointer, "_checkpoint"),
-        ]:
-            images.around(patch, owner, method)
-        for name in ("_clear", "_create", "sync_folder"):
-            images.around(patch, warehouse_opening, name)
-        ivm.connect(path).close()
-    for crashed in some(images.taken):
+    made = [(warehouse_opening, name) for name in ("_clear", "_create", "sync_folder")]
+    ends = [(Warehouse, "take"), (Checkpointer, "note"), (Checkpointer, "_checkpoint")]
+    for crashed in some(cut_openings(path, monkeypatch, *made, *ends)):
         with ivm.connect(crashed) as db:
             db.execute("CREATE TABLE t (a INTEGER)")
             db.insert("t", {"a": [1]})

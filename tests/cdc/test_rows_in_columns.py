@@ -50,14 +50,19 @@ def letters(db: ivm.Database) -> list[tuple[object, ...]]:
     ).fetchall()
 
 
+def file_of(query: str, folder: Path, format: str) -> Path:
+    """A file of a query's rows, which plain DuckDB writes."""
+    path = folder / f"t.{format}"
+    with duckdb.connect() as plain:
+        plain.execute(f"COPY ({query}) TO '{path}' (FORMAT {format})")
+    return path
+
+
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_values_of_every_type_are_those_that_duckdb_reads(
     db: ivm.Database, tmp_path: Path, format: str
 ) -> None:
-    path = tmp_path / f"t.{format}"
-    with duckdb.connect() as plain:
-        plain.execute(f"CREATE TABLE t AS {TYPES}")
-        plain.execute(f"COPY t TO '{path}' (FORMAT {format})")
+    path = file_of(TYPES, tmp_path, format)
     db.execute(f"CREATE TABLE t AS {TYPES} LIMIT 0")
     db.execute(f"CREATE TABLE wanted AS {TYPES}")
     follow(db, path, f"{format} appends")
@@ -70,10 +75,8 @@ def test_values_of_every_type_are_those_that_duckdb_reads(
 def test_a_value_that_we_cannot_hold_is_refused_alone(
     db: ivm.Database, tmp_path: Path, format: str
 ) -> None:
-    path = tmp_path / f"t.{format}"
-    with duckdb.connect() as plain:
-        texts = "SELECT unnest(['1 day', '3000000 hours', '2562046 hours']) AS x"
-        plain.execute(f"COPY ({texts}) TO '{path}' (FORMAT {format})")
+    texts = "SELECT unnest(['1 day', '3000000 hours', '2562046 hours']) AS x"
+    path = file_of(texts, tmp_path, format)
     db.execute("CREATE TABLE t (x INTERVAL)")
     follow(db, path, f"{format} appends")
     assert len(db.execute("FROM t").fetchall()) == 2
