@@ -6,6 +6,9 @@ the user, or is raised where nothing has been decided yet (`check`), or else by 
 and it carries a note on the outcome of the statement. So no commit, no flush and no lock is ever
 cut. Signals reach Python in the main thread alone: calls in other threads need no protection. A
 `Cancellable` call of another thread is ended from outside at the same points.
+
+Where Ctrl-C has Python's own handler, which will raise KeyboardInterrupt, DuckDB is interrupted
+before the handler can run (see `signal_watch`).
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from typing import Any
 
 import duckdb
 
+from ivm.storage.signal_watch import SignalWatch
+
 NOTHING = "The statement has changed nothing."
 """The note on a signal's exception in a call, unless `record_outcome` has recorded an outcome."""
 
@@ -37,6 +42,7 @@ _main = threading.main_thread().ident
 
 _handlers: dict[int, Any] = {}  # the user's, while `_held` stands in their place
 _current: Deferral | None = None
+_striking = threading.RLock()  # held while a call ends or is sheltered, or DuckDB is interrupted
 _cancellable: dict[int, Deferral] = {}  # the calls of other threads that can be cancelled
 
 
@@ -47,12 +53,12 @@ class Deferral:
         cursor: runs the user's statement, and is interrupted by a signal.
     """
 
-    __slots__ = ("_outcome", "_sheltered", "_thrown", "_waiting", "cursor")
+    __slots__ = ("_outcome", "_sheltered", "_thrown", "_waiting", "_watched", "cursor")
 
     def __init__(self) -> None:
         self.cursor: duckdb.DuckDBPyConnection | None = None
         self._outcome = NOTHING
-        self._sheltered = self._thrown = False
+        self._sheltered = self._thrown = self._watched = False
         self._waiting: BaseException | None = None
 
     def __enter__(self) -> Deferral:
@@ -81,6 +87,10 @@ class Deferral:
     def take(self, raised: BaseException) -> None:
         """Holds back an exception of a handler, and ends the statement that DuckDB runs."""
         self._waiting = self._waiting or raised
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """Ends the statement that DuckDB runs, unless it must run to its end."""
         if self.cursor is not None and not self._sheltered and not self.is_too_late:
             with contextlib.suppress(duckdb.Error):  # it is closed
                 self.cursor.interrupt()
@@ -115,8 +125,9 @@ class Cancellable(Deferral):
 
 def _forked() -> None:
     """The thread that has forked is the child's only one; it is in no call of the child's."""
-    global _current, _main
-    _current, _main = None, get_ident()
+    global _current, _main, _striking
+    _current, _main, _striking = None, get_ident(), threading.RLock()
+    _watch.leave_to_parent()
 
 
 if hasattr(os, "register_at_fork"):
@@ -144,7 +155,22 @@ def _end() -> None:
             if _get(number) is _held:  # else the user's handler has set another one
                 _set(number, handler)
     finally:
-        _current = None
+        with _striking:
+            call, _current = _current, None
+        if call is not None and call._watched:
+            has_struck = call._thrown or call._waiting is not None  # no later call is meant
+            _watch.turn_off(has_struck=has_struck)
+
+
+def _strike(numbers: bytes) -> None:
+    """Interrupts DuckDB, in the thread that watches, if the main one is in a call."""
+    if signal.SIGINT in numbers:
+        with _striking:
+            if _current is not None:
+                _current.interrupt()
+
+
+_watch = SignalWatch(_strike)
 
 
 def _held(number: int, frame: FrameType | None) -> None:
@@ -175,6 +201,23 @@ def check() -> None:
     raise call._waiting
 
 
+def watch_signals() -> None:
+    """Lets Ctrl-C interrupt what DuckDB runs from here to the end of the call at once."""
+    call = _current
+    if call is not None and not call._watched and get_ident() == _main:
+        handler = _handlers.get(signal.SIGINT)
+        call._watched = handler is signal.default_int_handler and _watch.turn_on()
+
+
+def begin_statement() -> None:
+    """Raises the exception of a signal that has found no statement to interrupt; watches for more.
+
+    To be called right before DuckDB runs a statement of the user's.
+    """
+    check()
+    watch_signals()
+
+
 def next_statement() -> None:
     """The outcome of the statement before is no longer asked for."""
     check()
@@ -196,7 +239,8 @@ class Shelter:
     def __enter__(self) -> None:
         self._call = call = _mine()
         if call is not None:
-            self._within, call._sheltered = call._sheltered, True
+            with _striking:
+                self._within, call._sheltered = call._sheltered, True
 
     def __exit__(self, *exc: object) -> None:
         if self._call is not None:
@@ -234,7 +278,7 @@ def interruptible(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     if call is None:
         yield
         return
-    check()
+    begin_statement()
     before, call.cursor = call.cursor, cursor
     try:
         yield

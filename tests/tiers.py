@@ -292,6 +292,7 @@ SAMPLED = {
     "test_from_items::test_view_follows_its_tables": 4,
     "test_parameters_from_state::test_rows_under_a_key": 4,
     "test_computed_values::test_values_are_duckdbs": 40,
+    "test_interrupts::test_ctrl_c_ends_what_duckdb_would_not": 5,
 }
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
 _ALIKE = 12

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ivm.capture.clauses import Clauses, Params
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.identifiers import fold, quote
-from ivm.storage.interrupts import check
+from ivm.storage.interrupts import begin_statement
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
@@ -58,7 +58,7 @@ def run_verbatim(cursor: Cursor, statement: Dml, params: Params) -> Captured:
 
 def run_shown(cursor: Cursor, sql: str, params: Params, shows_rows: bool) -> Captured:
     """Runs a change and reads DuckDB's answer: rows, or the count of changed rows."""
-    check()  # a signal that came until here has found no statement to interrupt
+    begin_statement()
     cursor.execute(sql, params)  # a relation would rename columns of one name
     if not shows_rows:
         return Captured({}, count=int(cursor.fetchall()[0][0]))
@@ -80,7 +80,7 @@ def run_returning(
     """
     sql, shows_rows = statement.text, statement.returning
     listed = ", ".join(f"{quote(n)} AS __ivm_row_{i}" for i, (n, _) in enumerate(table.schema))
-    check()
+    begin_statement()
     between = " RETURNING" if not shows_rows else "" if sql.endswith(",") else ","
     relation = cursor.sql(f"{sql}{between} {listed}", params=params)
     types = [str(t) for t in relation.types]

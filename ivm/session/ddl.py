@@ -47,6 +47,7 @@ from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens, unquoted
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
+from ivm.storage.interrupts import begin_statement
 from ivm.storage.warehouse.duck import Cursor, describe, rows, run
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.history import removal
@@ -132,6 +133,7 @@ def _run(session: Session, statement: st.Ddl, params: Params) -> int | None:
     info = _unstored(session, statement) if statement.action == "drop" else None
     if info is None or info.history is None:
         with without_indexes(session, statement):
+            begin_statement()
             session.cursor.execute(statement.text, params)
             return _count(session.cursor)
     for sql in removal(info.history, info.keyed):

@@ -22,6 +22,7 @@ from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
+from ivm.storage.interrupts import begin_statement
 from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.table_info import TableInfo
@@ -44,6 +45,7 @@ def run_in_duckdb(
         params: the statement's parameters.
     """
     transaction.show(session.reads(statement))
+    begin_statement()
     tables = session.engine.catalog.tables
     try:
         if info is not None and info.history is not None:

@@ -17,7 +17,7 @@ from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
-from ivm.storage.interrupts import check
+from ivm.storage.interrupts import begin_statement
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.refused import RefusedError
@@ -66,6 +66,7 @@ def _without_refused(
     ):
         raise refused
     engine.tables.show_pending(session.cursor, relations)
+    begin_statement()
     session.cursor.execute(statement.text, params)
     return session.stream(pinned=True, committed=False)
 
@@ -86,7 +87,7 @@ def _run(
 ) -> bool:
     """Runs the statement; returns whether its cursor is in a transaction that pins a snapshot."""
     pinned = _prepare_snapshot(session, statement, writing=writing)
-    check()  # a signal that came until here has found no statement to interrupt
+    begin_statement()
     session.cursor.execute(statement.text, params)
     return pinned
 
@@ -143,5 +144,6 @@ def _in_transaction(session: Session, statement: st.Statement, params: Params) -
     assert session.transaction is not None
     with session.transaction as transaction:
         transaction.show(session.reads(statement))
+        begin_statement()
         session.cursor.execute(statement.text, params)
         return session.stream()

@@ -20,7 +20,7 @@ import pyarrow as pa
 from ivm.engine.plain_arrow import plain
 from ivm.session.held_rows import known_to_polars, over, relation_of, without_rows
 from ivm.storage.errors import InputError, IvmError, UnavailableError, UnsupportedError
-from ivm.storage.interrupts import Deferral, check
+from ivm.storage.interrupts import Deferral, begin_statement, check
 from ivm.storage.warehouse.arrow_streams import as_duckdb_errors, copying
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import Translating
@@ -266,6 +266,8 @@ class Result:
                 raise self._error
             call.cursor = self._cursor
             try:
+                if self._cursor is not None:
+                    begin_statement()
                 with Translating():
                     yield
                 check()

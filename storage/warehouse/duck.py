@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from ivm.storage.identifiers import fold, quote
-from ivm.storage.interrupts import check, interruptible
+from ivm.storage.interrupts import check, interruptible, watch_signals
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
 from ivm.storage.warehouse.arrow_streams import streamed
@@ -31,6 +31,7 @@ _POLICY = "SET current_transaction_invalidation_policy = "
 
 def run(cursor: Cursor, sql: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> None:
     """Runs a statement to its end and drops its result."""
+    watch_signals()
     cursor.execute(sql, params)
     cursor.complete()
 
@@ -48,11 +49,13 @@ def give_up(cursor: Cursor) -> None:
 
 def rows(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
     """All rows of a query as Python tuples (for catalogs and tests, not for data)."""
+    watch_signals()
     return cursor.execute(sql, params).fetchall()
 
 
 def table(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> pa.Table:
     """All rows of a query as an Arrow table."""
+    watch_signals()
     return carried(cursor.sql(sql, params=params)).to_arrow_table()
 
 

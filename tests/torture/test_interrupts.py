@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 import ivm
 from ivm.delta_ops.recursion import Recursion
 from ivm.engine.transaction import COMMITTED
+from ivm.storage import interrupts
 from ivm.storage.interrupts import NOTHING
 from tests.support import ROOT
 from tests.tiers import TIER, seeds
@@ -80,6 +83,121 @@ def test_ctrl_c_ends_a_long_query() -> None:
             _long_query(db, timer)
         timer.join()
         assert told.value.__notes__ == [NOTHING]
+        assert db.execute("SELECT 1").fetchall() == [(1,)]
+
+
+_ENDLESS = "SELECT count(*) AS n FROM t a, t b, t c WHERE a.x + b.x + c.x = 3"
+"""DuckDB asks for no signal in it, for hours."""
+ENDLESS = {
+    "a query": _ENDLESS,
+    "a change": f"INSERT INTO counts {_ENDLESS}",
+    "a change that is captured": f"UPDATE counts SET n = ({_ENDLESS})",
+    "rows to return": f"INSERT INTO counts {_ENDLESS} RETURNING n",
+    "DDL": f"CREATE TABLE made AS {_ENDLESS}",
+    "a view": f"CREATE MATERIALIZED VIEW made AS {_ENDLESS}",
+    "rows that are read": f"SELECT * FROM range(3) UNION ALL {_ENDLESS}",
+    "a prepared query": f"PREPARE p AS {_ENDLESS}; EXECUTE p",
+}
+
+
+def _end_statements(db: ivm.Database) -> None:
+    for session in db._lifetime._sessions:
+        session.cursor.interrupt()
+
+
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("endless", ENDLESS)
+def test_ctrl_c_ends_what_duckdb_would_not(endless: str, within: bool) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t AS SELECT range AS x FROM range(300_000)")
+        db.execute("CREATE TABLE counts (n BIGINT); INSERT INTO counts VALUES (0)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT n FROM counts")
+        if within:
+            db.execute("BEGIN")
+        late = threading.Timer(30, _end_statements, [db])
+        timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+        for each in (late, timer):
+            each.start()
+        with pytest.raises(KeyboardInterrupt):
+            db.execute(ENDLESS[endless]).fetchall()
+        timer.join()
+        assert not late.finished.is_set()
+        late.cancel()
+        if within:
+            db.execute("ROLLBACK")
+        assert db.execute("FROM v").fetchall() == [(0,)]
+        assert db.execute("SHOW TABLES").fetchall() == [("counts",), ("t",), ("v",)]
+
+
+def test_a_signal_ends_one_statement_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that interrupts DuckDB may come late; no later statement is meant."""
+    strike = interrupts._strike
+
+    def late(numbers: bytes) -> None:
+        time.sleep(0.3)
+        strike(numbers)
+
+    monkeypatch.setattr(interrupts._watch, "_struck", late)
+    with ivm.connect() as db:
+        timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+        with pytest.raises(KeyboardInterrupt):
+            _long_query(db, timer)
+        timer.join()
+        query = "SELECT count(*) FROM range(30_000) a, range(30_000) b WHERE a.range < b.range"
+        assert db.execute(query).fetchall() == [(449_985_000,)]
+
+
+def test_a_handler_that_raises_nothing_ends_no_statement() -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        with ivm.connect() as db:
+            db.execute("CREATE TABLE t AS SELECT range AS x FROM range(3000)")
+            timer = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT])
+            timer.start()
+            query = "SELECT count(*) FROM t a, t b, range(20) WHERE a.x + b.x + range = 3"
+            assert db.execute(query).fetchall() == [(10,)]
+            timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT]
+
+
+def test_others_may_watch_signals() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer)
+    try:
+        with ivm.connect() as db:
+            assert db.execute("SELECT 1").fetchall() == [(1,)]
+        assert signal.set_wakeup_fd(before) == writer
+        with ivm.connect() as db:
+            assert db.execute("SELECT 1").fetchall() == [(1,)]
+        assert signal.set_wakeup_fd(before) == before
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reader)
+        os.close(writer)
+
+
+def test_a_forked_child_watches_for_itself() -> None:
+    """A signal that it gets is none of its parent's."""
+    with ivm.connect() as db:
+        db.execute("SELECT 1").fetchall()
+        child = os.fork()
+        if child == 0:
+            signal.set_wakeup_fd(-1)
+            status = 1
+            try:
+                with ivm.connect() as own:
+                    own.execute("CREATE TABLE t AS SELECT range AS x FROM range(300_000)")
+                    threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
+                    own.execute(_ENDLESS).fetchall()
+            except KeyboardInterrupt:
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert db.execute("SELECT 1").fetchall() == [(1,)]
 
 
