@@ -6,6 +6,7 @@ file that was made, renamed or removed is so once `sync_folder` of its folder ha
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,21 @@ def write_all(fd: int, parts: list[Any]) -> None:
                 done -= len(views.pop(0))
             if views and done:
                 views[0] = views[0][done:]
+
+
+def reserve(fd: int, start: int, size: int) -> None:
+    """Reserves zeros at a file's end, if the system and the disk's room allow it.
+
+    What is written in them moves no end of the file that would have to be synced, too.
+
+    Args:
+        fd: the file.
+        start: offset of its end.
+        size: bytes to reserve.
+    """
+    if hasattr(os, "posix_fallocate"):
+        with contextlib.suppress(OSError):
+            os.posix_fallocate(fd, start, size)
 
 
 def sync_data(fd: int) -> None:

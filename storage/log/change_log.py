@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ivm.storage.durable_files import sync_data, sync_folder, write_all
+from ivm.storage.durable_files import reserve, sync_data, sync_folder, write_all
 from ivm.storage.errors import InternalError, UnavailableError
 from ivm.storage.log.change import Record
 from ivm.storage.log.record import TableCodes, encode
@@ -36,6 +36,7 @@ from ivm.storage.log.segment import (
 )
 from ivm.storage.values.types import Schema
 
+_RESERVED = 1 << 18  # bytes behind the end, which some hundred small records fill
 _SIZED = (np.ndarray, memoryview)  # their length is not their size
 
 
@@ -77,6 +78,7 @@ class ChangeLog:
         self._codes = TableCodes({})
         self._fd = -1
         self._end = 0  # offset behind the last appended record
+        self._room_end = 0  # offset up to which no room is to be reserved: there is, or was none
         self._before = (0, chain, last_epoch)  # end, chain and epoch before the last record
         self._synced_end = 0
         self._begun: _Begun | None = None  # behind the end
@@ -147,6 +149,7 @@ class ChangeLog:
             self._check()
             epoch = max(self.last_epoch, after_epoch or 0)
             header = SegmentHeader(self.database_id, epoch, self._chain, dict(tables))
+            self._give_back_room()
             try:
                 self._adopt(*self._create(header), header)
             except OSError as error:
@@ -271,6 +274,7 @@ class ChangeLog:
                 if self._failed is None:
                     self._cut_begun()
                     self.sync(self.last_epoch)
+                    self._give_back_room()
             finally:
                 with self._state:
                     while self._syncing:  # or its descriptor might be another file's by then
@@ -284,6 +288,13 @@ class ChangeLog:
         return self._end
 
     # -- segments --------------------------------------------------------------------------
+
+    def _give_back_room(self) -> None:
+        """Cuts the zeros behind the last record, of a segment that has one, for good manners."""
+        if self._fd >= 0 and self._end < self._room_end:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self._end)
+            self._room_end = self._end
 
     def _create(self, header: SegmentHeader) -> tuple[int, int]:
         """A new durable segment: its descriptor and the offset of its first record.
@@ -309,7 +320,7 @@ class ChangeLog:
         """Continues in the new, empty and durable segment."""
         with self._state:
             former, self._fd = self._fd, fd
-            self._end = self._synced_end = end
+            self._end = self._synced_end = self._room_end = end
             self._tables, self._codes = header.tables, TableCodes(header.tables)
             self.last_epoch = self.synced_epoch = header.after_epoch
             self._before = (end, header.chain, header.after_epoch)
@@ -355,9 +366,13 @@ class ChangeLog:
     def _written(self, framed: list[Any]) -> int:
         """Writes buffers behind the end, or nothing; returns the offset behind them."""
         self._check()
+        size = _size(framed)
         with self._taking_back():
+            if size < _RESERVED and self._end + size > self._room_end:
+                self._room_end = self._end + _RESERVED
+                reserve(self._fd, self._end, _RESERVED)
             write_all(self._fd, framed)
-        return self._end + _size(framed)
+        return self._end + size
 
     @contextlib.contextmanager
     def _taking_back(self) -> Iterator[None]:
@@ -405,6 +420,7 @@ class ChangeLog:
                 os.pwrite(self._fd, mark_bytes(end), MARK_AT)
                 sync_data(self._fd)
             os.ftruncate(self._fd, end)
+            self._room_end = end
             os.lseek(self._fd, end, os.SEEK_SET)
             sync_data(self._fd)  # else it might be there again after a crash of the machine
         except OSError as error:

@@ -98,7 +98,7 @@ def _check_last(path: Path, scan: SegmentScan) -> None:
 
 
 def _check_link(path: Path, scan: SegmentScan, following: Path, after: SegmentScan) -> None:
-    if scan.end < scan.size:
+    if scan.end < max(scan.size, scan.synced):
         raise _damaged(path, scan, f"a later segment ({following.name}) exists")
     if after.header.chain != scan.chain or after.header.after_epoch < scan.last_epoch:
         raise CorruptionError(

@@ -7,6 +7,9 @@ succeeded, written after it succeeded, so the mark never promises too much), the
 Invariant: a record's checksum covers its predecessor's checksum, so a segment is readable exactly
 up to its first damaged byte.
 
+Zeros behind the last record are room for the next ones, so that a sync has no end of the file to
+write, too.
+
 Formats: 1 keeps no columns and repeats no strings, see `record`; 1 and 2 check records by another
 sum. Headers of all formats have the same form and sum, so that each says which one it is.
 """
@@ -23,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xxhash
 
 from ivm.storage.errors import CorruptionError
@@ -71,7 +75,8 @@ class SegmentScan:
         header: the segment's header.
         end: offset behind the last right record.
         last_epoch, chain: of that record (or of the header, if there is none).
-        size: of the file; bytes in [end, size) are no record.
+        size: offset behind the last byte that is not zero, at least `end`: zeros are room for the
+            next records, what else is in [end, size) is no record.
         synced: offset up to which the file is known to have been synced.
     """
 
@@ -177,7 +182,9 @@ class SegmentFile:
         end, chain, epoch = self._start, self.header.chain, self.header.after_epoch
         for last in self._frames():
             end, chain, epoch = last[:3]
-        return SegmentScan(self.header, end, epoch, chain, self.size, self._synced())
+        rest = np.flatnonzero(np.frombuffer(self._view[end:], np.uint8))
+        size = end + int(rest[-1]) + 1 if len(rest) else end
+        return SegmentScan(self.header, end, epoch, chain, size, self._synced())
 
     def records(self, after_epoch: int) -> Iterator[Record]:
         """The records with an epoch above `after_epoch`, in order."""

@@ -62,6 +62,13 @@ def written(folder: Path, epochs: int, *, synced: int | None = None) -> ChangeLo
     return log
 
 
+def read_without_room(log: ChangeLog) -> bytes:
+    """The last segment of an open log, without what is reserved for the next records."""
+    whole = segment_paths(log.folder)[-1].read_bytes()
+    assert not whole[log.nbytes :].strip(b"\0")
+    return whole[: log.nbytes]
+
+
 def epochs(folder: Path, after: int = 0) -> list[int]:
     """The epochs that a new process would replay, each record checked."""
     log = open_log(folder, after)
@@ -166,6 +173,38 @@ def test_replay_begins_behind_the_base_epoch(tmp_path: Path) -> None:
     assert open_log(tmp_path, 9).last_epoch == 9
 
 
+def test_room_is_reserved_for_the_next_records_alone(tmp_path: Path) -> None:
+    log, path = written(tmp_path, 1), segment_paths(tmp_path)[-1]
+    size = path.stat().st_size
+    while log.nbytes < size:
+        assert path.stat().st_size == size > len(read_without_room(log))
+        log.append(record(log.last_epoch + 1))
+    assert path.stat().st_size > size
+    last = log.last_epoch
+    log.rotate(TABLES)
+    assert path.stat().st_size == SegmentFile(path).scan().end
+    log.append(record(last + 1))
+    log.close()
+    assert segment_paths(tmp_path)[-1].stat().st_size == log.nbytes
+    assert epochs(tmp_path) == [*range(1, last + 2)]
+
+
+def test_a_system_that_reserves_no_room_writes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    log = written(tmp_path, 2)
+    assert the_segment(tmp_path).stat().st_size == log.nbytes
+    monkeypatch.delattr(os, "posix_fallocate")
+    log.rotate(TABLES)
+    log.append(record(3))
+    log.close()
+    assert epochs(tmp_path) == [1, 2, 3]
+
+
 def test_misuse_is_told(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     with pytest.raises(InternalError, match="rotate"):
@@ -194,11 +233,12 @@ def test_a_tail_torn_at_any_byte_is_cut(tmp_path: Path) -> None:
     end = log.nbytes
     log.append(record(50))
     path = the_segment(tmp_path)
-    whole = path.read_bytes()
+    whole, room = read_without_room(log), bytes(log_module._RESERVED)
     for size in range(end, len(whole)):
-        path.write_bytes(whole[:size])
-        assert epochs(tmp_path) == [1, 2, 3]
-        assert path.stat().st_size == end
+        for behind in (b"", room[: len(whole) - size], room):
+            path.write_bytes(whole[:size] + behind)
+            assert epochs(tmp_path) == [1, 2, 3]
+            assert path.read_bytes().rstrip(b"\0") == whole[:end].rstrip(b"\0")
     path.write_bytes(whole)
     assert epochs(tmp_path) == [1, 2, 3, 50]
     log.close()
@@ -208,7 +248,7 @@ def test_a_tail_with_any_wrong_byte_is_cut(tmp_path: Path) -> None:
     log = written(tmp_path, 2)
     log.append(record(50))
     path = the_segment(tmp_path)
-    whole = path.read_bytes()
+    whole = read_without_room(log)
     start = int.from_bytes(whole[MARK_AT : MARK_AT + 8], "little")
     for at in range(start, len(whole)):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
@@ -219,7 +259,7 @@ def test_a_tail_with_any_wrong_byte_is_cut(tmp_path: Path) -> None:
 def test_the_log_goes_on_behind_a_cut_tail(tmp_path: Path) -> None:
     log = written(tmp_path, 3, synced=2)
     path = the_segment(tmp_path)
-    torn = path.read_bytes()[:-3]
+    torn = read_without_room(log)[:-3]
     log.close()
     path.write_bytes(torn)
     again = open_log(tmp_path)
@@ -330,14 +370,14 @@ def full_disk(fd: int, parts: list[Any]) -> None:
 
 def test_a_full_disk_takes_the_record_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = written(tmp_path, 2)
-    size = the_segment(tmp_path).stat().st_size
+    whole = read_without_room(log)
     with monkeypatch.context() as patch:
         patch.setattr(log_module, "write_all", full_disk)
         with pytest.raises(UnavailableError, match="No space left"):
             log.append(record(3))
         with pytest.raises(UnavailableError, match="No space left"):
             log.rotate(TABLES)
-    assert the_segment(tmp_path).stat().st_size == size
+    assert read_without_room(log) == whole
     assert log.last_epoch == 2
     log.append(record(3))
     log.close()
@@ -453,7 +493,7 @@ def begun(folder: Path) -> tuple[ChangeLog, Record]:
     """A log of two records, and the one that it has begun."""
     log, third = written(folder, 2), record(3)
     log.begin(third, durable=True)
-    assert the_segment(folder).stat().st_size > log.nbytes
+    assert len(the_segment(folder).read_bytes().rstrip(b"\0")) > log.nbytes
     return log, third
 
 
@@ -512,7 +552,7 @@ def test_a_full_disk_takes_back_what_was_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, third = written(tmp_path, 2), record(3)
-    size = the_segment(tmp_path).stat().st_size
+    whole = read_without_room(log)
 
     def refuse(*given: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -521,13 +561,13 @@ def test_a_full_disk_takes_back_what_was_begun(
         patch.setattr(log_module, "write_all", full_disk)
         with pytest.raises(UnavailableError, match="No space left"):
             log.begin(third, durable=True)
-    assert the_segment(tmp_path).stat().st_size == size
+    assert read_without_room(log) == whole
     log.begin(third, durable=True)
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", refuse)
         with pytest.raises(UnavailableError, match="No space left"):
             log.append(third)
-    assert the_segment(tmp_path).stat().st_size == size
+    assert read_without_room(log) == whole
     log.append(third)
     log.close()
     assert epochs(tmp_path) == [1, 2, 3]
