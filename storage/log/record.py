@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,12 +33,9 @@ _LAYOUT = 1  # 0, of segments with format 1: no columns are kept, and no strings
 _CHANGE = struct.Struct("<IHQQ")  # table, removed columns, removed rows, added rows
 _SIZE = struct.Struct("<Q")
 
-_ONE_TEXT = struct.Struct("<QQQ")  # bytes of text, and the two offsets
-
 _PLAIN, _WITH_NULLS, _LABELS = b"\0", b"\1", b"\2"
 _REPEATED = 64  # rows from which texts that repeat are written once,
 _LOOKED_AT = 16  # and one to so many strings of the process, all of which are looked at
-_ONE_NULL = _WITH_NULLS + b"\0"  # and its validity
 
 
 class TableCodes:
@@ -145,21 +143,27 @@ def _put_fixed(parts: Parts, column: FixedColumn) -> None:
 
 
 def _put_dictionary(parts: Parts, column: DictionaryColumn) -> None:
-    """Writes strings as `_put_strings` does, if they do not repeat; a single one needs no Arrow."""
+    """Writes strings as `_put_strings` does, if they do not repeat; a few need no Arrow."""
     count = len(column.codes)
     enough = max(_REPEATED, dictionary.count() // _LOOKED_AT)
     if count >= enough and _put_labels(parts, column.codes):
         return
-    if count != 1:
+    if count < _REPEATED:
+        _put_few(parts, dictionary.words(column.codes))
+    else:
         _put_strings(parts, column.array)
-        return
-    (text,) = dictionary.words(column.codes)
-    data = b"" if text is None else text.encode()
-    if text is None:
-        parts.append(_ONE_NULL)
+
+
+def _put_few(parts: Parts, texts: Sequence[str | None]) -> None:
+    """Writes a few strings, at least one."""
+    data = [b"" if text is None else text.encode() for text in texts]
+    ends = tuple(accumulate([len(text) for text in data]))
+    if None in texts:
+        valid = [text is not None for text in texts]
+        parts += (_WITH_NULLS, np.packbits(valid, bitorder="little"))
     else:
         parts.append(_PLAIN)
-    parts += (_ONE_TEXT.pack(len(data), 0, len(data)), data)
+    parts += (struct.pack(f"<{2 + len(ends)}Q", ends[-1], 0, *ends), *data)
 
 
 def _put_labels(parts: Parts, codes: dictionary.DictionaryCodes) -> bool:
