@@ -62,28 +62,36 @@ def latest_rows(source: RunSource, probes: npt.NDArray[Any], asked: Iterable[Blo
         asked: the source's runs, newest first.
     """
     decided = np.zeros(len(probes), np.bool_)
-    pieces: Pieces = []
-    if source.seen:
-        order = np.argsort(probes)
-        last = np.full(len(probes), -1, np.int64)
-        which, rows = source.buffer.find(probes[order], source.seen)
-        last[order[which]] = rows  # numpy keeps the last of repeated indexes
-        hits = (last >= 0).nonzero()[0]
+    pieces = _buffered(source.buffer, source.seen, probes) if source.seen else []
+    for hits, _ in pieces:
         decided[hits] = True
-        pieces += _entries(source.buffer, hits, last[hits])
     for run, mine, numbers in asked:
-        mine, numbers = _undecided(mine, numbers, decided)
-        if not len(mine):
-            continue
+        if pieces:
+            mine, numbers = _undecided(mine, numbers, decided)
         hits, rows = run.find_last(mine)
+        if not len(hits):
+            continue
         if numbers is not None:
             hits = numbers[hits]
-        new = (~decided[hits]).nonzero()[0]
-        if len(new) < len(hits):
-            hits, rows = hits[new], rows[new]
+        if pieces:
+            new = (~decided[hits]).nonzero()[0]
+            if len(new) < len(hits):
+                hits, rows = hits[new], rows[new]
         decided[hits] = True
         pieces += _entries(run, hits, rows)
     return pieces
+
+
+def _buffered(buffer: WriteBuffer, seen: int, probes: npt.NDArray[Any]) -> Pieces:
+    """The last entries among the first `seen` of a write buffer."""
+    order = np.argsort(probes)
+    which, rows = buffer.find(probes[order], seen)
+    if not len(rows):
+        return []
+    last = np.full(len(probes), -1, np.int64)
+    last[order[which]] = rows  # numpy keeps the last of repeated indexes
+    hits = (last >= 0).nonzero()[0]
+    return _entries(buffer, hits, last[hits])
 
 
 def _undecided(

@@ -237,6 +237,8 @@ class Run:
 def find_in_probes(codes: npt.NDArray[Any], probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes]:
     """Finds pairs as `Run.find` does, for few codes in any order; here the probes ascend."""
     starts = probes.searchsorted(codes)
+    if not len(probes) or not (probes.take(starts, mode="clip") == codes).any():
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)  # mostly so
     rows, found = expand(starts, probes.searchsorted(codes, "right"))
     return found, rows
 
