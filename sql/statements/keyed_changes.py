@@ -17,6 +17,7 @@ from ivm.sql.statements.tokens import Reader, SourceText, Token, split, top_leve
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold
 
+_NO_CELLS = values_list.LiteralRows((), 1)
 _NO_CONJUNCTION = frozenset(("OR", "CASE"))
 
 
@@ -39,10 +40,7 @@ def keyed_change(
     conditions = _conditions(source, reader.tokens[where + 1 : end], alias or table[-1], marks)
     if sets is None or conditions is None or marks.mixed:
         return None
-    cells = [(name, value) for name, value in sets if _is_cell(value)]
-    rows = (
-        _scan([_written(value) for _, value in cells]) if cells else values_list.LiteralRows((), 1)
-    )
+    cells, computed, rows = _cells(sets)
     compared = tuple([one for one in conditions if isinstance(one, Comparison)])
     if rows is None or not compared:
         return None
@@ -52,7 +50,7 @@ def keyed_change(
         *(source.text, source.offset, kind, table, alias, bool(returned)),
         columns=tuple([name for name, _ in cells]),
         rows=rows,
-        computed=tuple([(name, value) for name, value in sets if not _is_cell(value)]),
+        computed=tuple(computed),
         comparisons=compared,
         conditions=tuple([one for one in conditions if isinstance(one, Expression)]),
         returned=returned,
@@ -141,8 +139,20 @@ def _mark(parameter: int | str) -> str:
     return f"${parameter + 1}" if isinstance(parameter, int) else f"${parameter}"
 
 
-def _is_cell(value: Expression) -> bool:
-    return _scan([_written(value)]) is not None
+def _cells(
+    sets: Sequence[tuple[str, Expression]],
+) -> tuple[list[tuple[str, str]], list[tuple[str, Expression]], values_list.LiteralRows | None]:
+    """The columns that are set to cells, with their texts; the others; and the row of the cells."""
+    cells, computed, row = list[tuple[str, str]](), list[tuple[str, Expression]](), _NO_CELLS
+    for name, value in sets:
+        text = _written(value)
+        read = _scan([text])
+        if read is None:
+            computed.append((name, value))
+        else:
+            row = read
+            cells.append((name, text))
+    return cells, computed, row if len(cells) < 2 else _scan([text for _, text in cells])
 
 
 def _written(value: Expression) -> str:

@@ -198,9 +198,12 @@ class Reader:
 
     def accept(self, *words: str) -> bool:
         """Skips `words` if the next tokens are these; returns whether they are."""
-        if any(self.peek(i) != word for i, word in enumerate(words)):
+        at, tokens, count = self.at, self.tokens, len(words)
+        if at >= len(tokens) or tokens[at].word != words[0]:  # mostly so
             return False
-        self.at += len(words)
+        if count > 1 and tuple([token.word for token in tokens[at : at + count]]) != words:
+            return False
+        self.at += count
         return True
 
     def expect(self, *words: str) -> None:
