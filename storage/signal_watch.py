@@ -52,7 +52,7 @@ class SignalWatch:
         Args:
             has_struck: waits until the thread has told the signals that came.
         """
-        signal.set_wakeup_fd(_NONE)
+        self._unset()
         if has_struck:
             self._told.clear()
             os.write(self._writer, _MARK)
@@ -61,11 +61,14 @@ class SignalWatch:
     def leave_to_parent(self) -> None:
         """Lets a forked child have its own, as the thread and what it reads are its parent's."""
         if self._writer != _NONE:
-            other = signal.set_wakeup_fd(_NONE)
-            if other != self._writer:
-                signal.set_wakeup_fd(other)
+            self._unset()
             os.close(self._writer)
             self._writer = _NONE
+
+    def _unset(self) -> None:
+        other = signal.set_wakeup_fd(_NONE)
+        if other not in (_NONE, self._writer):  # others watch since
+            signal.set_wakeup_fd(other)
 
     def _begin(self) -> int:
         reader, writer = os.pipe()

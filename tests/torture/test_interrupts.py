@@ -17,6 +17,7 @@ from ivm.delta_ops.recursion import Recursion
 from ivm.engine.transaction import COMMITTED
 from ivm.storage import interrupts
 from ivm.storage.interrupts import NOTHING
+from ivm.storage.signal_watch import SignalWatch
 from tests.support import ROOT
 from tests.tiers import TIER, seeds
 from tests.torture.interrupted import HANGS
@@ -164,7 +165,7 @@ def test_a_handler_that_raises_nothing_ends_no_statement() -> None:
 
 
 def test_others_may_watch_signals() -> None:
-    reader, writer = os.pipe()
+    seen, (reader, writer) = list[int](), os.pipe()
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer)
     try:
@@ -174,6 +175,11 @@ def test_others_may_watch_signals() -> None:
         with ivm.connect() as db:
             assert db.execute("SELECT 1").fetchall() == [(1,)]
         assert signal.set_wakeup_fd(before) == before
+        watch = SignalWatch(seen.extend)
+        assert watch.turn_on()
+        signal.set_wakeup_fd(writer)
+        watch.turn_off(has_struck=False)
+        assert signal.set_wakeup_fd(before) == writer
     finally:
         signal.set_wakeup_fd(before)
         os.close(reader)
