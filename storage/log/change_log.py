@@ -36,7 +36,7 @@ from ivm.storage.log.segment import (
 )
 from ivm.storage.values.types import Schema
 
-_RESERVED = 1 << 18  # bytes behind the end, which some hundred small records fill
+_RESERVED = 1 << 16  # bytes behind the end, which a hundred small records fill
 _SIZED = (np.ndarray, memoryview)  # their length is not their size
 
 
@@ -149,7 +149,6 @@ class ChangeLog:
             self._check()
             epoch = max(self.last_epoch, after_epoch or 0)
             header = SegmentHeader(self.database_id, epoch, self._chain, dict(tables))
-            self._give_back_room()
             try:
                 self._adopt(*self._create(header), header)
             except OSError as error:
@@ -274,7 +273,8 @@ class ChangeLog:
                 if self._failed is None:
                     self._cut_begun()
                     self.sync(self.last_epoch)
-                    self._give_back_room()
+                    with contextlib.suppress(OSError):  # room is no damage
+                        os.ftruncate(self._fd, self._end)
             finally:
                 with self._state:
                     while self._syncing:  # or its descriptor might be another file's by then
@@ -288,13 +288,6 @@ class ChangeLog:
         return self._end
 
     # -- segments --------------------------------------------------------------------------
-
-    def _give_back_room(self) -> None:
-        """Cuts the zeros behind the last record, of a segment that has one, for good manners."""
-        if self._fd >= 0 and self._end < self._room_end:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, self._end)
-            self._room_end = self._end
 
     def _create(self, header: SegmentHeader) -> tuple[int, int]:
         """A new durable segment: its descriptor and the offset of its first record.

@@ -182,8 +182,8 @@ def test_room_is_reserved_for_the_next_records_alone(tmp_path: Path) -> None:
     assert path.stat().st_size > size
     last = log.last_epoch
     log.rotate(TABLES)
-    assert path.stat().st_size == SegmentFile(path).scan().end
     log.append(record(last + 1))
+    assert epochs(tmp_path) == [*range(1, last + 2)]
     log.close()
     assert segment_paths(tmp_path)[-1].stat().st_size == log.nbytes
     assert epochs(tmp_path) == [*range(1, last + 2)]
@@ -309,15 +309,24 @@ def test_a_segment_of_a_later_format_is_refused(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_damage_in_an_older_segment_stops_the_opening(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost", ["a byte", "a byte of the room", "a record"])
+@pytest.mark.parametrize("marked", [True, False])
+def test_damage_in_an_older_segment_stops_the_opening(
+    tmp_path: Path, lost: str, marked: bool
+) -> None:
     log = written(tmp_path, 2)
     log.rotate(TABLES)
     log.append(record(3))
     log.close()
     first = segment_paths(tmp_path)[0]
     whole = first.read_bytes()
-    first.write_bytes(whole[:MARK_AT] + mark_bytes(HEADER_AT) + whole[MARK_AT + 16 : -1])
-    with pytest.raises(CorruptionError, match="later segment"):
+    *_, before, end = [end for end, *_ in SegmentFile(first)._frames()]
+    kept = {"a byte": whole[: end - 1], "a byte of the room": whole[:end] + b"\1"}
+    kept |= {"a record": whole[:before] + bytes(len(whole) - before)}
+    mark = whole[MARK_AT : MARK_AT + 16] if marked else mark_bytes(HEADER_AT)
+    first.write_bytes(kept[lost][:MARK_AT] + mark + kept[lost][MARK_AT + 16 :])
+    missing = lost == "a record" and not marked  # as if it had never been there
+    with pytest.raises(CorruptionError, match="between them is" if missing else "later segment"):
         open_log(tmp_path)
 
 
