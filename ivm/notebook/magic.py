@@ -20,7 +20,7 @@ from ivm.notebook.watch import Watch
 from ivm.session.caller_scope import variables
 from ivm.session.result import Result
 from ivm.storage.errors import IvmError
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import fold, path_of, split_name
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -135,12 +135,19 @@ class Magic:
         watch.begin()
 
     def _unwatch(self, argument: str) -> None:
-        ended = [v for v in self._watches if not argument or fold(v) == fold(argument)]
+        ended = [view for view in self._watches if not argument or _is_named(view, argument)]
         if argument and not ended:
             watched = ", ".join(self._watches) or "nothing"
             raise UsageError(f"{argument} is not watched; {watched} is")
         for view in ended:
             self._watches.pop(view).end()
+
+
+def _is_named(view: str, written: str) -> bool:
+    """Returns whether a name, as SQL writes it, can be that of a view, which may be dropped."""
+    given = [fold(part) for part in split_name(written)]
+    path = [fold(part) for part in path_of(view)]
+    return given[-len(path) :] == path[-len(given) :]
 
 
 def _show_plainly(error: IvmError) -> None:

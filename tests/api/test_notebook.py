@@ -216,6 +216,20 @@ def test_watching_ends(notebook: Notebook) -> None:
     assert second is not first
 
 
+def test_names_of_watched_views_are_sqls(notebook: Notebook) -> None:
+    """Bug: what `watch` takes, quoted or qualified, `unwatch` did not know."""
+    notebook.run(_SETUP)
+    notebook.run('%ivm CREATE MATERIALIZED VIEW "Odd name" AS SELECT count(*) AS n FROM orders')
+    for name in ('"Odd name"', "main.prices", "memory.main.prices", 'MAIN."Prices";', "prices"):
+        assert notebook.run(f"%ivm watch {name}").displays
+        cell = notebook.run(f"%ivm unwatch {name}")
+        assert (cell.text, cell.error) == ("", "")
+    notebook.run("%ivm watch prices")
+    assert (
+        "other.prices is not watched; prices is" in notebook.run("%ivm unwatch other.prices").text
+    )
+
+
 def test_watching_shows_what_is_committed(notebook: Notebook) -> None:
     notebook.run(_SETUP)
     notebook.run("%ivm BEGIN")
