@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 from IPython.core.magic import needs_local_scope, no_var_expand
 
+from ivm.client.database import RemoteDatabase
+from ivm.connection import Connection, Cursor
 from ivm.database import Database, connect
 from ivm.lifetime import opened
 from ivm.notebook.watch import Watch
-from ivm.session.caller_scope import variables
+from ivm.session.caller_scope import values_of, variables
 from ivm.session.result import Result
 from ivm.storage.errors import IvmError
 from ivm.storage.identifiers import fold, path_of, split_name
@@ -44,7 +46,7 @@ class Magic:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
-        self._database: Database | None = None
+        self._database: Database | RemoteDatabase | None = None
         self._owned = False
         self._watches: dict[str, Watch] = {}
         self._commands: dict[str, Callable[[str], None]] = {
@@ -79,22 +81,25 @@ class Magic:
     def run(self, line: str, cell: str | None, local_ns: Mapping[str, Any] | None) -> Result | None:
         """Runs a command of the magic's, or SQL."""
         try:
-            if cell is None:
-                found = _COMMAND.fullmatch(line)
-                command = self._commands.get(found[1].lower()) if found else None
-                if found is not None and command is not None:
-                    command(found[2] or "")
-                    return None
-            sql = line if cell is None else f"{line}\n{cell}"
-            if not sql.strip():
-                raise UsageError(f"there is nothing to run\n{_USAGE}")
             with variables(ChainMap(dict(local_ns or {}), self._shell.user_ns)):
-                return self._demand().execute(sql)
+                return self._run(line, cell)
         except IvmError as error:
             _show_plainly(error)
             raise
 
-    def _demand(self) -> Database:
+    def _run(self, line: str, cell: str | None) -> Result | None:
+        if cell is None:
+            found = _COMMAND.fullmatch(line)
+            command = self._commands.get(found[1].lower()) if found else None
+            if found is not None and command is not None:
+                command(found[2] or "")
+                return None
+        sql = line if cell is None else f"{line}\n{cell}"
+        if not sql.strip():
+            raise UsageError(f"there is nothing to run\n{_USAGE}")
+        return self._demand().execute(sql)
+
+    def _demand(self) -> Database | RemoteDatabase:
         if self._database is None:
             raise UsageError("no database is open: %ivm connect shop.duckdb")
         return self._database
@@ -103,14 +108,27 @@ class Magic:
         path = argument.strip("'\"")
         if not path:
             raise UsageError("%ivm connect takes a path, :memory:, or a variable's name")
-        variable = self._shell.user_ns.get(path)
-        given = variable if isinstance(variable, Database) else opened(path)
-        database = given if isinstance(given, Database) else connect(path)
+        given = self._given(path)
+        database = connect(path) if given is None else given
         if database is not self._database:
             self._close("")
-        self._owned |= not isinstance(given, Database)
+        self._owned |= given is None
         self._database = database
         print(f"connected to {database.path}")
+
+    def _given(self, name: str) -> Database | RemoteDatabase | None:
+        """The database that a variable holds, or that has the file of that name open."""
+        variable = values_of(frozenset((name,)), all_frames=False).get(name)
+        if isinstance(variable, Database | RemoteDatabase):
+            return variable
+        if isinstance(variable, Connection | Cursor):
+            of = "connection.database" if isinstance(variable, Cursor) else "database"
+            raise UsageError(
+                f"{name} is a {type(variable).__name__}, whose session is its own: give the magic "
+                f"its database (db = {name}.{of}, then %ivm connect db)"
+            )
+        found = opened(name)
+        return found if isinstance(found, Database) else None
 
     def _close(self, argument: str) -> None:
         self._unwatch("")
@@ -127,7 +145,13 @@ class Magic:
                 "%ivm watch needs a notebook, whose output can change: in a terminal use .watch of "
                 "`ivm shell`, or db.subscribe"
             )
-        watch = Watch(self._demand(), argument)
+        database = self._demand()
+        if isinstance(database, RemoteDatabase):
+            raise UsageError(
+                "%ivm watch shows views of a database that this process has open: over ivm:// "
+                "follow one by db.subscribe"
+            )
+        watch = Watch(database, argument)
         before = self._watches.get(watch.view)
         if before is not None:
             before.end()

@@ -181,6 +181,23 @@ def test_a_variable_that_is_no_database_leaves_the_name_to_a_file(
     assert (tmp_path / "shop").exists()
 
 
+def test_a_variable_of_any_database(notebook: Notebook, tmp_path: Path) -> None:
+    """Bug: a served one, and one of a function's own, were files of the variable's name."""
+    notebook.run(f"import ivm, os\nos.chdir({str(tmp_path)!r})")
+    notebook.run("far = ivm.connect('ivm://ann@127.0.0.1:1')")
+    assert "connected to http://127.0.0.1:1" in notebook.run("%ivm connect far").text
+    assert notebook.run("%ivm FROM t").error.startswith("UnavailableError: the server at")
+    local = "def use():\n    own = ivm.connect()\n    own.execute('CREATE TABLE o AS SELECT 42')\n"
+    notebook.run(f"{local}    %ivm connect own\nuse()")
+    assert "42" in notebook.run("%ivm FROM o").results[0]["text/plain"]
+    notebook.run("con = ivm.dbapi.connect()\ncursor = con.cursor()")
+    assert "db = con.database, then %ivm connect db" in notebook.run("%ivm connect con").text
+    assert "cursor.connection.database" in notebook.run("%ivm connect cursor").text
+    notebook.run("db = cursor.connection.database\n%ivm connect db\n%ivm CREATE TABLE c(a INT)")
+    assert notebook.run("con.execute('FROM c').fetchall()").results[0]["text/plain"] == "[]"
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_watched_view_changes_in_place(notebook: Notebook) -> None:
     """While other cells run; the view's own order, the added rows marked, one place."""
     notebook.run(_SETUP)
@@ -228,6 +245,12 @@ def test_names_of_watched_views_are_sqls(notebook: Notebook) -> None:
     assert (
         "other.prices is not watched; prices is" in notebook.run("%ivm unwatch other.prices").text
     )
+
+
+def test_watching_a_served_database(notebook: Notebook) -> None:
+    """Bug: the error named a method that nobody had called."""
+    notebook.run("%ivm connect ivm://ann@127.0.0.1:1")
+    assert "follow one by db.subscribe" in notebook.run("%ivm watch prices").text
 
 
 def test_watching_shows_what_is_committed(notebook: Notebook) -> None:
