@@ -1,7 +1,8 @@
 """The magics %ivm and %%ivm: SQL in a cell, a connection for it, and views that are watched.
 
 Contract: SQL runs as `Database.execute` runs it, and reads the notebook's variables by their names;
-IPython replaces nothing in its text. An error keeps its type, and is shown without our frames.
+IPython replaces nothing in its text. An error keeps its type, and is shown without our frames. A
+query ends within the call: an error of its last rows fails the cell, not what shows its result.
 """
 
 from __future__ import annotations
@@ -97,7 +98,9 @@ class Magic:
         sql = line if cell is None else f"{line}\n{cell}"
         if not sql.strip():
             raise UsageError(f"there is nothing to run\n{_USAGE}")
-        return self._demand().execute(sql)
+        result = self._demand().execute(sql)
+        result.held()
+        return result
 
     def _demand(self) -> Database | RemoteDatabase:
         if self._database is None:

@@ -34,6 +34,7 @@ class Cell:
     displays: list[dict[str, str]] = field(default_factory=list)
     text: str = ""
     error: str = ""
+    errors: int = 0
 
 
 class Notebook:
@@ -62,6 +63,7 @@ class Notebook:
                 cell.text += content["text"]
             elif kind == "error":
                 cell.error = "\n".join(content["traceback"])
+                cell.errors += 1
             elif kind == "status" and content["execution_state"] == "idle":
                 return cell
 
@@ -149,6 +151,17 @@ def test_errors_are_short_and_keep_their_types(notebook: Notebook) -> None:
     assert cell.text == "met\n"
     assert "there is nothing to run" in notebook.run("%ivm").text
     assert "takes the name of a materialized view" in notebook.run("%ivm watch").text
+
+
+def test_an_error_of_late_rows_is_the_cells(notebook: Notebook) -> None:
+    """Bug: what shows the result met it, twice and with a traceback, and the cell had gone well."""
+    late = "SELECT CASE WHEN i = 3000000 THEN error('late') END AS e FROM range(3000001) r(i)"
+    for code in (f"%ivm {late}", f"rows = %ivm {late}", f"%%ivm\n{late}"):
+        cell = notebook.run(f"%%time\n{code}" if code[1] != "%" else code)
+        assert (cell.error, cell.errors) == ("InputError: Invalid Input Error: late", 1)
+    notebook.run("rows = %ivm SELECT i FROM range(3) r(i)")
+    (shown,) = notebook.run("rows.fetchone(), rows.fetchall()").results
+    assert shown["text/plain"] == "((0,), [(1,), (2,)])"
 
 
 def test_connections(notebook: Notebook, tmp_path: Path) -> None:
