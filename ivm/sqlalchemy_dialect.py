@@ -19,6 +19,7 @@ from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGIdentifierPrepa
 from sqlalchemy.engine import URL
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.interfaces import IsolationLevel
+from sqlalchemy.exc import ArgumentError
 
 from ivm import dbapi
 from ivm.sqlalchemy_reflection import Reflection, counting, own_sequence
@@ -114,6 +115,13 @@ class IvmDialect(Reflection):
         return pool.StaticPool if in_memory else pool.QueuePool
 
     def create_connect_args(self, url: URL) -> tuple[list[Any], dict[str, Any]]:
+        if url.host or url.username or url.port is not None:  # in memory, all would be lost
+            shown = url.set(query={}).render_as_string()
+            raise ArgumentError(
+                f"{shown} names a host, and a file has three slashes before its path, or four if "
+                "the path begins with one: ivm:///shop.duckdb. What `ivm serve` serves is opened "
+                "by ivm.connect, or by PostgreSQL's dialect on its --pg port"
+            )
         given = {name: str(value) for name, value in url.query.items()}
         options = {n: int(value) if value.isdigit() else value for n, value in given.items()}
         return [url.database or ":memory:"], options

@@ -278,3 +278,11 @@ def test_options_of_connect_stand_in_the_url(tmp_path: Path) -> None:
     engine = sa.create_engine(f"ivm:///{tmp_path}/b.duckdb?durability=never")
     with pytest.raises(sa.exc.ProgrammingError, match="durability"):
         engine.connect()
+
+
+def test_a_url_with_a_host_is_refused() -> None:
+    """Bug: a served database, and a file behind two slashes, were an empty one in memory."""
+    for url in ("ivm://ann:violet@127.0.0.1:8080", "ivm://shop.duckdb", "ivm://host/shop.duckdb"):
+        with pytest.raises(sa.exc.ArgumentError, match=r"ivm:///shop\.duckdb") as caught:
+            sa.create_engine(url).connect()
+        assert "violet" not in str(caught.value)
