@@ -6,13 +6,18 @@ Law: times with a time zone have the zone in which DuckDB gave them, the session
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
+from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.values.types import importable
 from ivm.storage.warehouse.duck import Cursor, run
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def lossless() -> Cursor:
@@ -22,7 +27,27 @@ def lossless() -> Cursor:
     return connection
 
 
-def known_to_polars(table: pa.Table) -> pa.Table:
+def polars_frame(table: pa.Table) -> pl.DataFrame:
+    """The rows of a table as a polars frame.
+
+    Raises:
+        UnsupportedError: polars has no such type.
+    """
+    import polars
+
+    known = _known_to_polars(table)
+    try:
+        frame = polars.from_arrow(known)
+    except (polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
+        raise UnsupportedError(
+            f"polars cannot hold a column of the result ({str(error).partition(chr(10))[0]}): CAST "
+            "it to VARCHAR, or read the result with arrow() or df()"
+        ) from error
+    assert isinstance(frame, polars.DataFrame)
+    return frame
+
+
+def _known_to_polars(table: pa.Table) -> pa.Table:
     """The table without DuckDB's extension types."""
     connection = _zoned(duckdb.connect(), table)
     return connection.register("held", importable(table)).sql("SELECT * FROM held").to_arrow_table()

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.engine.plain_arrow import plain
-from ivm.session.held_rows import known_to_polars, over, relation_of, without_rows
+from ivm.session.held_rows import over, polars_frame, relation_of, without_rows
 from ivm.storage.errors import InputError, IvmError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import Deferral, begin_statement, check
 from ivm.storage.warehouse.arrow_streams import as_duckdb_errors, copying
@@ -157,11 +157,9 @@ class Result:
     def pl(self) -> pl.DataFrame:
         """The remaining rows as a polars frame."""
         with Translating():
-            import polars
+            import polars  # noqa: F401 -- without it, nothing has been read yet
         with self._reading():
-            frame = polars.from_arrow(known_to_polars(self.arrow()))
-            assert isinstance(frame, polars.DataFrame)
-            return frame
+            return polars_frame(self.arrow())
 
     fetchdf = fetch_df = to_df = df
     fetch_arrow_table = to_arrow_table = arrow

@@ -117,3 +117,10 @@ def test_a_statement_without_rows_has_no_columns(databases: Databases) -> None:
     count = db.execute("DELETE FROM t WHERE k = 3")
     assert count.df()["Count"].tolist() == [1]
     assert count.df()["Count"].tolist() == []
+
+
+@pytest.mark.parametrize("value", ["INTERVAL 1 MONTH", "[INTERVAL 1 DAY]", "union_value(x := 1)"])
+def test_a_type_that_polars_has_not(value: str) -> None:
+    """Bug: it was called a fault of the program, or was no `Exception` at all."""
+    with ivm.connect() as db, pytest.raises(ivm.errors.UnsupportedError, match="CAST it"):
+        db.execute(f"SELECT {value} AS a").pl()
