@@ -17,7 +17,7 @@ from ivm.storage.warehouse.duck import rows
 
 _WORD = re.compile(r"\w+")
 _COMMENT = re.compile(r"--|/\*")
-_CALL = re.compile(r'(\w+)"?[\s\ufeff]*\(')
+_CALL = re.compile(r'(\w+)"?[\s\u200b\u2060\ufeff]*\(')
 _COLUMNS = re.compile(r"\)\s*(?:as\s+)?\w+\s*\(")  # (query) alias (columns)
 _CHANGES = frozenset(("insert", "update", "delete", "merge", "truncate"))
 _CLAUSES = frozenset(

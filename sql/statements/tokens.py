@@ -25,7 +25,9 @@ _COMMENT, _STRING = duckdb.token_type.comment, duckdb.token_type.string_const
 _PHRASES = (("DISTINCT", "FROM"), ("WITH", "TIME", "ZONE"))
 _IN_PHRASES = re.compile("distinct|zone", re.IGNORECASE)
 _new = tuple.__new__  # Token() takes twice as long, and each statement has dozens
-_BLANKS = " \t\r\n\f\v\u00a0\ufeff"
+_MORE_BLANKS = "\u00a0\u202f\u205f\u2060\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200C)))
+_MORE_BLANK = re.compile(f"[{_MORE_BLANKS}]")
+_BLANKS = " \t\r\n\f\v" + _MORE_BLANKS
 
 
 class Token(NamedTuple):
@@ -53,8 +55,10 @@ def tokens(script: str) -> list[Token]:
     Raises:
         SqlError: the script holds a character that UTF-8 cannot encode.
     """
-    data = None if script.isascii() else _encoded(script)
-    raw = duckdb.tokenize(script)
+    # DuckDB's tokenizer takes for a letter what its parser takes for a blank.
+    plain = script if script.isascii() else _MORE_BLANK.sub(" ", script)
+    data = None if plain.isascii() else _encoded(plain)
+    raw = duckdb.tokenize(plain)
     if not raw:
         return []
     ends = [start for start, _ in raw[1:]]
@@ -65,7 +69,7 @@ def tokens(script: str) -> list[Token]:
             offset, text = start, script[start:end]
         else:  # DuckDB counts in bytes
             offset += len(data[byte:start].decode())
-            byte, text = start, data[start:end].decode()
+            byte, text = start, script[offset : offset + len(data[start:end].decode())]
         if kind is not _COMMENT:
             text = text.rstrip(_BLANKS)
             opaque = kind is _STRING or text[:1] == '"'

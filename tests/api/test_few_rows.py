@@ -144,6 +144,7 @@ def test_an_error_leaves_no_transaction(cursor: Cursor) -> None:
         ("SELECT setval('s', 7)", False),
         ("SELECT * FROM t JOIN (VALUES (1)) AS o(i) ON a = i LEFT JOIN (FROM t) ON true", True),
         ("SELECT nextval\ufeff('s')", False),
+        ("SELECT nextval\u200b('s')", False),
         ("SELECT nextval/* */('s')", False),
         ("SELECT 's'.nextval()", False),
         ("WITH c AS (INSERT INTO t VALUES (1) RETURNING a) FROM c", False),

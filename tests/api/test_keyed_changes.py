@@ -177,6 +177,16 @@ def test_no_row_is_changed_by_duckdb(ran_natively: list[str], sql: str, params: 
     twin.check()
 
 
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\u200b", "\u3000", "\ufeff"])
+def test_a_change_with_blanks_beyond_ascii_reaches_the_views(blank: str) -> None:
+    twin = Twin()
+    row = "9, 9, 'a', 1, 2, NULL, NULL"
+    texts = ["DELETE FROM t WHERE id = 1", "UPDATE t SET n = 9 WHERE id = 2"]
+    for sql in (*texts, f"INSERT INTO t VALUES ({row})", "INSERT INTO pair SELECT 'y', 2, 3"):
+        twin.run(sql.replace(" ", blank), None)
+        twin.check()
+
+
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(ran_natively: list[str], sql: str, params: Any) -> None:
     twin = Twin()

@@ -68,6 +68,16 @@ def test_offsets_count_characters() -> None:
     assert view.text[view.query_offset :] == view.query == "SELECT 'ö;' AS x"
 
 
+def test_blanks_beyond_ascii_are_blanks_outside_of_texts() -> None:
+    insert = "INSERT\u3000INTO\u2003t\u00a0VALUES (1,\u200b'ä\u3000b')\ufeff"
+    script = insert + '; DELETE\u202fFROM "a\u00a0b"'
+    found = tokens(script)
+    assert [token.text for token in found[:4]] == ["INSERT", "INTO", "t", "VALUES"]
+    assert "'ä\u3000b'" in [token.text for token in found]
+    assert [token.text for token in found[-4:]] == [";", "DELETE", "FROM", '"a\u00a0b"']
+    assert all(script[token.start : token.end] == token.text for token in found)
+
+
 def test_words_of_operators_and_types_begin_no_clause() -> None:
     sql = "SELECT DISTINCT a is not distinct /* ! */ FROM b, c::TIMESTAMP WITH time zone FROM t"
     words = [token.word for token in tokens(sql)]
