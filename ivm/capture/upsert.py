@@ -1,8 +1,9 @@
 """INSERT OR REPLACE and INSERT … ON CONFLICT: old rows are those with the new rows' keys.
 
-The source is evaluated once, into a temporary table with the types of the target's columns. The
-statement can change only those old rows that have one of the source's keys in the conflict columns.
-Where these columns cannot be determined, the whole table is compared.
+The source is evaluated once, into a temporary table: rows of VALUES with the types of the target's
+columns, those of a query with its own, in which DuckDB compares their keys and computes with
+`excluded`. The statement can change only those old rows that have one of the source's keys in the
+conflict columns. Where these columns cannot be determined, the whole table is compared.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from ivm.storage.warehouse.duck import Cursor, rows, run, temporary
 from ivm.storage.warehouse.table_info import TableInfo
 
 _SOURCE = "__ivm_source"
+_NULL = '"NULL"'
 
 
 class Upsert(NamedTuple):
     """The pieces of an INSERT; `columns` are the positions it fills, `key` those of the conflict
-    columns, `naming` the words between its head and the copied source."""
+    columns, `naming` the words between its head and the copied source, `query` the source, "" if it
+    is VALUES."""
 
     prefix: str
     head: str
@@ -35,6 +38,7 @@ class Upsert(NamedTuple):
     key: tuple[int, ...]
     naming: str
     returning: bool
+    query: str
 
 
 def capture_upsert(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
@@ -51,7 +55,7 @@ def capture_upsert(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
 def _from_a_copy(
     trial: Trial, cursor: Cursor, clauses: Clauses, upsert: Upsert, info: TableInfo
 ) -> Captured:
-    with temporary(cursor, _SOURCE, definition(info, upsert.columns)) as source:
+    with temporary(cursor, _SOURCE, _definition(cursor, clauses, upsert, info)) as source:
         insert = _insert(upsert, info, source)
         require_binding(cursor, insert, clauses.params(insert))  # before a sequence gives values
         fill = f"{upsert.prefix} INSERT INTO {source} {upsert.source}"
@@ -69,6 +73,19 @@ def definition(info: TableInfo, columns: Iterable[int] | None = None) -> str:
         name, type = info.schema[i]
         default = f" DEFAULT ({info.defaults[i]})" if i in info.defaults else ""
         listed.append(f"{quote(name)} {type.sql}{default}")
+    return f"({', '.join(listed)})"
+
+
+def _definition(cursor: Cursor, clauses: Clauses, upsert: Upsert, info: TableInfo) -> str:
+    """Columns for the rows of the source, in SQL."""
+    if not upsert.query:
+        return definition(info, upsert.columns)
+    described = f"DESCRIBE {upsert.prefix} {upsert.query}"
+    types = [type for _, type, *_ in rows(cursor, described, clauses.params(described))]
+    listed = []
+    for i, type in zip(upsert.columns, types, strict=False):  # the filling refuses another number
+        name, own = info.schema[i]
+        listed.append(f"{quote(name)} {own.sql if _NULL in type else type}")
     return f"({', '.join(listed)})"
 
 
@@ -102,9 +119,12 @@ def read_upsert(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInf
     end = min(clauses.find(reader.at, "ON", "CONFLICT"), clauses.find(reader.at, "RETURNING"))
     prefix, source = clauses.piece(0, verb), clauses.piece(reader.at, end)
     by_name = reader.accept("BY", "NAME")
+    if not by_name:
+        reader.accept("BY", "POSITION")
+    query = clauses.piece(reader.at, end)
     if by_name:
-        query = f"DESCRIBE {prefix} {clauses.piece(reader.at, end)}"  # a relation would run it
-        named = tuple([name for name, *_ in rows(cursor, query, clauses.params(query))])
+        described = f"DESCRIBE {prefix} {query}"  # a relation would run it
+        named = tuple([name for name, *_ in rows(cursor, described, clauses.params(described))])
     columns = _positions(named, info)
     key = _key(clauses, end, info)
     if columns is None or not key or not set(key) <= set(columns):
@@ -114,7 +134,9 @@ def read_upsert(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInf
         source = f"{listed} {source}"
     rest = clauses.piece(end, len(clauses.tokens))
     naming = "BY NAME" if by_name else listed
-    return Upsert(prefix, head, columns, source, rest, key, naming, statement.returning)
+    first = next((word for word in clauses.words(reader.at, end) if word != "("), "")
+    query = "" if first in ("VALUES", "DEFAULT") else query
+    return Upsert(prefix, head, columns, source, rest, key, naming, statement.returning, query)
 
 
 def _lists_columns(word: str, following: str) -> bool:

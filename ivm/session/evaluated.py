@@ -16,7 +16,7 @@ from typing import NamedTuple
 import duckdb
 
 from ivm.capture.clauses import Clauses
-from ivm.capture.evaluation import are_carried, copied, evaluated
+from ivm.capture.evaluation import are_carried, copied, described, evaluated
 from ivm.capture.few_rows import cast_rows
 from ivm.capture.insert_clauses import (
     CopyClauses,
@@ -29,6 +29,7 @@ from ivm.capture.small_files import small_rows
 from ivm.capture.upsert import definition
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.upserted_types import may_cast
 from ivm.session import dml, inserts, joined
 from ivm.session.bulk import can_load, load
 from ivm.session.inserts import InsertPlan
@@ -40,7 +41,7 @@ from ivm.sql.statements import parse as st
 from ivm.sql.statements.expressions import Marks
 from ivm.sql.statements.inserts import conflict_of, returned_list
 from ivm.sql.statements.nodes import Conflict
-from ivm.sql.statements.tokens import SourceText
+from ivm.sql.statements.tokens import SourceText, kept_tokens
 from ivm.storage.errors import ConstraintError
 from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.types import Schema
@@ -211,11 +212,18 @@ def _rows(
     """The values of the columns at these positions."""
     clauses, read = source.clauses, source.read
     schema = tuple([info.schema[i] for i in positions])
-    held = _held(session, transaction, source, schema)
-    if held is not None:
-        return held
+    held = _held(session, transaction, source)
+    if held is not None and not _may_cast(held[0], info, source, positions):
+        return None
+    cast = None if held is None else cast_rows(held[1], held[0], schema)
+    if cast is not None:
+        return cast
     if not may_read(session, transaction, statement, source.text):
         return None
+    if _has_own_types(source):
+        found = _described(session, source)
+        fits = found is not None and _may_cast(found[0], info, source, positions)
+        return cast_rows(found[1], found[0], schema) if found is not None and fits else None
     if isinstance(read, CopyClauses):
         return _rows_of_file(session, info, read, clauses, schema)
     return _queried(session, read.source, read.prefix, clauses, schema)
@@ -241,15 +249,36 @@ def _queried(
     return evaluated(session.cursor, query, given, schema, session.few, prefix=prefix, alone=alone)
 
 
-def _held(
-    session: Session, transaction: Transaction, source: Source, schema: Schema
-) -> ZSet | None:
-    """The rows if they are in memory, and kernels can cast them."""
+def _held(session: Session, transaction: Transaction, source: Source) -> tuple[Schema, ZSet] | None:
+    """The rows if they are in memory."""
     if not source.text:
         return None
     given = source.clauses.params(source.text)
-    found = session.source_from_state(transaction, source.text, given)
-    return None if found is None else cast_rows(found[1], found[0], schema)
+    return session.source_from_state(transaction, source.text, given)
+
+
+def _described(session: Session, source: Source) -> tuple[Schema, ZSet] | None:
+    """The rows that DuckDB gives, in the types of the query."""
+    given, alone = source.clauses.params(source.text), writes_nothing(session, source.text)
+    return described(session.cursor, source.text, given, session.few, alone=alone)
+
+
+def _has_own_types(source: Source) -> bool:
+    """Returns whether rows are compared with stored ones in the types of the query."""
+    read = source.read
+    if source.plan.rule is None or isinstance(read, CopyClauses):
+        return False
+    return kept_tokens(read.source)[0].word != "VALUES"
+
+
+def _may_cast(given: Schema, info: TableInfo, source: Source, positions: Sequence[int]) -> bool:
+    """Returns whether these rows may be cast to the table's types before they are compared."""
+    rule = source.plan.rule
+    if rule is None or not _has_own_types(source):
+        return True
+    key = {i for key in (info.primary_key, *info.uniques) for i in key}
+    types = [type for _, type in given]
+    return len(types) == len(positions) and may_cast(types, positions, info.schema, rule, key)
 
 
 def _are_distinct(path: FastPath, positions: Sequence[int], found: ZSet) -> bool:
