@@ -34,7 +34,7 @@ from ivm.session.refresh import refresh
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import InputError, UnavailableError, UnsupportedError
+from ivm.storage.errors import InputError, SqlError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import next_statement
 from ivm.storage.warehouse.duckdb_errors import translated
 
@@ -77,7 +77,12 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     except duckdb.Error as error:
         if isinstance(error, duckdb.IOException):
             history.demand_named(session, str(error))
-        raise translated(error, statement.offset) from error
+        raise session.scans.naming_variable(translated(error, statement.offset)) from error
+    except SqlError as error:
+        named = session.scans.naming_variable(error)
+        if named is error:
+            raise
+        raise named from error.__cause__
     finally:
         if isinstance(statement, st.Ddl):
             session.names.learn(statement)

@@ -14,6 +14,7 @@ import contextlib
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from types import ModuleType
 from typing import Any, Protocol
 
 import duckdb
@@ -26,7 +27,7 @@ from ivm.session.names import SessionNames
 from ivm.session.result import Result
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import Reader, tokens
-from ivm.storage.errors import InputError, UnsupportedError
+from ivm.storage.errors import InputError, IvmError, SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.warehouse.duck import Cursor, lenient, rows, run
 
@@ -121,6 +122,29 @@ class ReplacementScans:
             self._begin()
             self._register(missing, found[missing])
             self._shown.append(missing)
+
+    def naming_variable(self, error: IvmError) -> IvmError:
+        """The error that a relation is missing, and why the variable of its name is not read.
+
+        Args:
+            error: of a statement of the caller's; given back if it is another one.
+        """
+        message, settings = str(error), self._session.engine.scan_settings
+        found = _MISSING.search(message)
+        if found is None or not isinstance(error, SqlError) or not settings.enabled:
+            return error
+        value = values_of(frozenset((found[1],)), all_frames=settings.all_frames).get(found[1])
+        if (
+            value is None
+            or _is_scannable(value)
+            or callable(value)
+            or isinstance(value, ModuleType)
+        ):
+            return error
+        why, at = _not_scanned(found[1], value), found.end()
+        if why in message:  # said by a statement below this one
+            return error
+        return SqlError(f"{message[:at]}\n{why}{message[at:]}", error.position)
 
     def read_once(self, text: str) -> bool:
         """Returns whether a query may name an object that has no more rows once it has been read.
@@ -241,11 +265,15 @@ def _demand_name(name: object) -> None:
 
 
 def _unreadable(name: str, scanned: object, why: str) -> InputError:
-    kind = f"{type(scanned).__module__}.{type(scanned).__qualname__}"
-    return InputError(
+    return InputError(f"{_not_scanned(name, scanned)} ({why})")
+
+
+def _not_scanned(name: str, value: object) -> str:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    return (
         f"the Python object {name!r} ({kind}) cannot be read as a table: give a pandas or polars "
         "frame, an Arrow table, batch, reader or dataset, a numpy array, a dict of numpy arrays, "
-        f"or a Result ({why})"
+        "or a Result"
     )
 
 

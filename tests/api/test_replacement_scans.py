@@ -259,6 +259,34 @@ def test_variables_of_ours_are_not_seen(db: ivm.Database) -> None:
             db.execute(f"SELECT * FROM {name}")
 
 
+def test_a_variable_that_is_no_table_is_named(db: ivm.Database) -> None:
+    """Bug: its name was that of a table which does not exist, as if it were misspelled."""
+    dicts, columns, path = [{"a": 1}], {"a": [1]}, "x.csv"
+    texts = {"dicts": "list", "columns": "dict", "path": "str"}
+    for name, kind in texts.items():
+        for sql in (
+            f"SELECT count(*) FROM {name}",
+            f"INSERT INTO t SELECT * FROM {name}",
+            f"CREATE TABLE made AS FROM {name}",
+            f"UPDATE t SET b = 0 WHERE a IN (FROM {name})",
+        ):
+            with pytest.raises(errors.SqlError, match=r"does not exist!\nthe Python") as caught:
+                db.execute(sql)
+            assert str(caught.value).count(f"{name!r} ({kind}) cannot be read as a table") == 1
+    with pytest.raises(errors.SqlError) as found:
+        db.execute("SELECT 1 FROM dicts")
+    assert found.value.position == len("SELECT 1 FROM ")
+    frame = pa.table({"a": [1]})
+    with pytest.raises(errors.SqlError) as found:
+        db.execute("ALTER TABLE frame ADD COLUMN b INT")
+    assert "Python" not in str(found.value)
+    assert (dicts, columns, path, frame) is not None
+    db.execute("SET GLOBAL python_enable_replacements = false")
+    with pytest.raises(errors.SqlError) as found:
+        db.execute("SELECT 1 FROM dicts")
+    assert "Python" not in str(found.value)
+
+
 def test_the_frame_is_the_callers(db: ivm.Database) -> None:
     """Locals, then globals, as in DuckDB; the callers' callers only by its setting."""
     hidden = pa.table({"a": [1]})
