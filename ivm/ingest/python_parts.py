@@ -21,6 +21,7 @@ import pyarrow as pa
 from ivm.storage.values.types import MOST_DIGITS, ColumnType
 
 _NESTED = (dict, list, tuple)
+_NO_DIGITS = ("BOOLEAN", "DOUBLE", "FLOAT")  # hold no integers as such
 _INTERVAL = pa.month_day_nano_interval()
 _SHOWN = ("VARCHAR", "JSON", "VARIANT", "MAP")
 """Types, and those inside of others, whose values show the form of what was cast."""
@@ -108,7 +109,7 @@ def arrow_form(
         return None  # an integer has as many bits as the type that DuckDB gives the parameter
     # Arrow's own choice for a timedelta, a duration, has no days.
     given = _INTERVAL if builtins.type(first) is timedelta else None
-    array = inferred(values, given, as_strings=as_strings and _has_text(first))
+    array = inferred(values, given, as_strings=as_strings and _has_text(first, type))
     if array is None or pa.types.is_decimal256(array.type):
         return None
     if _shows(type) and "decimal" in str(array.type):
@@ -118,14 +119,15 @@ def arrow_form(
     return None if has_times and _changes_times(values) else array
 
 
-def _has_text(value: object) -> bool:
+def _has_text(value: object, type: ColumnType) -> bool:
     """Whether a value's string may stand for it: not those of arrays, and of objects without one.
 
-    The strings of Decimals and nested values in Python are not DuckDB's.
+    The strings of Decimals and nested values in Python are not DuckDB's, and those of integers are
+    cast otherwise to what has no digits of them: too large ones become infinite, and none is true.
     """
-    kind = type(value)
+    kind = builtins.type(value)
     if isinstance(value, int):
-        return True
+        return type.base not in _NO_DIGITS
     has_own = kind.__str__ is not object.__str__
     return has_own and not isinstance(value, Decimal) and not hasattr(value, "__iter__")
 

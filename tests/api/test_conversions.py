@@ -411,6 +411,27 @@ def test_decimals_become_the_texts_that_duckdb_makes_of_parameters(rows: list[An
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("type", ["DOUBLE", "FLOAT", "BOOLEAN"])
+def test_large_integers_are_what_duckdb_makes_of_parameters(type: str) -> None:
+    """Bug: by their texts they became infinite in a batch, and were no booleans."""
+    values = [0, 2**63, 2**64 + 1, -(2**127)]
+    db, peer = ivm.connect(), duckdb.connect()
+    for each in (db, peer):
+        each.execute(f"CREATE TABLE t (k INTEGER PRIMARY KEY, v {type})")
+    db.insert("t", {"k": [0, 1, 2, 3], "v": values})
+    db.executemany("INSERT INTO t VALUES (?, ?)", [(k + 4, v) for k, v in enumerate(values)])
+    peer.executemany("INSERT INTO t VALUES (?, ?)", list(enumerate([*values, *values])))
+    wanted = peer.execute("FROM t ORDER BY k").fetchall()
+    assert db.execute("FROM t ORDER BY k").fetchall() == wanted
+    for large in (2**128, -(10**400)):
+        with pytest.raises(ivm.errors.ConstraintError, match="too large"):
+            db.insert("t", {"k": [9], "v": [large]})
+        with pytest.raises(ivm.errors.InputError, match="too large"):
+            db.executemany("UPDATE t SET v = ? WHERE k = ?", [(large, 1), (1, 2)])
+    assert db.execute("FROM t ORDER BY k").fetchall() == wanted
+    db.close()
+
+
 def test_integers_have_the_bits_that_duckdb_gives_parameters() -> None:
     rows = [[k, v] for k, v in enumerate([1, True, 2**40, "101", None, b"1"])]
     for many in ([rows[:1]], [rows[:3]], [rows[1:4], rows[4:]]):
