@@ -12,10 +12,11 @@ import atexit
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ivm.ingest.parameters import own_value, values_of
 from ivm.storage.errors import InputError, UnavailableError
+from ivm.storage.identifiers import fold
 
 _HELD = 4  # batches that wait; an `append` that would add to them waits itself
 _PATIENCE = 60.0  # seconds that closing waits for the writers' lock
@@ -95,12 +96,20 @@ class Appender:
         row = values_of(row, f"the values of a row of {self._table!r}")
         if isinstance(row, dict):
             if row.keys() != set(self._columns):
-                raise InputError(
-                    f"a row of {self._table!r} has the columns {', '.join(self._columns)} here, "
-                    f"not {', '.join(map(str, row))}"
-                )
+                row = self._in_our_case(row)
             row = [row[name] for name in self._columns]
         self.append(*row)
+
+    def _in_our_case(self, row: dict[Any, Any]) -> dict[str, Any]:
+        """A row with its names as the columns have them: SQL's have no case."""
+        ours = {fold(name): name for name in self._columns}
+        named = {ours.get(fold(name)): v for name, v in row.items() if isinstance(name, str)}
+        if len(named) != len(row) or named.keys() != set(self._columns):
+            raise InputError(
+                f"a row of {self._table!r} has the columns {', '.join(self._columns)} here, "
+                f"not {', '.join(map(str, row))}"
+            )
+        return cast(dict[str, Any], named)
 
     def flush(self) -> None:
         """Writes the rows appended so far, and waits until they are durable.

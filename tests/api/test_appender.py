@@ -56,6 +56,18 @@ def test_a_row_is_written_for_its_age(db: ivm.Database) -> None:
         assert ids(db) == [1]
 
 
+def test_names_of_a_row_have_no_case(db: ivm.Database) -> None:
+    """Bug: `insert` took them so, and `append_row` did not."""
+    with db.appender("t", ["ID", "n"]) as appender:
+        for row in ({"id": 1, "N": 2}, {"n": 3, "Id": 2}, {"ID": 3, "n": 4}):
+            appender.append_row(row)
+        wrong: list[Any] = [{"id": 9, "ID": 9}, {"id": 9, "n": 1, "N": 2}, {"id": 9, 5: 1}]
+        for row in wrong:
+            with pytest.raises(InputError, match="the columns ID, n here"):
+                appender.append_row(row)
+    assert db.execute("SELECT id, n FROM t ORDER BY id").fetchall() == [(1, 2), (2, 3), (3, 4)]
+
+
 def test_flush_waits_for_the_rows(db: ivm.Database) -> None:
     with db.appender("main.t", max_age=LATE) as appender:
         for i in range(3):
