@@ -10,6 +10,7 @@ import datetime
 import threading
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 from ivm.connection import Connection, Cursor
 from ivm.database import Database
@@ -111,7 +112,8 @@ def TimeFromTicks(ticks: float) -> datetime.time:  # noqa: N802 -- PEP 249 has t
     return datetime.datetime.fromtimestamp(ticks).time()
 
 
-_ours: dict[Database, int] = {}  # what was opened here: how many connections it has
+_ours: WeakKeyDictionary[Database, WeakSet[Connection]] = WeakKeyDictionary()
+"""What was opened here, and its connections: one that the program forgets keeps nothing open."""
 _changing = threading.Lock()
 
 
@@ -125,18 +127,18 @@ def connect(path: str | Path = ":memory:", **options: Any) -> Connection:
         database = None if str(path) == ":memory:" else opened(str(path))
         if not isinstance(database, Database):
             database = Database(path, **options)
-            _ours[database] = 0
+            _ours[database] = WeakSet()
         if database not in _ours:
             return database.connection()
-        _ours[database] += 1
-        return database.connection(leave=lambda: _leave(database))
+        made = database.connection(leave=lambda: _leave(database))
+        _ours[database].add(made)
+        return made
 
 
 def _leave(database: Database) -> None:
-    """Closes a database that was opened here, and has no other connection."""
+    """Closes a database that was opened here, and has no other open connection."""
     with _changing:
-        _ours[database] -= 1
-        last = not _ours[database]
+        last = database in _ours and all(each.closed for each in _ours[database])
         if last:
             del _ours[database]
     if last:

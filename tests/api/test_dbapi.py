@@ -186,6 +186,18 @@ def test_connections_to_a_file_share_its_database(tmp_path: Path) -> None:
         assert db.execute("SELECT * FROM t").fetchall() == [(1,)]
 
 
+def test_a_connection_that_is_forgotten_keeps_no_file_open(tmp_path: Path) -> None:
+    """Bug: its database stayed open to the end of the program, with nothing to close it by."""
+    path = tmp_path / "shop.duckdb"
+    dbapi.connect(path).execute("CREATE TABLE t AS SELECT 1 AS a")
+    ivm.connect(path).close()
+    assert dbapi.connect(path).execute("FROM t").fetchall() == [(1,)]
+    kept = dbapi.connect(path)
+    dbapi.connect(path).begin()
+    kept.close()  # the last one that is open
+    ivm.connect(path).close()
+
+
 def test_databases_in_memory_are_not_shared() -> None:
     with dbapi.connect() as first, dbapi.connect() as second:
         assert first.database is not second.database
