@@ -221,7 +221,9 @@ class ReplacementScans:
         if type(given).__name__ not in _LASTING:
             self._once.add(fold(name))
         if given is None:
-            raise _unreadable(name, scanned, "it has no columns")
+            read = isinstance(scanned, Result) and scanned.columns
+            why = "its rows have been read; those of db.sql(…) are there again and again"
+            raise _unreadable(name, scanned, why if read else "it has no columns")
         try:
             self._session.cursor.register(name, given)
         except _OF_THE_NAME:

@@ -429,6 +429,17 @@ def test_an_object_lives_until_its_rows_are_read(db: ivm.Database, sql: str) -> 
     assert _forgotten(scope)
 
 
+def test_a_result_that_has_been_read_says_so(db: ivm.Database) -> None:
+    """Bug: it had no columns, the error said."""
+    found, made = db.execute("SELECT a, b FROM t"), db.execute("BEGIN; ROLLBACK")
+    assert len(found.fetchall()) == 2
+    with pytest.raises(errors.InputError, match="its rows have been read"):
+        db.execute("FROM found")
+    with pytest.raises(errors.InputError, match="it has no columns"):
+        db.execute("FROM made")
+    assert made.kind == "done"
+
+
 def test_an_open_result_is_detached_by_the_next_statement(db: ivm.Database) -> None:
     frame = pd.DataFrame({"a": np.arange(200_000)})
     first = db.execute("FROM frame")
