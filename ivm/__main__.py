@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 
+from ivm.session.caller_scope import variables
 from ivm.shell.cli import app
 
 
@@ -13,7 +14,8 @@ def main() -> None:
     """Runs the command line of this process."""
     _fill_standard_numbers()
     _keep_modules()
-    app(prog_name="ivm")
+    with variables({}):  # SQL reads none of the program's
+        app(prog_name="ivm")
 
 
 def _keep_modules() -> None:

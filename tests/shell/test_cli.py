@@ -272,6 +272,14 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "range\n0\n", "")
 
 
+def test_sql_reads_no_variables_of_the_program() -> None:
+    """Bug: an error told of those in the frame that runs a command."""
+    line = command("-c", "FROM kwargs")
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True)
+    assert "Table with name kwargs does not exist" in done.stderr
+    assert "Python" not in done.stderr
+
+
 def test_statements_after_a_broken_pipe_still_run(tmp_path: Path) -> None:
     file = tmp_path / "t.duckdb"
     script = tmp_path / "script.sql"
