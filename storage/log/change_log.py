@@ -17,27 +17,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ivm.storage.durable_files import reserve, sync_data, sync_folder, write_all
+from ivm.storage.durable_files import sync_folder
 from ivm.storage.errors import InternalError, UnavailableError
 from ivm.storage.log.change import Record
 from ivm.storage.log.record import TableCodes, encode
 from ivm.storage.log.recovery import scan_chain, settle
 from ivm.storage.log.segment import (
-    MARK_AT,
     SegmentHeader,
     first_epoch,
     frame,
-    header_bytes,
-    mark_bytes,
     segment_path,
     segment_paths,
 )
+from ivm.storage.log.segment_writer import SegmentWriter, size_of
 from ivm.storage.values.types import Schema
-
-_RESERVED = 1 << 16  # bytes behind the end, which a hundred small records fill
-_SIZED = (np.ndarray, memoryview)  # their length is not their size
 
 
 class _Begun(NamedTuple):
@@ -76,9 +69,7 @@ class ChangeLog:
         self._interval = interval
         self._tables: Mapping[str, Schema] = {}
         self._codes = TableCodes({})
-        self._fd = -1
-        self._end = 0  # offset behind the last appended record
-        self._room_end = 0  # offset up to which no room is to be reserved: there is, or was none
+        self._segment = SegmentWriter()
         self._before = (0, chain, last_epoch)  # end, chain and epoch before the last record
         self._synced_end = 0
         self._begun: _Begun | None = None  # behind the end
@@ -144,13 +135,13 @@ class ChangeLog:
         with self._writer:
             self._demand_open()
             self._cut_begun()
-            if self._fd >= 0:
+            if self._segment.is_open:
                 self.sync(self.last_epoch)
             self._check()
             epoch = max(self.last_epoch, after_epoch or 0)
             header = SegmentHeader(self.database_id, epoch, self._chain, dict(tables))
             try:
-                self._adopt(*self._create(header), header)
+                self._adopt(self._create(header), header)
             except OSError as error:
                 raise UnavailableError(_write_failed(self.folder, error)) from error
         self._start_ticker()
@@ -189,9 +180,9 @@ class ChangeLog:
                 return
             with self._state:
                 end = self._written([*framed[:-1], bytes(len(framed[-1]))])
-                self._begun, fd = _Begun(record, end, chain, framed[-1]), self._fd
+                self._begun = _Begun(record, end, chain, framed[-1])
             if durable:
-                self._sync_data(fd)
+                self._sync_data(self._segment)
 
     def sync(self, epoch: int) -> None:
         """Returns once every record up to `epoch` is durable (one fdatasync serves all waiters).
@@ -212,8 +203,8 @@ class ChangeLog:
                 else:
                     return
                 leading = self._syncing = True
-                target, end, fd = self.last_epoch, self._end, self._fd
-            self._lead_sync(fd, target, end)
+                segment, target, end = self._segment, self.last_epoch, self._segment.end
+            self._lead_sync(segment, target, end)
         finally:
             if leading:
                 with state:
@@ -235,7 +226,7 @@ class ChangeLog:
             if self._failed is None or self._interval is not None:  # else it has been cut off
                 end, chain, last = self._before
                 self._take_back(end, marked=True)
-                self._end, self._chain, self.last_epoch = end, chain, last
+                self._segment.end, self._chain, self.last_epoch = end, chain, last
                 self.synced_epoch = min(self.synced_epoch, last)
                 self._synced_end = min(self._synced_end, end)
             self._check()
@@ -248,8 +239,8 @@ class ChangeLog:
         """
         through_epoch = min([through_epoch, *self._holds.values()])
         with self._writer:
-            passed = self._fd >= 0 and self.last_epoch <= through_epoch
-            if passed and self._end >= self.segment_bytes // 16:
+            passed = self._segment.is_open and self.last_epoch <= through_epoch
+            if passed and self._segment.end >= self.segment_bytes // 16:
                 self.rotate(self._tables)
         paths = segment_paths(self.folder)
         removed = False
@@ -267,59 +258,53 @@ class ChangeLog:
         if self._ticker is not None:
             self._ticker.join()
         with self._writer:
-            if self._fd < 0:
+            if not self._segment.is_open:
                 return
             try:
                 if self._failed is None:
                     self._cut_begun()
                     self.sync(self.last_epoch)
-                    with contextlib.suppress(OSError):  # room is no damage
-                        os.ftruncate(self._fd, self._end)
+                    self._segment.trim()
             finally:
                 with self._state:
                     while self._syncing:  # or its descriptor might be another file's by then
                         self._state.wait()
-                    fd, self._fd = self._fd, -1
-                    os.close(fd)
+                    self._segment.close()
 
     @property
     def nbytes(self) -> int:
         """Bytes of the current segment."""
-        return self._end
+        return self._segment.end
 
     # -- segments --------------------------------------------------------------------------
 
-    def _create(self, header: SegmentHeader) -> tuple[int, int]:
-        """A new durable segment: its descriptor and the offset of its first record.
+    def _create(self, header: SegmentHeader) -> SegmentWriter:
+        """A new durable segment without records.
 
         Once it may be in the folder, it is the log's last segment or the log is read-only.
         """
         path = segment_path(self.folder, header.after_epoch)
         draft = path.with_suffix(".new")
-        fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        made = SegmentWriter.create(draft, header)
         try:
-            body = header_bytes(header)
-            write_all(fd, [body])
-            os.fsync(fd)
             self._failed = "a new segment could not be put in its place"
             os.replace(draft, path)
             sync_folder(self.folder)
         except BaseException:
-            os.close(fd)
+            made.close()
             raise
-        return fd, len(body)
+        return made
 
-    def _adopt(self, fd: int, end: int, header: SegmentHeader) -> None:
+    def _adopt(self, made: SegmentWriter, header: SegmentHeader) -> None:
         """Continues in the new, empty and durable segment."""
         with self._state:
-            former, self._fd = self._fd, fd
-            self._end = self._synced_end = self._room_end = end
+            former, self._segment = self._segment, made
+            self._synced_end = made.end
             self._tables, self._codes = header.tables, TableCodes(header.tables)
             self.last_epoch = self.synced_epoch = header.after_epoch
-            self._before = (end, header.chain, header.after_epoch)
+            self._before = (made.end, header.chain, header.after_epoch)
             self._failed = None
-            if former >= 0:
-                os.close(former)
+            former.close()
 
     def _start_ticker(self) -> None:
         if self._interval is None or self._ticker is not None:
@@ -340,12 +325,12 @@ class ChangeLog:
         self._demand_open()
         if record.epoch <= self.last_epoch:
             raise InternalError(f"Epoch {record.epoch} was appended after {self.last_epoch}.")
-        if self._fd < 0:
+        if not self._segment.is_open:
             raise InternalError("The log needs `rotate` before its first record.")
         parts = encode(record, self._codes)
-        if self._end >= self.segment_bytes:
+        if self._segment.end >= self.segment_bytes:
             self.rotate(self._tables)
-        return frame(record.epoch, parts, _size(parts), self._chain)
+        return frame(record.epoch, parts, size_of(parts), self._chain)
 
     def _write(self, epoch: int, framed: list[Any], chain: int) -> None:
         with self._state:
@@ -353,19 +338,14 @@ class ChangeLog:
 
     def _accept(self, epoch: int, end: int, chain: int) -> None:
         """Counts the record that ends there."""
-        self._before = self._end, self._chain, self.last_epoch
-        self._end, self._chain, self.last_epoch = end, chain, epoch
+        self._before = self._segment.end, self._chain, self.last_epoch
+        self._segment.end, self._chain, self.last_epoch = end, chain, epoch
 
     def _written(self, framed: list[Any]) -> int:
         """Writes buffers behind the end, or nothing; returns the offset behind them."""
         self._check()
-        size = _size(framed)
         with self._taking_back():
-            if size < _RESERVED and self._end + size > self._room_end:
-                self._room_end = self._end + _RESERVED
-                reserve(self._fd, self._end, _RESERVED)
-            write_all(self._fd, framed)
-        return self._end + size
+            return self._segment.write(framed)
 
     @contextlib.contextmanager
     def _taking_back(self) -> Iterator[None]:
@@ -373,7 +353,7 @@ class ChangeLog:
         try:
             yield
         except BaseException as error:
-            self._take_back(self._end)
+            self._take_back(self._segment.end)
             if isinstance(error, OSError):
                 raise UnavailableError(_write_failed(self.folder, error)) from error
             raise
@@ -389,7 +369,7 @@ class ChangeLog:
             self._check()
             self._begun = None
             with self._taking_back():
-                os.pwrite(self._fd, begun.checksum, begun.end - len(begun.checksum))
+                self._segment.write_before(begun.end, begun.checksum)
             self._accept(record.epoch, begun.end, begun.chain)
             return True
 
@@ -397,7 +377,7 @@ class ChangeLog:
         with self._state:
             if self._begun is not None:
                 self._begun = None
-                self._take_back(self._end)
+                self._take_back(self._segment.end)
 
     def _take_back(self, end: int, *, marked: bool = False) -> None:
         """Cuts off, durably, a record that must not be replayed; else refuses all further writes.
@@ -410,12 +390,9 @@ class ChangeLog:
         self._failed = failed or "a record that failed could not be removed"
         try:
             if marked:
-                os.pwrite(self._fd, mark_bytes(end), MARK_AT)
-                sync_data(self._fd)
-            os.ftruncate(self._fd, end)
-            self._room_end = end
-            os.lseek(self._fd, end, os.SEEK_SET)
-            sync_data(self._fd)  # else it might be there again after a crash of the machine
+                self._segment.mark(end)
+                self._segment.sync()
+            self._segment.cut(end)
         except OSError as error:
             self._failed = failed or f"{self._failed} ({error.strerror})"
         else:
@@ -434,20 +411,20 @@ class ChangeLog:
 
     # -- syncing ---------------------------------------------------------------------------
 
-    def _lead_sync(self, fd: int, target: int, end: int) -> None:
+    def _lead_sync(self, segment: SegmentWriter, target: int, end: int) -> None:
         """Syncs for all waiting threads."""
-        self._sync_data(fd)
+        self._sync_data(segment)
         try:
             with contextlib.suppress(OSError):  # a lost mark only hides corruption as a torn tail
-                os.pwrite(fd, mark_bytes(end), MARK_AT)
+                segment.mark(end)
         finally:
             with self._state:
                 self.syncs += 1
                 self.synced_epoch, self._synced_end = target, end
 
-    def _sync_data(self, fd: int) -> None:
+    def _sync_data(self, segment: SegmentWriter) -> None:
         try:
-            sync_data(fd)
+            segment.sync()
         except OSError as error:
             with self._state:
                 self._sync_failed(error)
@@ -458,10 +435,6 @@ class ChangeLog:
         self._failed = f"its fdatasync failed ({error.strerror})"
         if self._interval is None:  # these records were never acknowledged as committed
             self._take_back(self._synced_end)
-
-
-def _size(parts: list[Any]) -> int:
-    return sum([p.nbytes if isinstance(p, _SIZED) else len(p) for p in parts])
 
 
 def _write_failed(folder: Path, error: OSError) -> str:

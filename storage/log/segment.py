@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xxhash
 
 from ivm.storage.errors import CorruptionError
@@ -182,8 +181,7 @@ class SegmentFile:
         end, chain, epoch = self._start, self.header.chain, self.header.after_epoch
         for last in self._frames():
             end, chain, epoch = last[:3]
-        rest = np.flatnonzero(np.frombuffer(self._view[end:], np.uint8))
-        size = end + int(rest[-1]) + 1 if len(rest) else end
+        size = end + len(bytes(self._view[end:]).rstrip(b"\0"))
         return SegmentScan(self.header, end, epoch, chain, size, self._synced())
 
     def records(self, after_epoch: int) -> Iterator[Record]:

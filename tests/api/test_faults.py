@@ -21,7 +21,7 @@ import ivm
 from ivm import errors
 from ivm.engine import log_writer
 from ivm.shell.cli import app
-from ivm.storage.log import change_log, segment
+from ivm.storage.log import segment, segment_writer
 from tests.support import ROOT
 
 
@@ -251,7 +251,7 @@ def test_disk_full_while_logging_refuses_the_commit(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(change_log, "write_all", full)
+        patched.setattr(segment_writer, "write_all", full)
         with pytest.raises(errors.UnavailableError, match="space"):
             db.insert("t", [{"id": 2, "n": 1}])
         assert contents(db) == before

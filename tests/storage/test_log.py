@@ -21,7 +21,7 @@ import pytest
 
 from ivm.storage.errors import CorruptionError, InternalError, UnavailableError
 from ivm.storage.log import change_log as log_module
-from ivm.storage.log import segment
+from ivm.storage.log import segment, segment_writer
 from ivm.storage.log.change import Record, TableChange
 from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.log.reading import read_records
@@ -233,7 +233,7 @@ def test_a_tail_torn_at_any_byte_is_cut(tmp_path: Path) -> None:
     end = log.nbytes
     log.append(record(50))
     path = the_segment(tmp_path)
-    whole, room = read_without_room(log), bytes(log_module._RESERVED)
+    whole, room = read_without_room(log), bytes(segment_writer._RESERVED)
     for size in range(end, len(whole)):
         for behind in (b"", room[: len(whole) - size], room):
             path.write_bytes(whole[:size] + behind)
@@ -381,7 +381,7 @@ def test_a_full_disk_takes_the_record_back(tmp_path: Path, monkeypatch: pytest.M
     log = written(tmp_path, 2)
     whole = read_without_room(log)
     with monkeypatch.context() as patch:
-        patch.setattr(log_module, "write_all", full_disk)
+        patch.setattr(segment_writer, "write_all", full_disk)
         with pytest.raises(UnavailableError, match="No space left"):
             log.append(record(3))
         with pytest.raises(UnavailableError, match="No space left"):
@@ -401,7 +401,7 @@ def test_what_cannot_be_taken_back_makes_it_read_only(
 
     log = written(tmp_path, 2)
     with monkeypatch.context() as patch:
-        patch.setattr(log_module, "write_all", full_disk)
+        patch.setattr(segment_writer, "write_all", full_disk)
         patch.setattr(os, "ftruncate", refuse)
         with pytest.raises(UnavailableError, match="No space left"):
             log.append(record(3))
@@ -463,7 +463,7 @@ def test_what_is_taken_back_is_taken_back_durably(
     with monkeypatch.context() as patch:
         for name in ("ftruncate", "fdatasync"):
             patch.setattr(os, name, told(name))
-        patch.setattr(log_module, "write_all", full_disk)
+        patch.setattr(segment_writer, "write_all", full_disk)
         with pytest.raises(UnavailableError, match="No space left"):
             log.append(record(3))
     assert calls == ["ftruncate", "fdatasync"]
@@ -567,7 +567,7 @@ def test_a_full_disk_takes_back_what_was_begun(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(log_module, "write_all", full_disk)
+        patch.setattr(segment_writer, "write_all", full_disk)
         with pytest.raises(UnavailableError, match="No space left"):
             log.begin(third, durable=True)
     assert read_without_room(log) == whole

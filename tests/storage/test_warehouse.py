@@ -712,7 +712,7 @@ def test_a_log_that_cannot_be_trimmed_does_not_fail_a_flush(
     assert warehouse.log is not None
     warehouse.log.segment_bytes = 0
     with monkeypatch.context() as patch:
-        patch.setattr("ivm.storage.log.change_log.write_all", refuse)
+        patch.setattr("ivm.storage.log.segment_writer.write_all", refuse)
         warehouse.flush(1, {"t": inserted(1)}, {})
     assert warehouse.base_epoch == 1
     warehouse.close()
