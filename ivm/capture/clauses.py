@@ -52,6 +52,10 @@ class Clauses:
         """The words of the tokens from `begin` to before `end`."""
         return [token.word for token in self.tokens[begin:end]]
 
+    def first_word(self, begin: int, end: int) -> str:
+        """The first of these words behind opening parentheses; "" if there is none."""
+        return next((word for word in self.words(begin, end) if word != "("), "")
+
     def find(self, begin: int, *words: str) -> int:
         """The number of the first token from `begin`, outside parentheses, where `words` follow one
         another; the count of tokens if they nowhere do."""

@@ -68,8 +68,7 @@ def _is_query(clauses: Clauses, begin: int, end: int) -> bool:
     if words[:1] == ["VALUES"]:
         single = words[-1] == ")" and len(split(clauses.tokens[begin + 1 : end])) == 1
         return single and "DEFAULT" not in words
-    first = next((word for word in words if word != "("), "")
-    return first in _QUERIES and "VALUES" not in words
+    return clauses.first_word(begin, end) in _QUERIES and "VALUES" not in words
 
 
 class CopyClauses(NamedTuple):

@@ -134,8 +134,8 @@ def read_upsert(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInf
         source = f"{listed} {source}"
     rest = clauses.piece(end, len(clauses.tokens))
     naming = "BY NAME" if by_name else listed
-    first = next((word for word in clauses.words(reader.at, end) if word != "("), "")
-    query = "" if first in ("VALUES", "DEFAULT") else query
+    if clauses.first_word(reader.at, end) in ("VALUES", "DEFAULT"):
+        query = ""
     return Upsert(prefix, head, columns, source, rest, key, naming, statement.returning, query)
 
 

@@ -213,17 +213,19 @@ def _rows(
     clauses, read = source.clauses, source.read
     schema = tuple([info.schema[i] for i in positions])
     held = _held(session, transaction, source)
-    if held is not None and not _may_cast(held[0], info, source, positions):
-        return None
-    cast = None if held is None else cast_rows(held[1], held[0], schema)
-    if cast is not None:
-        return cast
+    if held is not None:
+        if not _may_cast(held[0], info, source, positions):
+            return None
+        cast = cast_rows(held[1], held[0], schema)
+        if cast is not None:
+            return cast
     if not may_read(session, transaction, statement, source.text):
         return None
     if _has_own_types(source):
         found = _described(session, source)
-        fits = found is not None and _may_cast(found[0], info, source, positions)
-        return cast_rows(found[1], found[0], schema) if found is not None and fits else None
+        if found is None or not _may_cast(found[0], info, source, positions):
+            return None
+        return cast_rows(found[1], found[0], schema)
     if isinstance(read, CopyClauses):
         return _rows_of_file(session, info, read, clauses, schema)
     return _queried(session, read.source, read.prefix, clauses, schema)

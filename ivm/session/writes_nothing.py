@@ -12,12 +12,13 @@ import re
 
 from ivm.session.session import Session
 from ivm.sql.plan.built_in import FACTS
+from ivm.sql.statements.tokens import BLANKS_BEYOND_ASCII
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import rows
 
 _WORD = re.compile(r"\w+")
 _COMMENT = re.compile(r"--|/\*")
-_CALL = re.compile(r'(\w+)"?[\s\u200b\u2060\ufeff]*\(')
+_CALL = re.compile(rf'(\w+)"?[\s{BLANKS_BEYOND_ASCII}]*\(')
 _COLUMNS = re.compile(r"\)\s*(?:as\s+)?\w+\s*\(")  # (query) alias (columns)
 _CHANGES = frozenset(("insert", "update", "delete", "merge", "truncate"))
 _CLAUSES = frozenset(

@@ -25,9 +25,11 @@ _COMMENT, _STRING = duckdb.token_type.comment, duckdb.token_type.string_const
 _PHRASES = (("DISTINCT", "FROM"), ("WITH", "TIME", "ZONE"))
 _IN_PHRASES = re.compile("distinct|zone", re.IGNORECASE)
 _new = tuple.__new__  # Token() takes twice as long, and each statement has dozens
-_MORE_BLANKS = "\u00a0\u202f\u205f\u2060\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200C)))
-_MORE_BLANK = re.compile(f"[{_MORE_BLANKS}]")
-_BLANKS = " \t\r\n\f\v" + _MORE_BLANKS
+BLANKS_BEYOND_ASCII = "\u00a0\u202f\u205f\u2060\u3000\ufeff" + "".join(
+    map(chr, range(0x2000, 0x200C))
+)
+_BEYOND_ASCII = re.compile(f"[{BLANKS_BEYOND_ASCII}]")
+_BLANKS = " \t\r\n\f\v" + BLANKS_BEYOND_ASCII
 
 
 class Token(NamedTuple):
@@ -56,7 +58,7 @@ def tokens(script: str) -> list[Token]:
         SqlError: the script holds a character that UTF-8 cannot encode.
     """
     # DuckDB's tokenizer takes for a letter what its parser takes for a blank.
-    plain = script if script.isascii() else _MORE_BLANK.sub(" ", script)
+    plain = script if script.isascii() else _BEYOND_ASCII.sub(" ", script)
     data = None if plain.isascii() else _encoded(plain)
     raw = duckdb.tokenize(plain)
     if not raw:
