@@ -91,7 +91,7 @@ def test_a_full_disk_is_waited_for(
     db.start_sources()
     waited(lambda: len(content(db)) == 1, db)
     with monkeypatch.context() as patch:
-        patch.setattr("ivm.storage.log.change_log.write_all", full)
+        patch.setattr("ivm.storage.log.segment_writer.write_all", full)
         patch.setattr("ivm.storage.warehouse.warehouse.apply_changes", refused)
         db._engine.warehouse.troubles.add("something", OSError("of another thread"))
         write(inbox, [created(2)])
