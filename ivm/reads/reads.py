@@ -153,6 +153,25 @@ class StateReads:
             values = {**values, **known.literals} if values else known.literals
         return self._answer(query, query.compiled, values, meaning, transaction)
 
+    def answer_shape(
+        self, shape: str, literals: Mapping[str, int | str], transaction: Transaction
+    ) -> Answer | None:
+        """The answer to a query whose rows a change takes; None if it may be DuckDB's.
+
+        Args:
+            shape: of a text that has come before.
+            literals: of this one.
+            transaction: the session's, as of `answer`.
+        """
+        meaning = self._engine.meaning()
+        types = {name: literal_type(value) for name, value in literals.items()}
+        query = self._shapes.get(_label(shape, types, is_source=True))
+        if meaning is None or meaning != self._meaning or query is None or query.compiled is None:
+            return None
+        if not _fits(query, literals):
+            return None
+        return self._answer(query, query.compiled, literals, meaning, transaction)
+
     def _worthwhile(self, known: _Text, meaning: Hashable) -> _Query | None:
         """The text, or its shape, if that is compiled, which it is when it came often enough."""
         queries = [query for query in (known.shape, known.query) if query is not None]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import duckdb
 
@@ -33,6 +33,7 @@ from ivm.ingest.upserted_types import may_cast
 from ivm.session import dml, inserts, joined
 from ivm.session.bulk import can_load, load
 from ivm.session.inserts import InsertPlan
+from ivm.session.known_inserts import KnownInsert
 from ivm.session.readable import may_read, why_not_ahead
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
@@ -84,6 +85,34 @@ def change(session: Session, statement: st.Dml, params: Params) -> Result:
         if info is not None and can_load(session, transaction, statement, info):
             return load(session, transaction, statement, info, params)
         return dml.run_in_duckdb(session, transaction, statement, info, params)
+
+
+def insert_known(session: Session, known: KnownInsert, params: Params) -> Result:
+    """Runs an INSERT … SELECT like one of which memory has given the rows."""
+    with session.writing() as transaction:
+        result = _as_known(session, transaction, known)
+    if result is not None:
+        return result
+    (statement,) = st.parse(known.text)
+    session.scans.show(statement, params)
+    return change(session, cast(st.Dml, statement), params)
+
+
+def _as_known(session: Session, transaction: Transaction, known: KnownInsert) -> Result | None:
+    """Inserts the rows from memory; None if they are not there, or DuckDB must insert them."""
+    info, insert, positions, query, _ = known.template
+    if dml.table_of(session, insert) is not info or transaction.idle_cursor is None:
+        return None
+    path = transaction.fast_path(info.name)
+    if path is None or not path.evaluated.keys() <= set(positions):
+        return None
+    if path.key and transaction.index_of_committed(info.name, all_columns=False) is None:
+        return None
+    held = session.source_of_shape(transaction, query, known.literals)
+    found = None if held is None else cast_rows(held[1], held[0], _schema(info, positions))
+    if found is None:
+        return None
+    return _add(session, transaction, path, info, insert, positions, found)
 
 
 def source_of(
@@ -193,12 +222,31 @@ def fast(
     found = _rows(session, transaction, statement, info, source, positions) if positions else None
     if found is None or (changes and not _are_distinct(path, positions, found)):
         return None
-    given = dict(zip(positions, found.columns, strict=True))
-    work = session, transaction, path, info
+    return _add(session, transaction, path, info, source.insert, positions, found, params)
+
+
+def _add(
+    session: Session,
+    transaction: Transaction,
+    path: FastPath,
+    info: TableInfo,
+    insert: st.Insert,
+    positions: Sequence[int],
+    rows: ZSet,
+    params: Params = None,
+) -> Result | None:
+    """Inserts rows by the fast path; None if DuckDB must do it."""
+    given = dict(zip(positions, rows.columns, strict=True))
     try:
-        return inserts.insert_rows(*work, source.insert, given, len(found), params)
+        return inserts.insert_rows(
+            session, transaction, path, info, insert, given, len(rows), params
+        )
     except ConstraintError:
         return None  # DuckDB words it
+
+
+def _schema(info: TableInfo, positions: Sequence[int]) -> Schema:
+    return tuple([info.schema[i] for i in positions])
 
 
 def _rows(
@@ -211,14 +259,15 @@ def _rows(
 ) -> ZSet | None:
     """The values of the columns at these positions."""
     clauses, read = source.clauses, source.read
-    schema = tuple([info.schema[i] for i in positions])
+    schema = _schema(info, positions)
     held = _held(session, transaction, source)
     if held is not None:
         if not _may_cast(held[0], info, source, positions):
             return None
-        cast = cast_rows(held[1], held[0], schema)
-        if cast is not None:
-            return cast
+        inserted = cast_rows(held[1], held[0], schema)
+        if inserted is not None:
+            _learn(session, info, source, positions)
+            return inserted
     if not may_read(session, transaction, statement, source.text):
         return None
     if _has_own_types(source):
@@ -229,6 +278,14 @@ def _rows(
     if isinstance(read, CopyClauses):
         return _rows_of_file(session, info, read, clauses, schema)
     return _queried(session, read.source, read.prefix, clauses, schema)
+
+
+def _learn(session: Session, info: TableInfo, source: Source, positions: Sequence[int]) -> None:
+    """Lets a statement be known whose rows memory has given."""
+    read, plan, insert = source.read, source.plan, source.insert
+    plain = isinstance(read, InsertClauses) and not (read.prefix or read.by_name)
+    if plain and not source.clauses.values() and (plan.rule, plan.returning) == (None, None):
+        session.known_inserts.learn(insert, source.text, info, positions)
 
 
 def _rows_of_file(

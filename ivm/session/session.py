@@ -21,6 +21,7 @@ from ivm.ingest.local_time import LocalTime
 from ivm.reads.answer import Answer
 from ivm.reads.reads import StateReads
 from ivm.session.broken_reads import refuse_broken
+from ivm.session.known_inserts import KnownInserts
 from ivm.session.names import SessionNames
 from ivm.session.replacement_scans import ReplacementScans
 from ivm.session.result import Result
@@ -55,6 +56,7 @@ class Session:
         self.names = SessionNames(self)
         self.scans = ReplacementScans(self)
         self.few = FewRows()
+        self.known_inserts = KnownInserts()
         self.local_time = LocalTime(self.cursor)
         self._open: Result | None = None
         self.lock = threading.RLock()  # held by each call, and while a result is read
@@ -146,6 +148,15 @@ class Session:
         if self.names.temporary or transaction.changes_catalog:
             return None
         answer = self._reads.answer(text, params, transaction, is_source=True)
+        return None if answer is None else answer.content
+
+    def source_of_shape(
+        self, transaction: Transaction, shape: str, literals: Mapping[str, int | str]
+    ) -> tuple[Schema, ZSet] | None:
+        """As `source_from_state`, for the shape of a query and its literals."""
+        if self.names.temporary or transaction.changes_catalog:
+            return None
+        answer = self._reads.answer_shape(shape, literals, transaction)
         return None if answer is None else answer.content
 
     def way_of(self, text: str, params: Params) -> str:
