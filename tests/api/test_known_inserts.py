@@ -39,6 +39,7 @@ TEXTS = [
     "INSERT INTO t SELECT k + {}, i, s FROM w WHERE ts >= {} AND i < {}",
     "INSERT INTO t AS told (k) SELECT {} + k FROM w WHERE i = {} AND k <> {}",
     "INSERT INTO t (k, n) SELECT k + {}, {} FROM p WHERE k = {}",
+    "INSERT INTO t (k) SELECT i + {} FROM p WHERE k = {}",
 ]
 NUMBERS = ["0", "1", "2", "5", "-1", "- 3", "40", "007"]
 LARGE = ["1000", "99999999999", "9" * 18, "9" * 19, "-9223372036854775808"]
@@ -171,6 +172,39 @@ def test_what_names_mean_is_looked_up(both: Twin, change: str) -> None:
             both.run("SELECT * FROM t")
         assert len(seen) == 3
     both.run("DROP TABLE IF EXISTS temp.t")
+    both.check()
+
+
+def test_what_the_query_names_is_looked_up(both: Twin) -> None:
+    text = "INSERT INTO t SELECT k + {}, i, s FROM w WHERE s = {}"
+    with known_ones() as seen:
+        both.run(text.format(100, "'it''s 1'"))
+        other = "VIEW w AS SELECT k + 7 AS k, i, s || '!' AS s FROM p"
+        both.db.execute(f"CREATE OR REPLACE MATERIALIZED {other}")
+        both.duck.execute(f"CREATE OR REPLACE {other}")
+        for number in (200, 300, 400):
+            both.run(text.format(number, "'it''s 1!'"))
+        assert seen == [False, True, True]
+    both.check()
+
+
+def test_a_literal_that_does_not_fit(both: Twin) -> None:
+    text = "INSERT INTO t (k) SELECT i + {} FROM p WHERE k = {}"
+    with known_ones() as seen:
+        for literals in ((5, 1), (2147483647, 7), (2147483648, 2), (3000000000, 3), (50, 4)):
+            both.run(text.format(*literals))
+        assert seen == [True, False, False, True]
+    both.check()
+
+
+@pytest.mark.parametrize("verb", ["INSERT OR REPLACE", "INSERT OR IGNORE"])
+def test_one_that_minds_conflicts_is_read(both: Twin, verb: str) -> None:
+    with known_ones() as seen:
+        for literals in ((50, 10), (50, 9), (5, 20)):
+            both.run(
+                f"{verb} INTO t SELECT i % {literals[0]}, i, 'r' FROM range({literals[1]}) r(i)"
+            )
+        assert not seen
     both.check()
 
 
