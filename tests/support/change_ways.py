@@ -43,7 +43,7 @@ def few_rows_expected() -> Iterator[None]:
 def sources_in_memory() -> Iterator[list[str]]:
     """Every source that can be is answered from memory when it comes first; collects those."""
     answered: list[str] = []
-    answer = StateReads.answer
+    answer, answer_shape = StateReads.answer, StateReads.answer_shape
 
     def noted(reads: StateReads, text: str, *given: Any, **further: Any) -> Any:
         found = answer(reads, text, *given, **further)
@@ -51,9 +51,16 @@ def sources_in_memory() -> Iterator[list[str]]:
             answered.append(text)
         return found
 
+    def noted_shape(reads: StateReads, shape: str, *given: Any) -> Any:
+        found = answer_shape(reads, shape, *given)
+        if found is not None:
+            answered.append(shape)
+        return found
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reads, "_WORTHWHILE", 1)
         patch.setattr(StateReads, "answer", noted)
+        patch.setattr(StateReads, "answer_shape", noted_shape)
         yield answered
 
 
