@@ -93,6 +93,7 @@ def insert_known(session: Session, known: KnownInsert, params: Params) -> Result
         result = _as_known(session, transaction, known)
     if result is not None:
         return result
+    session.known_inserts.forget(known)
     (statement,) = st.parse(known.text)
     session.scans.show(statement, params)
     return change(session, cast(st.Dml, statement), params)

@@ -99,6 +99,11 @@ class KnownInserts:
                 return KnownInsert(script, 0, template, _values(template.literals, found.groups()))
         return None
 
+    def forget(self, known: KnownInsert) -> None:
+        """Drops what is known: it is learnt anew if memory gives the rows of such a one again."""
+        templates = self._templates.items()
+        self._templates = {p: each for p, each in templates if each is not known.template}
+
 
 @kept(texts=64)
 def _shape(query: str) -> Shape:
