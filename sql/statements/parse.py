@@ -8,8 +8,10 @@ microsecond.
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import duckdb
 
@@ -52,13 +54,13 @@ from ivm.sql.statements.own_nodes import (
     Subscribe,
     VerifyView,
 )
+from ivm.sql.statements.skeletons import skeleton_of
 from ivm.sql.statements.tokens import (
     Reader,
     Token,
     kept_tokens,
     open_comment,
     tokens,
-    without_literals,
 )
 from ivm.storage.errors import SqlError
 from ivm.storage.scratch import Scratch
@@ -122,6 +124,40 @@ def parse(script: str) -> tuple[Statement, ...]:
 
 @kept(texts=2048)
 def _parse(script: str) -> tuple[Statement, ...]:
+    skeleton = skeleton_of(script) if len(script) <= LONGEST else None
+    if skeleton is not None and (alike := _known.get(skeleton)) is not None:
+        return (alike.with_literals_of(script),)
+    statements = _read(script)
+    if skeleton is not None and len(statements) == 1:
+        _note(skeleton, script, statements[0])
+    return statements
+
+
+class _Known(NamedTuple):
+    """A statement of which no literal is told apart, and the characters behind it in its script."""
+
+    statement: Statement
+    behind: int
+
+    def with_literals_of(self, script: str) -> Statement:
+        """The statement of a script of the same skeleton."""
+        end = len(script) - self.behind
+        return dataclasses.replace(self.statement, text=script[self.statement.offset : end])
+
+
+_known: dict[str, _Known] = {}  # by skeletons of scripts
+
+
+def _note(skeleton: str, script: str, statement: Statement) -> None:
+    """Notes a statement, unless its attributes depend on its literals."""
+    is_query = type(statement) is Query and statement.explained is None
+    if is_query or (type(statement) is Dml and not statement.body):
+        if len(_known) >= _SHAPES:
+            _known.clear()
+        _known[skeleton] = _Known(statement, len(script) - statement.offset - len(statement.text))
+
+
+def _read(script: str) -> tuple[Statement, ...]:
     if len(script) > _HEAD_LENGTH:
         bulk = _bulk_insert(script)
         if bulk is not None:
@@ -133,7 +169,7 @@ def _parse(script: str) -> tuple[Statement, ...]:
     parts = list(_split(kept_tokens(script)))
     statements = tuple([classify(script, part) for part in parts])
     if len(statements) == 1 and len(script) <= LONGEST:
-        _check_once(script, statements[0], parts[0])
+        _check_once(script, statements[0])
     elif len(statements) > 1 or len(script) <= _CHECKED_LENGTH:
         for statement in statements:
             _check(script, statement)
@@ -194,22 +230,23 @@ _OWN = (
 
 
 _scratch = Scratch.of("SET errors_as_json = true")
-_passed: set[str] = set()  # shapes of statements
+_passed: set[str] = set()  # skeletons of scripts
 
 
-def _check_once(script: str, statement: Statement, found: Sequence[Token]) -> None:
+def _check_once(script: str, statement: Statement) -> None:
     """Checks the only statement of a script, if it has been given with no other literals before.
 
     Where a literal makes a difference, DuckDB says so as it runs the statement.
     """
     if isinstance(statement, _OWN) and not _has_clauses(statement):
         return
-    shape = without_literals(script, found)
-    if shape not in _passed:
+    skeleton = skeleton_of(script)
+    if skeleton is None or skeleton not in _passed:
         _check(script, statement)
+    if skeleton is not None:
         if len(_passed) >= _SHAPES:
             _passed.clear()
-        _passed.add(shape)
+        _passed.add(skeleton)
 
 
 def _check(script: str, statement: Statement) -> None:

@@ -19,8 +19,6 @@ from ivm.storage.errors import SqlError
 
 _NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 _COMMENT_SIGN = re.compile(r"/\*|\*/")
-_LITERAL = re.compile(r"(?<![$?\w.])\d+(\.\d+)?(?![\w.])|'(?:[^']|'')*'")
-_LITERAL_STARTS = frozenset("'0123456789")
 _COMMENT, _STRING = duckdb.token_type.comment, duckdb.token_type.string_const
 _PHRASES = (("DISTINCT", "FROM"), ("WITH", "TIME", "ZONE"))
 _IN_PHRASES = re.compile("distinct|zone", re.IGNORECASE)
@@ -96,25 +94,6 @@ def _mark_phrases(found: list[Token]) -> None:
 def kept_tokens(text: str) -> Sequence[Token]:
     """The tokens of a text, kept for whoever looks at the same statement next."""
     return tuple(tokens(text))
-
-
-def without_literals(script: str, found: Sequence[Token]) -> str:
-    """The text of tokens, in which all numbers are 0 or 0., and all strings are empty.
-
-    Numbers of parameters stay, and literals of rarer forms, of which some are no SQL.
-    """
-    parts, at = list[str](), found[0].start
-    for _, text, start in found:
-        if text[0] not in _LITERAL_STARTS:
-            continue
-        end = start + len(text)
-        literal = _LITERAL.match(script, start)
-        if literal is not None and literal.end() == end:
-            shown = "''" if text[0] == "'" else "0." if literal[1] else "0"
-            parts += [script[at:start], shown]
-            at = end
-    parts.append(script[at : found[-1].end])
-    return "".join(parts)
 
 
 def without_parameters(script: str) -> str:
