@@ -30,7 +30,6 @@ from ivm.session import (
     view_statements,
 )
 from ivm.session.import_database import import_database, is_import
-from ivm.session.known_inserts import KnownInsert
 from ivm.session.refresh import refresh
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
@@ -46,9 +45,6 @@ def execute(session: Session, sql: str, params: Params = None) -> Result:
     Raises:
         IvmError: see the tree in `ivm.errors`.
     """
-    known = None if params else session.known_inserts.find(sql)
-    if known is not None:
-        return run_statement(session, known, None)
     statements = st.parse(sql)
     if params and len(statements) != 1:
         raise InputError(
@@ -71,7 +67,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     next_statement()
     session.release()
     try:
-        if not isinstance(statement, _SHOWN_LATER):
+        if not isinstance(statement, st.Query):  # `query` shows them to a query
             session.scans.show(statement, params)
         return _RUN[type(statement)](session, statement, params)
     except UnavailableError as error:
@@ -128,13 +124,10 @@ def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Res
     )
 
 
-_SHOWN_LATER = st.Query, KnownInsert
-"""Statements that are shown the caller's objects by what runs them, if they need DuckDB."""
 _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.Insert: inserts.insert,
     st.KeyedChange: keyed_dml.change_by_key,
     st.Dml: evaluated.change,
-    KnownInsert: evaluated.insert_known,
     st.Query: _query,
     st.Ddl: _ddl,
     st.Other: ddl.other,

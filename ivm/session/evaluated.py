@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import duckdb
 
@@ -85,35 +85,6 @@ def change(session: Session, statement: st.Dml, params: Params) -> Result:
         if info is not None and can_load(session, transaction, statement, info):
             return load(session, transaction, statement, info, params)
         return dml.run_in_duckdb(session, transaction, statement, info, params)
-
-
-def insert_known(session: Session, known: KnownInsert, params: Params) -> Result:
-    """Runs an INSERT … SELECT like one of which memory has given the rows."""
-    with session.writing() as transaction:
-        result = _as_known(session, transaction, known)
-    if result is not None:
-        return result
-    session.known_inserts.forget(known)
-    (statement,) = st.parse(known.text)
-    session.scans.show(statement, params)
-    return change(session, cast(st.Dml, statement), params)
-
-
-def _as_known(session: Session, transaction: Transaction, known: KnownInsert) -> Result | None:
-    """Inserts the rows from memory; None if they are not there, or DuckDB must insert them."""
-    info, insert, positions, query, _ = known.template
-    if dml.table_of(session, insert) is not info or transaction.idle_cursor is None:
-        return None
-    path = transaction.fast_path(info.name)
-    if path is None or not path.evaluated.keys() <= set(positions):
-        return None
-    if path.key and transaction.index_of_committed(info.name, all_columns=False) is None:
-        return None
-    held = session.source_of_shape(transaction, query, known.literals)
-    found = None if held is None else cast_rows(held[1], held[0], _schema(info, positions))
-    if found is None:
-        return None
-    return _add(session, transaction, path, info, insert, positions, found)
 
 
 def source_of(
@@ -210,10 +181,18 @@ def fast(
     if info.history is not None or transaction.idle_cursor is None:
         return None
     path = transaction.fast_path(info.name)
-    if path is not None and statement.kind in joined.KINDS:
+    if path is None:
+        return None
+    if statement.kind in joined.KINDS:
         return joined.change_of_met_rows(session, transaction, path, info, statement, params)
-    source = None if path is None else source_of(session, info, statement, params)
-    if path is None or not isinstance(source, Source) or not source.clauses.fit:
+    known = None if params else session.known_inserts.find(statement.text)
+    if known is not None:
+        result = _as_known(session, transaction, path, info, known)
+        if result is not None:
+            return result
+        session.known_inserts.forget(known)
+    source = source_of(session, info, statement, params)
+    if not isinstance(source, Source) or not source.clauses.fit:
         return None
     rule = source.plan.rule
     changes = rule is not None and bool(rule.updates)
@@ -224,6 +203,22 @@ def fast(
     if found is None or (changes and not _are_distinct(path, positions, found)):
         return None
     return _add(session, transaction, path, info, source.insert, positions, found, params)
+
+
+def _as_known(
+    session: Session, transaction: Transaction, path: FastPath, info: TableInfo, known: KnownInsert
+) -> Result | None:
+    """Inserts the rows from memory; None if they are not there, or DuckDB must insert them."""
+    insert, positions = known.template.insert, known.template.positions
+    if known.template.info is not info or not path.evaluated.keys() <= set(positions):
+        return None
+    if path.key and transaction.index_of_committed(info.name, all_columns=False) is None:
+        return None
+    held = session.source_of_shape(transaction, known.template.query, known.literals)
+    found = None if held is None else cast_rows(held[1], held[0], _schema(info, positions))
+    if found is None:
+        return None
+    return _add(session, transaction, path, info, insert, positions, found)
 
 
 def _add(

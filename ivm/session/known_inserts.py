@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ivm.reads.literals import PREFIX, Shape, shape_of
@@ -19,8 +18,6 @@ from ivm.sql.statements.kept_texts import LONGEST, kept
 from ivm.storage.warehouse.table_info import TableInfo
 
 _MOST = 64
-_BLANKS = " \t\r\n"
-_END = f"[{_BLANKS}]*;?[{_BLANKS}]*"
 _MARK = re.compile(rf"\$({PREFIX}[0-9]+)")
 _STRING, _POSITIVE = "'((?:[^'\0]|'')*)'", "[1-9][0-9]{0,17}"  # of 64 bits
 
@@ -43,8 +40,7 @@ class Template(NamedTuple):
     literals: Mapping[str, int | str]
 
 
-@dataclass(frozen=True)
-class KnownInsert(st.Statement):
+class KnownInsert(NamedTuple):
     """A statement that is like a known one.
 
     Attributes:
@@ -88,15 +84,14 @@ class KnownInserts:
         template = Template(info, insert, positions, shape.text, shape.literals)
         self._templates[re.compile(_pattern(before, shape))] = template
 
-    def find(self, script: str) -> KnownInsert | None:
-        """The known statement that a script is with other literals; None if it is none such."""
-        text = script.lstrip(_BLANKS)
+    def find(self, text: str) -> KnownInsert | None:
+        """The known statement that a text is with other literals; None if it is none such."""
         if not text.startswith(self._befores) or len(text) > LONGEST:
             return None
         for pattern, template in self._templates.items():
             found = pattern.fullmatch(text)
             if found is not None:
-                return KnownInsert(script, 0, template, _values(template.literals, found.groups()))
+                return KnownInsert(template, _values(template.literals, found.groups()))
         return None
 
     def forget(self, known: KnownInsert) -> None:
@@ -115,7 +110,7 @@ def _pattern(before: str, shape: Shape) -> str:
     parts = _MARK.split(shape.text)  # every second one is a mark's name
     parts[1::2] = [_form(shape.literals[name]) for name in parts[1::2]]
     parts[::2] = [re.escape(part) for part in parts[::2]]
-    return "".join([re.escape(before), *parts, _END])
+    return "".join([re.escape(before), *parts])
 
 
 def _form(literal: int | str) -> str:
