@@ -100,7 +100,7 @@ __all__ = [
     "parse",
 ]
 
-_SHAPES = 2048
+_SKELETONS = 2048
 _HEAD_LENGTH = 4096  # of a long INSERT only this is tokenized: 10 000 rows have 100 000 tokens
 
 _CHECKED_LENGTH = 65536  # DuckDB parses a longer single statement only once, when it runs
@@ -125,39 +125,49 @@ def parse(script: str) -> tuple[Statement, ...]:
 @kept(texts=2048)
 def _parse(script: str) -> tuple[Statement, ...]:
     skeleton = skeleton_of(script) if len(script) <= LONGEST else None
-    if skeleton is not None and (alike := _known.get(skeleton)) is not None:
-        return (alike.with_literals_of(script),)
-    statements = _read(script)
+    known = None if skeleton is None else _known.get(skeleton)
+    if known is not None and known.statement is not None:
+        return (known.statement_of(script),)
+    statements = _read(script, checked=known is not None)
     if skeleton is not None and len(statements) == 1:
-        _note(skeleton, script, statements[0])
+        if len(_known) >= _SKELETONS:
+            _known.clear()
+        _known[skeleton] = _Known.of(script, statements[0])
     return statements
 
 
 class _Known(NamedTuple):
-    """A statement of which no literal is told apart, and the characters behind it in its script."""
+    """What is known of the scripts of a skeleton: they are one statement that DuckDB can parse.
 
-    statement: Statement
+    Where a literal makes a difference to that, DuckDB says so as it runs the statement.
+
+    Attributes:
+        statement: one of them; None if its attributes depend on its literals.
+        behind: the characters of the script that follow it.
+    """
+
+    statement: Statement | None
     behind: int
 
-    def with_literals_of(self, script: str) -> Statement:
-        """The statement of a script of the same skeleton."""
-        end = len(script) - self.behind
-        return dataclasses.replace(self.statement, text=script[self.statement.offset : end])
+    @classmethod
+    def of(cls, script: str, statement: Statement) -> _Known:
+        """What the only statement of a script tells."""
+        is_query = type(statement) is Query and statement.explained is None
+        alike = is_query or (type(statement) is Dml and not statement.body)
+        behind = len(script) - statement.offset - len(statement.text)
+        return cls(statement if alike else None, behind)
+
+    def statement_of(self, script: str) -> Statement:
+        """The statement that another script is."""
+        assert self.statement is not None
+        text = script[self.statement.offset : len(script) - self.behind]
+        return dataclasses.replace(self.statement, text=text)
 
 
-_known: dict[str, _Known] = {}  # by skeletons of scripts
+_known: dict[str, _Known] = {}  # by skeletons
 
 
-def _note(skeleton: str, script: str, statement: Statement) -> None:
-    """Notes a statement, unless its attributes depend on its literals."""
-    is_query = type(statement) is Query and statement.explained is None
-    if is_query or (type(statement) is Dml and not statement.body):
-        if len(_known) >= _SHAPES:
-            _known.clear()
-        _known[skeleton] = _Known(statement, len(script) - statement.offset - len(statement.text))
-
-
-def _read(script: str) -> tuple[Statement, ...]:
+def _read(script: str, *, checked: bool) -> tuple[Statement, ...]:
     if len(script) > _HEAD_LENGTH:
         bulk = _bulk_insert(script)
         if bulk is not None:
@@ -168,9 +178,7 @@ def _read(script: str) -> tuple[Statement, ...]:
         raise SqlError(what, opened)
     parts = list(_split(kept_tokens(script)))
     statements = tuple([classify(script, part) for part in parts])
-    if len(statements) == 1 and len(script) <= LONGEST:
-        _check_once(script, statements[0])
-    elif len(statements) > 1 or len(script) <= _CHECKED_LENGTH:
+    if not checked and (len(statements) > 1 or len(script) <= _CHECKED_LENGTH):
         for statement in statements:
             _check(script, statement)
     return statements
@@ -230,23 +238,6 @@ _OWN = (
 
 
 _scratch = Scratch.of("SET errors_as_json = true")
-_passed: set[str] = set()  # skeletons of scripts
-
-
-def _check_once(script: str, statement: Statement) -> None:
-    """Checks the only statement of a script, if it has been given with no other literals before.
-
-    Where a literal makes a difference, DuckDB says so as it runs the statement.
-    """
-    if isinstance(statement, _OWN) and not _has_clauses(statement):
-        return
-    skeleton = skeleton_of(script)
-    if skeleton is None or skeleton not in _passed:
-        _check(script, statement)
-    if skeleton is not None:
-        if len(_passed) >= _SHAPES:
-            _passed.clear()
-        _passed.add(skeleton)
 
 
 def _check(script: str, statement: Statement) -> None:
