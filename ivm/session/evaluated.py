@@ -177,7 +177,7 @@ def _as_insert(
 def fast(
     session: Session, transaction: Transaction, statement: st.Dml, info: TableInfo, params: Params
 ) -> Result | None:
-    """Makes a change with the rows that DuckDB computes; None if DuckDB must run the statement."""
+    """Makes a change by the fast path; None if DuckDB must run the statement."""
     if info.history is not None or transaction.idle_cursor is None:
         return None
     path = transaction.fast_path(info.name)
@@ -186,11 +186,23 @@ def fast(
     if statement.kind in joined.KINDS:
         return joined.change_of_met_rows(session, transaction, path, info, statement, params)
     known = None if params else session.known_inserts.find(statement.text)
+    result = None if known is None else _as_known(session, transaction, path, info, known)
+    if result is not None:
+        return result
     if known is not None:
-        result = _as_known(session, transaction, path, info, known)
-        if result is not None:
-            return result
         session.known_inserts.forget(known)
+    return _as_read(session, transaction, path, info, statement, params)
+
+
+def _as_read(
+    session: Session,
+    transaction: Transaction,
+    path: FastPath,
+    info: TableInfo,
+    statement: st.Dml,
+    params: Params,
+) -> Result | None:
+    """Inserts the rows that memory or DuckDB gives; None if DuckDB must run the statement."""
     source = source_of(session, info, statement, params)
     if not isinstance(source, Source) or not source.clauses.fit:
         return None
@@ -208,7 +220,7 @@ def fast(
 def _as_known(
     session: Session, transaction: Transaction, path: FastPath, info: TableInfo, known: KnownInsert
 ) -> Result | None:
-    """Inserts the rows from memory; None if they are not there, or DuckDB must insert them."""
+    """Inserts the rows that memory gives; None if it does not, or DuckDB must insert them."""
     insert, positions = known.template.insert, known.template.positions
     if known.template.info is not info or not path.evaluated.keys() <= set(positions):
         return None
