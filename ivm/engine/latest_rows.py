@@ -11,13 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ivm.engine.replaced_rows import encoded
 from ivm.storage.values.column import Indexes, concat
 from ivm.storage.values.consolidate import distinct_rows
 from ivm.storage.values.group_numbers import Groups
 from ivm.storage.values.types import ColumnType
-from ivm.storage.values.zset import ZSet, add, ones
+from ivm.storage.values.zset import Weights, ZSet, add, ones
 
-_MOST_ROWS = 512
+MOST_ROWS = 512
 """Rows of all batches; of more the batches that are left are most of them."""
 
 
@@ -33,10 +34,12 @@ def latest(batches: Sequence[ZSet], key: Sequence[int], types: Sequence[ColumnTy
     Returns:
         The rows, each with weight 1; None where the sum has to be computed.
     """
-    if 2 * len(key) >= len(types) or sum([len(batch.weights) for batch in batches]) > _MOST_ROWS:
+    if 2 * len(key) >= len(types) or sum([len(batch.weights) for batch in batches]) > MOST_ROWS:
         return None  # to number the keys costs what it saves
+    if not key:
+        return _last(batches)
     weights = np.concatenate([batch.weights for batch in batches])
-    first, inverse = _keys(batches, key, types, len(weights))
+    first, inverse = _keys(batches, key, types, weights)
     net = np.zeros(len(first), np.int64)
     np.add.at(net, inverse, weights)
     added = (weights > 0).nonzero()[0]
@@ -48,21 +51,36 @@ def latest(batches: Sequence[ZSet], key: Sequence[int], types: Sequence[ColumnTy
     return _taken(batches, last[net == 1], stops)
 
 
+def _last(batches: Sequence[ZSet]) -> ZSet | None:
+    """The row that was added last, if it is left; lists of so few weights cost less than arrays."""
+    weights = [batch.weights.tolist() for batch in batches]
+    if sum(map(sum, weights)) != 1:
+        return None
+    for batch, signs in zip(reversed(batches), reversed(weights), strict=True):
+        if 1 in signs:
+            row = signs.index(1)
+            return batch.slice(row, row + 1)
+    return None
+
+
 def _keys(
-    batches: Sequence[ZSet], key: Sequence[int], types: Sequence[ColumnType], count: int
+    batches: Sequence[ZSet], key: Sequence[int], types: Sequence[ColumnType], weights: Weights
 ) -> Groups:
-    if not key:
-        return Groups(np.zeros(1, np.int64), np.zeros(count, np.int64))
     columns = [concat([batch.columns[i] for batch in batches]) for i in key]
-    return distinct_rows(columns, [types[i] for i in key])
+    keys = encoded(ZSet(tuple(columns), weights))  # strings are compared as numbers
+    return distinct_rows(keys.columns, [types[i] for i in key])
 
 
 def _taken(batches: Sequence[ZSet], rows: Indexes, stops: Indexes) -> ZSet:
     """The rows of the batches one after another, that end at `stops`, at the places `rows`."""
     if not len(rows):
         return batches[0].slice(0, 0)
-    used, piece = np.unique(stops.searchsorted(rows, "right"), return_inverse=True)
-    some = [batches[i] for i in used.tolist()]
-    lengths = np.array([len(batch.weights) for batch in some])
-    places = rows - stops[used][piece] + lengths.cumsum()[piece]
+    piece = stops.searchsorted(rows, "right")
+    used = sorted(set(piece.tolist()))
+    some = [batches[i] for i in used]
+    moved, stop = np.empty(len(batches), np.int64), 0  # from the place in all to that in some
+    for i, batch in zip(used, some, strict=True):
+        stop += len(batch.weights)
+        moved[i] = stop - stops[i]
+    places = rows + moved[piece]
     return ZSet(tuple([c.take(places) for c in add(some).columns]), ones(len(rows)))

@@ -21,10 +21,11 @@ from ivm.storage.values.column import (
     FixedColumn,
     Indexes,
     Mask,
+    concat,
     not_null,
 )
 from ivm.storage.values.types import ColumnType
-from ivm.storage.values.zset import ZSet, add, ones
+from ivm.storage.values.zset import ZSet, ones
 
 
 def replaced(
@@ -53,17 +54,16 @@ def replaced(
         if not found:
             return None
         gone.append(found[0])
-    new = delta.take(np.array([i for i, weight in enumerate(weights) if weight > 0], np.int64))
-    alike = [_like(a, b) for a, b in zip(new.columns, rows.columns, strict=True)]
-    new = ZSet(tuple(alike), new.weights)
-    if len(gone) == len(new) and all(map(_fits, rows.columns, new.columns)):
-        places = np.array(gone, np.int64)
-        columns = [_with(a, places, b) for a, b in zip(rows.columns, new.columns, strict=True)]
-        return ZSet(tuple(columns), rows.weights)
+    new = [i for i, weight in enumerate(weights) if weight > 0]
+    places, taken = np.array(gone, np.int64), np.array(new, np.int64)
+    pairs = list(zip(rows.columns, delta.columns, strict=True))
+    if len(gone) == len(new):
+        return ZSet(tuple([_with(a, places, b, taken) for a, b in pairs]), rows.weights)
     kept = np.ones(len(rows), np.bool_)
-    kept[gone] = False
-    both = add([rows.filter(kept), new])
-    return ZSet(both.columns, ones(len(both)))
+    kept[places] = False
+    both = np.concatenate((kept.nonzero()[0], len(rows) + taken))
+    columns = [concat([a, _like(b, a)]).take(both) for a, b in pairs]
+    return ZSet(tuple(columns), ones(len(both)))
 
 
 def _positions(rows: ZSet, delta: ZSet, number: int, key: Sequence[int]) -> list[int]:
@@ -124,22 +124,21 @@ def _words(values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
     return [values.view(f"u{values.dtype.itemsize}")]
 
 
-def _fits(column: Column, new: Column) -> bool:
-    """Returns whether values can be written in the column's place."""
-    return isinstance(column, FixedColumn | DictionaryColumn) and type(column) is type(new)
-
-
-def _with(column: Column, places: Indexes, new: Column) -> Column:
-    """A copy of the column with new values at some places."""
-    if isinstance(column, DictionaryColumn):
+def _with(column: Column, places: Indexes, new: Column, taken: Indexes) -> Column:
+    """A copy of the column with values of another one, those at `taken`, at some places."""
+    new = _like(new, column)
+    if isinstance(column, DictionaryColumn) and isinstance(new, DictionaryColumn):
         codes = column.codes.copy()
-        codes[places] = new.codes  # type: ignore[union-attr]
+        codes[places] = new.codes[taken]
         return DictionaryColumn(codes)
-    assert isinstance(column, FixedColumn)
+    if isinstance(column, ArrowColumn) or isinstance(new, ArrowColumn):
+        order = np.arange(len(column))
+        order[places] = len(column) + taken
+        return concat([column, new]).take(order)
     values, valid = column.values.copy(), column.valid
-    values[places] = new.values  # type: ignore[union-attr]
+    values[places] = new.values[taken]
     if valid is None and new.valid is None:
         return FixedColumn(values)
     valid = not_null(column).copy()
-    valid[places] = not_null(new)
+    valid[places] = not_null(new)[taken]
     return FixedColumn(values, valid)

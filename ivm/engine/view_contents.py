@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ivm.engine.latest_rows import latest
+from ivm.engine.latest_rows import MOST_ROWS, latest
 from ivm.engine.replaced_rows import encoded, replaced
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.arrangement.layout import Layout
@@ -19,6 +19,8 @@ from ivm.storage.values.zset import ZSet, add, empty
 
 _FEW = 16
 """Changed rows that are each searched among all; the sum of all rows costs more than that."""
+_EACH = 2
+"""Deltas that are each added to few rows; of more the sum of all costs less."""
 _ENCODED = 1024
 """Rows whose strings are all dictionary-encoded, so that they are replaced as numbers."""
 MOST_FOUND = 20_000
@@ -91,13 +93,21 @@ class WholeContent(Content):
     def add(self, deltas: Sequence[ZSet]) -> None:
         if not deltas:
             return
-        few = sum([len(delta.weights) for delta in deltas]) <= _FEW
-        rows: ZSet | None = self.rows
-        for delta in deltas if few else ():
-            rows = None if rows is None else replaced(rows, delta, self._key, self._types)
-        if rows is None or not few:
+        rows = self._replaced(deltas)
+        if rows is None:
             rows = self._sum([self.rows, *deltas])
         self.rows, self.count = rows, len(rows)
+
+    def _replaced(self, deltas: Sequence[ZSet]) -> ZSet | None:
+        """The rows after deltas that are added one by one; None if the sum costs less."""
+        if len(deltas) > _EACH and len(self.rows) < MOST_ROWS:
+            return None
+        if sum([len(delta.weights) for delta in deltas]) > _FEW:
+            return None
+        rows: ZSet | None = self.rows
+        for delta in deltas:
+            rows = None if rows is None else replaced(rows, delta, self._key, self._types)
+        return rows
 
     def _sum(self, batches: Sequence[ZSet]) -> ZSet:
         rows = latest(batches, self._key, self._types)

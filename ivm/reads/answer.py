@@ -8,9 +8,15 @@ from typing import Any
 import pyarrow as pa
 
 from ivm.reads.python_values import has_python_values, python_rows
+from ivm.storage.values.column import Column, DictionaryColumn
+from ivm.storage.values.dictionary import words
 from ivm.storage.values.types import ColumnType, Schema, cast_in_place
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor, table
+
+_STRING = pa.string()
+_FEW = 64
+"""Strings that cost less as Python objects than a decoding and a cast."""
 
 
 @dataclass(frozen=True)
@@ -19,11 +25,13 @@ class Shape:
 
     Attributes:
         arrow: as DuckDB exports them.
+        arrow_types: those of `arrow`.
     """
 
     names: tuple[str, ...]
     types: tuple[ColumnType, ...]
     arrow: pa.Schema
+    arrow_types: tuple[pa.DataType, ...]
 
     @staticmethod
     def of(schema: Schema, cursor: Cursor) -> Shape | None:
@@ -37,7 +45,7 @@ class Shape:
         if not all(has_python_values(t) for t in types):
             return None
         exported = [_exported(type, cursor).with_name(name) for name, type in schema]
-        return Shape(names, types, pa.schema(exported))
+        return Shape(names, types, pa.schema(exported), tuple([f.type for f in exported]))
 
 
 _fields: dict[ColumnType, pa.Field] = {}
@@ -75,8 +83,14 @@ class Answer:
 
     def arrow(self, start: int = 0) -> pa.Table:
         """The rows from a number on, with DuckDB's Arrow types."""
-        pairs = zip(self._batch.columns, self.shape.types, strict=True)
-        arrays = [column.to_arrow(type) for column, type in pairs]
-        fields = zip(arrays, self.shape.arrow, strict=True)
-        arrays = [a if a.type == f.type else cast_in_place(a, f.type) for a, f in fields]
-        return pa.Table.from_arrays(arrays, schema=self.shape.arrow).slice(start)
+        columns, shape = self._batch.columns, self.shape
+        each = zip(columns, shape.types, shape.arrow_types, strict=True)
+        table = pa.Table.from_arrays([_array(*column) for column in each], schema=shape.arrow)
+        return table.slice(start) if start else table
+
+
+def _array(column: Column, type: ColumnType, wanted: pa.DataType) -> pa.Array:
+    if wanted == _STRING and isinstance(column, DictionaryColumn) and len(column) <= _FEW:
+        return pa.array(words(column.codes), wanted)
+    array = column.to_arrow(type)
+    return array if array.type == wanted else cast_in_place(array, wanted)

@@ -7,6 +7,7 @@ no names and types; callers keep a `ColumnType` for each position.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -198,11 +199,12 @@ def _concat_dictionaries(columns: Sequence[Column]) -> DictionaryColumn | None:
     if numbered < total and (numbered < thresholds.JOINED_LABELS or 2 * numbered < total):
         return None
     parts = []
-    for column in columns:
-        if isinstance(column, DictionaryColumn):
-            codes: dictionary.DictionaryCodes | None = column.codes
-        else:
-            codes = dictionary.encode(column.array, force=True)  # type: ignore[union-attr]
+    for encoded, run in itertools.groupby(columns, lambda c: isinstance(c, DictionaryColumn)):
+        if encoded:
+            parts.extend([c.codes for c in run])  # type: ignore[union-attr]
+            continue
+        texts = pa.concat_arrays([c.array for c in run])  # type: ignore[union-attr]
+        codes = dictionary.encode(texts, force=True)
         if codes is None:
             return None
         parts.append(codes)

@@ -24,6 +24,7 @@ from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
 
 _DIGITS_LIMIT = 1 << 62
+_LABELLED = 3  # columns: the products of more numbers are too large to be counted by
 _PLACES = 3  # bits: with eight buckets a row few rows meet by chance
 
 
@@ -150,11 +151,20 @@ def distinct_rows(columns: Sequence[Column], types: Sequence[ColumnType]) -> Gro
     tuples = row_tuples(columns, types, False)
     if tuples is not None:
         return _group_small(tuples)
+    if _has_digits(columns, types):
+        return group(columns, types)
     some = _cheap(columns, types)
     if not some or len(some) == len(types):
         return _by_row_hash(columns, types)
     groups = number_exact(row_codes([columns[i] for i in some], [types[i] for i in some]))
     return _refined(groups, columns, types)
+
+
+def _has_digits(columns: Sequence[Column], types: Sequence[ColumnType]) -> bool:
+    """Returns whether `group` finds exactly equal rows, and sooner than by hashes of the rows."""
+    if len(columns) == 1 and types[0].is_ordered_word:
+        return not types[0].is_float
+    return len(columns) <= _LABELLED and all(isinstance(c, DictionaryColumn) for c in columns)
 
 
 def _refined(groups: Groups, columns: Sequence[Column], types: Sequence[ColumnType]) -> Groups:

@@ -137,13 +137,14 @@ def test_many_rows_with_a_key_are_searched_by_it_alone() -> None:
     content = WholeContent(SCHEMA, (0,))
     content.load(0, 40, [batch([(n, "a", 0.0, 0, b"x") for n in range(40)], [1] * 40)])
     for epoch in range(1, 41):
-        old, new = ("a", 0.0) if epoch <= 20 else ("é", 1.0), ("é", 1.0)
-        rows: list[Row] = [(epoch % 20, *old, 0, b"x"), (epoch % 20, *new, 0, b"x")]
+        old = ("a", 0.0) if epoch <= 20 else ("é", epoch - 20.0)
+        rows: list[Row] = [(epoch % 20, *old, 0, b"x"), (epoch % 20, "é", float(epoch), 0, b"x")]
         content.wait(epoch, batch(rows, [-1, 1]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(view_contents, "consolidate", None)
         content.add(content.take())
-    rows = [(n, "é", 1.0, 0, b"x") if n < 20 else (n, "a", 0.0, 0, b"x") for n in range(40)]
+    changed: list[Row] = [(n % 20, "é", float(n), 0, b"x") for n in range(21, 41)]
+    rows = [*changed, *[(n, "a", 0.0, 0, b"x") for n in range(20, 40)]]
     assert same(content.rows, batch(rows, [1] * 40))
 
 

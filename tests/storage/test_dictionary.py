@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ivm.sql.scalar.compile import compile_predicate
-from ivm.storage.values import dictionary
+from ivm.storage.values import dictionary, thresholds
 from ivm.storage.values.column import (
     ArrowColumn,
     Column,
@@ -44,13 +44,14 @@ def test_labels_are_gathered_as_strings_are(values: list[str | None], data: st.D
     assert len(column.slice(0, 1)) == 1
 
 
-@given(texts, texts, st.booleans())
-def test_labels_and_strings_join(a: list[str | None], b: list[str | None], swap: bool) -> None:
-    parts: list[Column] = [as_labels(a), strings(b)]
-    values = a + b
-    if swap:
-        parts, values = parts[::-1], b + a
-    assert concat(parts).array.to_pylist() == values  # type: ignore[union-attr]
+@given(st.lists(st.tuples(texts, st.booleans()), min_size=1, max_size=6), st.sampled_from([1, 256]))
+def test_labels_and_strings_join(parts: list[tuple[list[str | None], bool]], least: int) -> None:
+    columns: list[Column] = [as_labels(v) if labelled else strings(v) for v, labelled in parts]
+    values = [value for part, _ in parts for value in part]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(thresholds, "JOINED_LABELS", least)
+        joined = concat(columns)
+    assert joined.array.to_pylist() == values  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("sign", ["=", "<>", "<", "IS NOT DISTINCT FROM"])

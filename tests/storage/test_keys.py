@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ivm.storage.values import dictionary, hashing
 from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, column_from_arrow
-from ivm.storage.values.consolidate import cancel, consolidate, group, without_pairs
+from ivm.storage.values.consolidate import cancel, consolidate, distinct_rows, group, without_pairs
 from ivm.storage.values.equality import equal_pairs, repeats_itself
 from ivm.storage.values.key_codes import groupable, key_codes, row_codes, same_key, same_row
 from ivm.storage.values.order import order_codes, orderable
@@ -120,6 +120,19 @@ def test_rows_are_the_same_by_their_exact_form(duck: duckdb.DuckDBPyConnection, 
     assert equal[a == b].all()
     codes = row_codes(batch.columns, types)
     assert (codes[a] == codes[b])[equal].all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_many_rows_are_numbered_by_their_exact_form(
+    duck: duckdb.DuckDBPyConnection, name: str
+) -> None:
+    batch, schema = load(duck, name, 70)
+    types = [schema[0][1]]
+    for columns in (batch.columns, batch.dictionary_encoded().columns):
+        first, inverse = distinct_rows(columns, types)
+        assert same_row(columns, first[inverse], columns, np.arange(len(batch)), types).all()
+        a, b = (index.ravel() for index in np.triu_indices(len(first), 1))
+        assert not same_row(columns, first[a], columns, first[b], types).any()
 
 
 @pytest.mark.parametrize("name", NAMES)
