@@ -14,7 +14,14 @@ from typing import TypeAlias
 Path: TypeAlias = tuple[str, ...]
 """Schemas, then a name."""
 
-_NAME = re.compile(r'"((?:[^"]|"")+)"|(\w+)')
+BLANKS_BEYOND_ASCII = "\u00a0\u202f\u205f\u2060\u3000\ufeff" + "".join(
+    map(chr, range(0x2000, 0x200C))
+)
+NAME_CHARACTER = rf"[^\x00-#%-/:-@\[-^`{{-\x7f{BLANKS_BEYOND_ASCII}]"
+"""A pattern of what may stand in a name without quotes: of the characters beyond ASCII all but the
+blanks, also signs and marks, which are no letters to Python."""
+
+_NAME = re.compile(rf'"((?:[^"]|"")+)"|({NAME_CHARACTER}+)')
 _SMALL = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 

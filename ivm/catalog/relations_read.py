@@ -17,11 +17,11 @@ from ivm.catalog.catalog import Catalog
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.resolve.bound_relations import last_names
 from ivm.sql.statements.tokens import without_parameters
-from ivm.storage.identifiers import fold, path_of
+from ivm.storage.identifiers import NAME_CHARACTER, fold, path_of
 from ivm.storage.warehouse.duck import Cursor, lenient, rows
 from ivm.storage.warehouse.warehouse import Warehouse
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(f"{NAME_CHARACTER}+")
 _DYNAMIC = {"query", "query_table"}
 _MAX_STATEMENTS = 4096
 _UNKNOWN = frozenset({"\0"})
@@ -52,9 +52,9 @@ class Relations:
         self._listed: set[str] = set()
         self._indirect: list[set[str]] = []  # what `_indirect` tells, once it was asked for
         self._triggers: bool | None = None
-        self._names: _Spelled | None = None
-        self._callers: _Spelled | None = None
-        self._definitions: _Spelled | None = None
+        self._names: Spelled | None = None
+        self._callers: Spelled | None = None
+        self._definitions: Spelled | None = None
         self.generation = 0
         self.python_functions: frozenset[str] = frozenset()
 
@@ -101,10 +101,10 @@ class Relations:
         names, generation = self._names, self.generation
         if names is None:
             last = [_last(name) for name in self.everything()]
-            names = _Spelled([*last, *self._file_indirect()])
+            names = Spelled([*last, *self._file_indirect()])
             if generation == self.generation:
                 self._names = names
-        return not names.may_be_in(_words(sql))
+        return not names.may_be_in(words_in(sql))
 
     def triggers(self) -> bool:
         """Returns whether the file has triggers; a change reads the relations that they read."""
@@ -121,19 +121,19 @@ class Relations:
             return False
         callers, generation = self._callers, self.generation
         if callers is None:
-            callers = _Spelled([*self.python_functions, *self._file_indirect()])
+            callers = Spelled([*self.python_functions, *self._file_indirect()])
             if generation == self.generation:
                 self._callers = callers
-        return callers.may_be_in(_words(sql))
+        return callers.may_be_in(words_in(sql))
 
     def may_name_definition(self, sql: str) -> bool:
         """Returns whether a text may name a plain view, a macro or a function that runs SQL."""
         definitions, generation = self._definitions, self.generation
         if definitions is None:
-            definitions = _Spelled(self._file_indirect())
+            definitions = Spelled(self._file_indirect())
             if generation == self.generation:
                 self._definitions = definitions
-        return definitions.may_be_in(_words(sql))
+        return definitions.may_be_in(words_in(sql))
 
     def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
         """The same answer as a session's cursor sees it; its transaction survives an error."""
@@ -165,17 +165,17 @@ class Relations:
         self, sql: str, cursor: Cursor, indirect: Callable[[], set[str]]
     ) -> tuple[frozenset[str], bool, bool]:
         """The relations, whether every name is of one of them, and whether DuckDB has said so."""
-        words, plain = _words(sql), without_parameters(sql)
-        if plain != sql and _Spelled(indirect()).may_be_in(words):
+        words, plain = words_in(sql), without_parameters(sql)
+        if plain != sql and Spelled(indirect()).may_be_in(words):
             return self.everything(), True, False  # a parameter may name what is read
         try:
             named = cursor.get_table_names(plain, qualified=True)
         except duckdb.InterruptException:
             raise
         except duckdb.Error:  # no SELECT, or it does not bind: DuckDB will say so
-            if _Spelled(indirect()).may_be_in(words):
+            if Spelled(indirect()).may_be_in(words):
                 return self.everything(), True, False
-            meant = [name for name in self.everything() if _words(_last(name)) <= words]
+            meant = [name for name in self.everything() if words_in(_last(name)) <= words]
             return frozenset(meant), True, False
         wanted = last_names(named)
         found = self._named(wanted)
@@ -193,12 +193,12 @@ def _last(name: str) -> str:
     return fold(path_of(name)[-1])
 
 
-def _words(text: str) -> frozenset[str]:
+def words_in(text: str) -> frozenset[str]:
     """All words of a text, folded, within strings and quoted names too."""
     return frozenset(map(fold, _WORD.findall(text)))
 
 
-class _Spelled:
+class Spelled:
     """Names that a text may spell, quoted or not.
 
     Which quotes belong together cannot be told without reading the strings of the text. So a name
@@ -206,7 +206,7 @@ class _Spelled:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        words = [_words(name) for name in names]
+        words = [words_in(name) for name in names]
         self._single = frozenset([word for each in words if len(each) == 1 for word in each])
         self._others = [each for each in words if len(each) != 1]
 

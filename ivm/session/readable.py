@@ -7,15 +7,12 @@ reads nothing that is used up by reading, as DuckDB may have to run the statemen
 
 from __future__ import annotations
 
-import re
-
+from ivm.catalog.relations_read import Spelled, words_in
 from ivm.engine.transaction import Transaction
 from ivm.session.session import Session
 from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.resolve.clock import may_tell_time
 from ivm.sql.statements import parse as st
-
-_WORD = re.compile(r"\w+")
 
 
 def may_read(session: Session, transaction: Transaction, statement: st.Dml, text: str) -> bool:
@@ -85,8 +82,7 @@ def _tells_time(session: Session, text: str) -> bool:
     relations = session.engine.definitions.relations
     if relations.names_none(text) and not _names_others(session):
         return False
-    words = {word.lower() for word in _WORD.findall(text)}
-    if not words.isdisjoint(session.macros) or relations.may_name_definition(text):
+    if Spelled(session.macros).may_be_in(words_in(text)) or relations.may_name_definition(text):
         return True
     return not relations.names_relations_alone(text)
 

@@ -28,10 +28,10 @@ from ivm.session.result import Result
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import Reader, tokens
 from ivm.storage.errors import InputError, IvmError, SqlError, UnsupportedError
-from ivm.storage.identifiers import fold, quote
+from ivm.storage.identifiers import NAME_CHARACTER, fold, quote
 from ivm.storage.warehouse.duck import Cursor, lenient, rows, run
 
-_WORD = re.compile(r'"((?:[^"]|"")+)"|(\w+)')
+_WORD = re.compile(rf'"((?:[^"]|"")+)"|({NAME_CHARACTER}+)')
 _MISSING = re.compile(r"Table with name (.+) does not exist!", re.DOTALL)
 _LIBRARIES = frozenset(("numpy", "pandas", "polars", "pyarrow"))
 _SETTINGS = {"python_enable_replacements": "enabled", "python_scan_all_frames": "all_frames"}

@@ -12,14 +12,13 @@ import re
 
 from ivm.session.session import Session
 from ivm.sql.plan.built_in import FACTS
-from ivm.sql.statements.tokens import BLANKS_BEYOND_ASCII
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import BLANKS_BEYOND_ASCII, NAME_CHARACTER, fold
 from ivm.storage.warehouse.duck import rows
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(f"{NAME_CHARACTER}+")
 _COMMENT = re.compile(r"--|/\*")
-_CALL = re.compile(rf'(\w+)"?[\s{BLANKS_BEYOND_ASCII}]*\(')
-_COLUMNS = re.compile(r"\)\s*(?:as\s+)?\w+\s*\(")  # (query) alias (columns)
+_CALL = re.compile(rf'({NAME_CHARACTER}+)"?[\s{BLANKS_BEYOND_ASCII}]*\(')
+_COLUMNS = re.compile(rf"\)\s*(?:as\s+)?{NAME_CHARACTER}+\s*\(")  # (query) alias (columns)
 _CHANGES = frozenset(("insert", "update", "delete", "merge", "truncate"))
 _CLAUSES = frozenset(
     ("over", "filter", "group", "join", "exclude", "replace", "rename", "recursive")

@@ -11,7 +11,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_OPENING = re.compile(r"--|/\*|(?<!\w)[eE]'|['\";]|(?<![\w$])\$(?:[^\W\d]\w*)?\$")
+from ivm.storage.identifiers import NAME_CHARACTER
+
+_IN_TAG = rf"(?:(?!\$){NAME_CHARACTER})"
+_OPENING = re.compile(
+    rf"--|/\*|(?<!{NAME_CHARACTER})[eE]'|['\";]|(?<!{NAME_CHARACTER})\$(?:(?!\d){_IN_TAG}+)?\$"
+)
 _CLOSING = {
     "--": re.compile(r"\n"),
     "'": re.compile(r"'"),

@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from ivm.sql.statements.tokens import Token, depths, tokens
+from ivm.sql.statements.tokens import Token, depths, is_name, tokens
 
 _WORDS = (
     "SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "MATERIALIZED", "EXPLAIN", "VERIFY", "VALUES",
@@ -56,7 +56,9 @@ def _of_materialized(words: Sequence[Token], at: int) -> str:
 
 def _is_value(token: Token) -> bool:
     """Returns whether the token may be a name, a number or a string."""
-    return not token.word or (token.word not in _WORDS and token.word[0].isalnum())
+    return not token.word or (
+        token.word not in _WORDS and (is_name(token) or token.word[0].isdigit())
+    )
 
 
 def _ends_value(token: Token) -> bool:

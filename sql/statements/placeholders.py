@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ivm.sql.statements.tokens import Token, tokens
+from ivm.sql.statements.tokens import Token, is_name, tokens
 
 
 def placeholders(text: str) -> Iterator[tuple[str, int, int]]:
@@ -13,7 +13,8 @@ def placeholders(text: str) -> Iterator[tuple[str, int, int]]:
     found = tokens(text)
     for mark, after in zip(found, (*found[1:], Token("", "", len(text))), strict=True):
         if mark.word in ("?", "$"):
-            named = after.start == mark.end and (after.word[:1].isalnum() or after.word[:1] == "_")
+            word = after.word if after.start == mark.end else ""
+            named = word != "" and (word[0].isdigit() or is_name(after))
             count += not named
             name = after.text.lower() if named else str(count)
             yield name, mark.start, after.end if named else mark.end

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 
+from ivm.storage.identifiers import NAME_CHARACTER as _IN_NAME
+
 _NAME = r'"(?:[^"]|"")*"'
-_NUMBER = r"(?<![$?\w.])[0-9]+(\.[0-9]+)?(?![\w.'])"
-_STRING = r"(?<![\w&])'(?:[^']|'')*'(?!')"
+_NUMBER = rf"(?<![?.])(?<!{_IN_NAME})[0-9]+(\.[0-9]+)?(?![.'])(?!{_IN_NAME})"
+_STRING = rf"(?<!&)(?<!{_IN_NAME})'(?:[^']|'')*'(?!')"
 _SURE = re.compile(f"{_NAME}|{_NUMBER}|{_STRING}")
-_UNSURE = re.compile(r"--|/\*|\$|[\w&]'")
+_UNSURE = re.compile(rf"--|/\*|\$|(?:&|{_IN_NAME})'")
 
 
 def skeleton_of(text: str) -> str | None:

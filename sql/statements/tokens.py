@@ -16,6 +16,7 @@ import duckdb
 
 from ivm.sql.statements.kept_texts import kept
 from ivm.storage.errors import SqlError
+from ivm.storage.identifiers import BLANKS_BEYOND_ASCII
 
 _NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 _COMMENT_SIGN = re.compile(r"/\*|\*/")
@@ -23,9 +24,6 @@ _COMMENT, _STRING = duckdb.token_type.comment, duckdb.token_type.string_const
 _PHRASES = (("DISTINCT", "FROM"), ("WITH", "TIME", "ZONE"))
 _IN_PHRASES = re.compile("distinct|zone", re.IGNORECASE)
 _new = tuple.__new__  # Token() takes twice as long, and each statement has dozens
-BLANKS_BEYOND_ASCII = "\u00a0\u202f\u205f\u2060\u3000\ufeff" + "".join(
-    map(chr, range(0x2000, 0x200C))
-)
 _BEYOND_ASCII = re.compile(f"[{BLANKS_BEYOND_ASCII}]")
 _BLANKS = " \t\r\n\f\v" + BLANKS_BEYOND_ASCII
 

@@ -12,7 +12,15 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ivm.sql.statements.tokens import Token, split, text_of, tokens, top_level, unquoted
+from ivm.sql.statements.tokens import (
+    Token,
+    is_name,
+    split,
+    text_of,
+    tokens,
+    top_level,
+    unquoted,
+)
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import fold
 
@@ -143,8 +151,7 @@ def _named(part: Sequence[Token]) -> tuple[str | None, Sequence[Token]]:
         return fold(unquoted(part[-1])), part
     name, last = part[-1], part[-2]
     ends_value = last.word in (")", "]", "}", "", "END") or _words(part[-3:-2]) == ["."]
-    is_name = name.text[0] in '"_' or name.text[0].isalpha()
-    if is_name and name.word != "END" and (len(part) == 2 or ends_value):
+    if is_name(name) and name.word != "END" and (len(part) == 2 or ends_value):
         return fold(unquoted(name)), part[:-1]
     return None, part
 

@@ -329,6 +329,12 @@ def test_tables_win(db: ivm.Database) -> None:
     assert t is v
 
 
+def test_names_with_marks_that_are_no_letters(db: ivm.Database) -> None:
+    scope = {"db": db, "बिक्री": pa.table({"a": [1, 2]})}
+    exec("rows = db.execute('FROM बिक्री').fetchall()", scope)
+    assert scope["rows"] == [(1,), (2,)]
+
+
 def test_quoted_names_and_letter_case(db: ivm.Database) -> None:
     """A variable's name counts as it is written."""
     frame = pa.table({"a": [1]})

@@ -28,6 +28,8 @@ def texts(script: str) -> list[str]:
         "select 1 -- a;b\n; select 2",
         "select 1 /* a /* b */ ; */ ; select 2",
         "select 1 as a$b$; select 2 as c$b$",
+        "select 1 as a€$b$; select 2 as c€$b$",
+        "select $€$ ; $€$; select $ी$ ; $€$ $ी$",
         ";;select 1;;",
         "/* only */ ; -- comments\n",
     ],

@@ -12,6 +12,7 @@ from ivm.sql.statements import parse as st
 from ivm.sql.statements.skeletons import skeleton_of
 from ivm.sql.statements.tokens import tokens
 from ivm.storage.errors import SqlError
+from tests.support.duckdb_twin import Twin
 from tests.tiers import examples
 
 PIECES = [
@@ -19,7 +20,7 @@ PIECES = [
     *("'a'", "'it''s'", "'-- 5'", "''", "'\n'", "'\"'", "'é 5'", "E'\\'5'", "e'a'", "x'00'"),
     *('"a 5"', '"it\'s"', '"a""5"', '"', "'", "$$ 'a 5' $$", "$1", "U&'a'"),
     *("-- it's 5\n", "/* ' 5 */", "--", "/*", " ", "\n", "\u00a0", ",", "(", ")", "-", "- ", "+"),
-    *("=", ".", "::", "&", "\\", ";", "a", "é", "IN "),
+    *("=", ".", "::", "&", "\\", ";", "a", "é", "IN ", "€", "ी", "😀", "\u3000", "\u200b"),
 ]
 TEXTS = [
     "INSERT INTO t SELECT i + {}, 'x' FROM range({}) r(i)",
@@ -75,6 +76,8 @@ def test_the_tokens_are_those_of_the_skeleton(text: str) -> None:
         ("SELECT 5, 1.50, -7 FROM t5", "SELECT 0, 0., -0 FROM t5"),
         ("WHERE a='it''s' AND b IN ('',' -- 5')", "WHERE a='' AND b IN ('','')"),
         ('SELECT "a 5", "a""5", 5', 'SELECT "a 5", "a""5", 0'),
+        ("FROM t€1, बिक्री1, t😀1 WHERE a = 1", "FROM t€1, बिक्री1, t😀1 WHERE a = 0"),
+        ("SELECT 5\u30005", "SELECT 0\u30000"),
         ('SELECT "it\'s", 5', None),
         ("SELECT 0x1F, 1e5, 1_000, .5, 5., t.5, ?1", "SELECT 0x1F, 1e5, 1_000, .5, 5., t.5, ?1"),
         ("SELECT E'\\'5'", None),
@@ -110,6 +113,21 @@ def test_each_is_read_as_if_it_were_the_first(text: str, literals: list[tuple[st
             patch.setattr(st, "skeleton_of", lambda text: None)
             patch.setattr(st, "_parse", inspect.unwrap(st._parse))
             assert outcome(script) == statements
+
+
+@pytest.mark.parametrize("name", ["t€", "बिक्री", "t😀", "té", "t$", "€"])
+def test_a_digit_of_a_name_is_no_literal(name: str) -> None:
+    """Signs and marks are no letters to Python, but parts of names to DuckDB."""
+    setup = f"CREATE TABLE {name}1 (a INT PRIMARY KEY); CREATE TABLE {name}2 (a INT PRIMARY KEY)"
+    view = f"CREATE MATERIALIZED VIEW {name}v AS FROM {name}1 UNION ALL FROM {name}2"
+    twin = Twin(setup, view, tables=(f"{name}1", f"{name}2"))
+    texts = ["INSERT INTO {}{} SELECT 7 FROM range(1)", "INSERT INTO {}{} VALUES (8)"]
+    texts += ["UPDATE {}{} SET a = 9 WHERE a = 8", "DELETE FROM {}{} WHERE a > 8", "FROM {}{}"]
+    with twin.db:
+        for text in texts:
+            for number in (1, 2, 2, 1):
+                twin.run(text.format(name, number))
+                twin.check()
 
 
 def test_one_of_a_known_skeleton_is_not_tokenized(monkeypatch: pytest.MonkeyPatch) -> None:
