@@ -8,6 +8,7 @@ by the columns compared is not known here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ivm.sql.statements import values_list
 from ivm.sql.statements.expressions import Expression, Marks
@@ -123,8 +124,8 @@ def _values(
     """The values as one column; None if one is neither a literal nor a parameter."""
     parameters, cells = iter(condition.parameters), []
     for value in texts:
-        if not value:
-            return None
+        if not value or any(a.text[0] == b.text[0] == "'" for a, b in pairwise(value)):
+            return None  # strings on two lines are one, without the quotes between them
         mark = value[0].word in ("?", "$")
         cells.append(_mark(next(parameters)) if mark else "".join([_spaced(t) for t in value]))
     return _scan(cells, separator="), (")

@@ -96,11 +96,13 @@ BY_FOUND_KEYS: list[tuple[str, Any]] = [
     ("UPDATE t SET n = 1 WHERE id = 1 OR id = 2", None),
     ("UPDATE t SET n = 1", None),
     ("UPDATE pair SET v = 1 WHERE a = 'x'", None),
+    ("UPDATE t SET n = (VALUES (3)) WHERE id = 1", None),
+    ("UPDATE t SET n = (SELECT max(v) FROM pair) WHERE id = 1", None),
+    ("UPDATE pair SET v = 1 WHERE a = 'it'\n's' AND b = 1", None),
+    ("DELETE FROM pair WHERE a IN ('y', 'it' -- one\n's') AND b = 1", None),
 ]
 NATIVE: list[tuple[str, Any]] = [
     ("UPDATE t SET s = DEFAULT WHERE id = 1", None),
-    ("UPDATE t SET n = (SELECT max(v) FROM pair) WHERE id = 1", None),
-    ("UPDATE t SET n = (VALUES (3)) WHERE id = 1", None),
     ("UPDATE t SET s = id IN (FROM range(3)) WHERE id = 1", None),
     ("UPDATE t SET s = 4 IN (WITH c AS (VALUES (4)) TABLE c) WHERE id = 1", None),
     ("WITH gone AS (DELETE FROM pair RETURNING *) DELETE FROM t WHERE id = 1", None),
