@@ -19,6 +19,7 @@ from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.duck import Cursor, rows, run
 from ivm.storage.warehouse.history import History, rows_of
 from ivm.storage.warehouse.history_pieces import pieces
+from ivm.storage.warehouse.own_parquet import reading
 
 _LAKE, _LISTED = "lake.json", "pieces.parquet"
 
@@ -50,7 +51,7 @@ def export_lake(
     untouched = _untouched(cursor, history, key, to / "touched")
     values = {i: carrier(schema[i][1]).out(f"h.{quote(name)}") for i, name in columns}
     table = f"({rows_of(schema, PIECE)}) AS h{untouched}"
-    added = [f"read_parquet({literal(str(file))})" for file in sorted((to / "added").iterdir())]
+    added = [reading([file]) for file in sorted((to / "added").iterdir())]
     _list_pieces(cursor, found, added, to / _LISTED)
     body = {"values": values, "table": table, "pieces": len(found) + len(added)}
     (to / _LAKE).write_text(json.dumps(body))
@@ -64,8 +65,7 @@ def _untouched(cursor: Cursor, history: History, key: Schema, to: Path) -> str:
         return ""
     export(cursor, touched, [(i, name) for i, (name, _) in enumerate(key)], key, to)
     back = [f"{carrier(t).back(f'c{i}')} AS c{i}" for i, (_, t) in enumerate(key)]
-    files = ", ".join(literal(str(file)) for file in sorted(to.iterdir()))
-    keys = f"SELECT {', '.join(back)} FROM read_parquet([{files}])"
+    keys = f"SELECT {', '.join(back)} FROM {reading(sorted(to.iterdir()))}"
     same = " AND ".join(f"t.c{i} = h.{quote(name)}" for i, (name, _) in enumerate(key))
     return f" ANTI JOIN ({keys}) AS t ON {same}"
 

@@ -33,10 +33,10 @@ from ivm.sql.plan.nodes import Aggregate, Plan, numbered, types
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.duckdb_types import typed_nulls
 from ivm.storage.durable_files import sync_folder
-from ivm.storage.identifiers import literal
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.carried import carried
 from ivm.storage.warehouse.duck import chunks
+from ivm.storage.warehouse.own_parquet import reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -263,9 +263,8 @@ class Staging:
             return
         back = [f"{carrier(t).back(f'c{i}')} AS c{i}" for i, (_, t) in enumerate(schema)]
         listed = ", ".join([*back, LABELS, LANES])
-        names = ", ".join(literal(str(file)) for file in files)
         with contextlib.closing(cursors()) as cursor:
-            sql = f"SELECT {listed} FROM read_parquet([{names}])"
+            sql = f"SELECT {listed} FROM {reading(files)}"
             for batch in carried(cursor.sql(sql)).to_arrow_reader(1 << 17):
                 yield from states_of(batch, schema)
 
@@ -277,8 +276,7 @@ class Staging:
             return f"{typed_nulls(given)} WHERE FALSE"
         back = [carrier(t).back(f"c{i}") for i, t in enumerate(given)]
         listed = ", ".join(f"{value} AS c{i}" for i, value in enumerate(back)) or "1 AS nothing"
-        names = ", ".join(literal(str(file)) for file in files)
-        return f"SELECT {listed} FROM read_parquet([{names}])"
+        return f"SELECT {listed} FROM {reading(files)}"
 
 
 def _read(file: Path) -> dict[str, Any]:

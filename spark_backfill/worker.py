@@ -22,6 +22,7 @@ GIVEN = "given__"
 """The name of the rows that are given, as carriers."""
 PIECE = "piece__"
 """The name of the rows of one piece of a table's files."""
+_LISTED = "read_parquet($1, hive_partitioning = false)"  # see `ivm.storage.warehouse.own_parquet`
 NO_SIDE = -1
 """The side of a row that stands for nothing: it makes sure that a partition is looked at."""
 
@@ -94,7 +95,7 @@ def given(
         yield GIVEN
         return
     for number in (n for batch in batches for n in batch.column(0).to_pylist()):
-        listed = f"SELECT kind, source FROM read_parquet($1) WHERE number = {number}"
+        listed = f"SELECT kind, source FROM {_LISTED} WHERE number = {number}"
         ((kind, source),) = cursor.execute(listed, [given.listed]).fetchall()
         rows = given.lake if kind == "lake" else given.added
         for name, sql in ((PIECE, f"FROM {source}"), (GIVEN, rows)):

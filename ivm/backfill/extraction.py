@@ -26,6 +26,7 @@ from ivm.storage.identifiers import literal, quote
 from ivm.storage.interrupts import check
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.own_parquet import reading
 
 _OURS = "ivm-"  # begins the names in `folder.part`
 _FILE_BYTES = 128 << 20
@@ -152,8 +153,8 @@ def _cast(
     cursor: Cursor, source: JdbcSource, schema: Schema, key: Sequence[str], part: Path
 ) -> None:
     """Writes the texts once more, as values of the columns' types."""
-    files = ", ".join(literal(str(file)) for file in sorted((part / "texts").glob("*.parquet")))
-    texts = f"read_parquet([{files}])"
+    files = sorted((part / "texts").glob("*.parquet"))
+    texts = reading(files)
     if not files:  # Spark writes none where it has no partition
         nulls = ", ".join(f"CAST(NULL AS VARCHAR) AS c{i}" for i in range(len(schema)))
         texts = f"(SELECT {nulls} WHERE FALSE)"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import ivm
 from tests.support.spark import session
 
 
-def test_a_path_is_no_pattern(tmp_path: Path) -> None:
-    spark, file = session(), tmp_path / "day=1 [new] {1}" / "50% #a:b é *.duckdb"
-    file.parent.mkdir()
+@pytest.mark.parametrize("folder", ["day=1 [new] {1}", "c0=5", "number=7", "c1=a/id=x"])
+def test_a_path_is_no_pattern(folder: str, tmp_path: Path) -> None:
+    """Nor does a folder give the files of ours below it another column, or other values."""
+    spark, file = session(), tmp_path / folder / "50% #a:b é *.duckdb"
+    file.parent.mkdir(parents=True)
     with ivm.connect(file, spark=spark) as db:
         db.execute("CREATE TABLE plain AS SELECT range AS id, range % 7 AS g FROM range(100)")
         lake = f"'{tmp_path}/lake.parquet'"

@@ -25,8 +25,8 @@ from ivm.serve.pg.text_sql import value_sql
 from ivm.serve.pg.types import element_of, pg_type
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import EvaluationError, InputError
-from ivm.storage.identifiers import literal
 from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.own_parquet import reading
 
 if TYPE_CHECKING:
     from ivm.serve.pg.statements import Statements
@@ -92,7 +92,7 @@ class CopyIn:
         if not self._count:
             return 0
         cells = ", ".join(value_sql(type, f"c{i}") for i, type in enumerate(self._types))
-        read = f"read_parquet({literal(str(self._path))})"
+        read = reading([self._path])
         asked = _insert(self._relation, f"VALUES ({', '.join(['NULL'] * self.columns)})")
         outcome = self._statements.change(
             _insert(self._relation, f"SELECT {cells} FROM {read}"), asked
