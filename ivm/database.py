@@ -38,7 +38,7 @@ from ivm.session.clock import tick_now
 from ivm.session.relation import Relation
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
-from ivm.storage.errors import InputError
+from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.duckdb_errors import Translating
@@ -263,15 +263,20 @@ class Database(RowWrites, Streams):
             on_progress: called every now and then.
 
         Raises:
-            UnavailableError: the fill has failed or was stopped, or Spark cannot be started.
+            UnavailableError: the fill has failed or was stopped, or Spark cannot be started; or
+                this thread has an open transaction, whose end a fill may have to wait for.
             EvaluationError: the view fails on a change that came meanwhile.
         """
-        self._lifetime.demand_open()
+        if self.in_transaction:
+            raise UnavailableError(
+                "db.backfill() waits for a fill that waits for this transaction: COMMIT first"
+            )
         if spark is not None:
             self._spark.use(spark)
         with Deferral(), Translating():
-            name = self._engine.catalog.view(name_parts(view)).name
-            wait_for_fill(self._engine, name, on_progress)
+            catalog = self._engine.catalog
+            found = catalog.committed_view(name_parts(view)) or catalog.view(name_parts(view))
+            wait_for_fill(self._engine, found.name, on_progress)
 
     def stop_backfills(self) -> None:
         """Stops the first fills that run, and waits until they have ended; what is done is kept."""

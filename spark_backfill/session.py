@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import logging
 import os
 import re
@@ -147,7 +148,9 @@ def words_of(error: BaseException) -> str:
     lines = [line.strip() for line in text.splitlines()]
     raised = [i for i, line in enumerate(lines) if _RAISED.match(line)]
     if "Traceback (most recent call last)" in text and raised:
-        return _RAISED.sub("", lines[raised[-1]])  # what a worker's Python has raised
+        said = lines[raised[-1] :]  # what a worker's Python has raised
+        files = [f"({line})" for line in said if line.startswith("file = ")]
+        return _RAISED.sub("", " ".join([*itertools.takewhile(bool, said), *files]))
     kept = [line for line in lines if line and not line.startswith("at ")]
     return " ".join(kept[:3]).rstrip(".")
 

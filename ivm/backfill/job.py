@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KIND = "backfill"
+_LOOK = 0.05  # seconds between looks at a transaction that changes the catalog
 _ATTEMPTS = 5  # snapshots that may be outdated one after the other
 
 
@@ -99,7 +100,7 @@ class BackfillJob:
     def _fill(self) -> None:
         for _ in range(_ATTEMPTS):
             self._check()
-            view = self._engine.catalog.views.get(self._name)
+            view = self._engine.catalog.committed_views.get(self._name)
             if view is None or view.broken != UNFILLED:
                 return self._engine.unfilled.forget(self._name)
             with contextlib.suppress(OutdatedError):
@@ -111,16 +112,15 @@ class BackfillJob:
 
     def _fill_once(self, view: View) -> None:
         engine = self._engine
-        alone = replace(view)
-        with contextlib.closing(engine.warehouse.cursor()) as cursor:
-            engine.views.bind(alone, cursor)
+        generation = engine.unfilled.generation
+        alone = self._bound(view)
         assert alone.plan is not None
         stages = stages_of(alone.plan, engine.warehouse.cursor)
         self.progress.begin("starting Spark")
         spark = self._spark = self._engine.spark()
         staging = Staging(engine.unfilled.folder(self._name))
         if not self._goes_on(staging, stages):
-            self._take_snapshot(staging, stages)
+            self._take_snapshot(staging, stages, generation)
         self._run_stages(spark, staging, stages)
         demand_files(engine, [stage.plan for stage in stages])  # the workers have read them
         hand_over = HandOver(engine, alone, view.plan, staging, stages, self._check)
@@ -135,6 +135,24 @@ class BackfillJob:
             raise
         engine.unfilled.forget(self._name)
 
+    def _bound(self, view: View) -> View:
+        """The view with its plan, by the catalog as of a commit: what an open transaction has
+        changed may be rolled back, so its end is waited for."""
+        engine = self._engine
+        while True:
+            alone, meaning = replace(view), engine.meaning()
+            if meaning is not None:
+                try:
+                    with contextlib.closing(engine.warehouse.cursor()) as cursor:
+                        engine.views.bind(alone, cursor)
+                except (IvmError, duckdb.Error):
+                    if engine.meaning() == meaning:
+                        raise
+                if engine.meaning() == meaning:
+                    return alone
+            self._stopping.wait(_LOOK)
+            self._check()
+
     # -- the snapshot ---------------------------------------------------------------------------
 
     def _goes_on(self, staging: Staging, stages: list[Stage]) -> bool:
@@ -147,12 +165,17 @@ class BackfillJob:
             and has_records(log.folder, staging.epoch)
         )
 
-    def _take_snapshot(self, staging: Staging, stages: list[Stage]) -> None:
-        """Exports what the stages scan, as of one epoch, and holds the log's records after it."""
+    def _take_snapshot(self, staging: Staging, stages: list[Stage], generation: int) -> None:
+        """Exports what the stages scan, as of one epoch, and holds the log's records after it.
+
+        Args:
+            staging: gets the files.
+            stages: of a plan that was bound at this generation of the unfilled views, or later.
+            generation: another one since then makes the plan or the snapshot useless.
+        """
         self.progress.begin("exporting")
         staging.clear()
         unfilled = self._engine.unfilled
-        generation = unfilled.generation
         with pinned(self._engine, self._name) as (cursor, epoch):
             self._exporting = cursor
             try:

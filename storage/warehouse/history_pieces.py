@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from ivm.storage.identifiers import fold, literal
 from ivm.storage.warehouse.duck import Cursor, describe, rows
 from ivm.storage.warehouse.history import History, PinnedFile, filled
-from ivm.storage.warehouse.history_reader import LAKES, is_remote
+from ivm.storage.warehouse.history_reader import FILENAME, LAKES, is_remote
 
 PIECE_BYTES = 64 << 20
 """The size of files, or of row groups of a file, that make one piece."""
@@ -32,12 +32,12 @@ def pieces(cursor: Cursor, history: History) -> list[str] | None:
 
     Returns:
         The pieces; None if its files are not on this machine's paths, or have columns of the names
-        by which a piece is told from the rest.
+        by which a piece is told from the rest, or if an option gives one of these another name.
     """
-    if any(is_remote(file.path) for file in history.files):
+    if any(is_remote(file.path) for file in history.files) or FILENAME in dict(history.options):
         return None
     taken = {fold(name) for name, _ in describe(cursor, f"FROM {history.source}")}
-    if not taken.isdisjoint(("filename", "file_row_number")):
+    if not taken.isdisjoint((FILENAME, "file_row_number")):
         return None
     return list(_pieces(cursor, history))
 
@@ -80,4 +80,4 @@ def _reading(history: History, files: Sequence[PinnedFile], rows: str = "true") 
         listed = [file.path for file in history.files]
     chosen = ", ".join(map(literal, named))
     call = filled(history.readers[0], listed)
-    return f"({call} WHERE filename IN ({chosen}) AND {rows})"
+    return f"({call} WHERE {FILENAME} IN ({chosen}) AND {rows})"

@@ -29,6 +29,8 @@ _ENDINGS = {"parquet": "*.parquet", "csv": "*.csv*", "json": "*.json*"}
 LAKES = {"delta": "version", "iceberg": "snapshot"}
 """The formats whose metadata lists the files, and the option that chooses a version."""
 FORMATS = (*_ENDINGS, *LAKES)
+FILENAME = "filename"
+"""The column of files' names, and the option that adds it, or gives it another name."""
 
 _REMOTE = re.compile(r"[a-z0-9]+://", re.IGNORECASE)
 _PARTITION = re.compile(r"/[^/=]+=[^/]*/")
@@ -246,11 +248,17 @@ def _call(
     options: Mapping[str, str],
     columns: Mapping[str, str] | None = None,
 ) -> str:
-    given = [f"{quote(name)} = {literal(value)}" for name, value in options.items()]
+    given = [f"{quote(name)} = {_option(name, value)}" for name, value in options.items()]
     if columns is not None:
         pairs = ", ".join(f"{quote(name)}: {literal(type)}" for name, type in columns.items())
         given.append(f"columns = {{{pairs}}}")
     return f"{function}({', '.join([files, *given])})"
+
+
+def _option(name: str, value: str) -> str:
+    """The value of an option, of which the reader casts the text; but a text names a column."""
+    is_flag = name == FILENAME and value.lower() in ("true", "false")
+    return value if is_flag else literal(value)
 
 
 _READERS = {"parquet": _parquet, "csv": _csv, "json": _json}

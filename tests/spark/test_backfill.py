@@ -275,6 +275,47 @@ def test_a_snapshot_that_is_taken_beside_a_load_is_not_used(
     demand_right(db)
 
 
+def test_an_alter_that_is_not_committed_is_not_seen(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bound beside it, the query would read other columns once it is rolled back."""
+    db.execute("CREATE TABLE t (id BIGINT, unused BIGINT, a BIGINT, b BIGINT)")
+    db.execute("INSERT INTO t SELECT range, 7, range * 10, range * 100 FROM range(5)")
+    engine, waits = db._engine, threading.Event()
+    begun = Gate(monkeypatch, jobs.BackfillJob, "_fill_once")
+    db.execute(
+        "CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS"
+        " SELECT a, count(*) AS n FROM t GROUP BY a"
+    )
+    begun.wait()
+    known = engine.meaning
+
+    def told() -> object:
+        found = known()
+        if found is None and threading.current_thread() is not threading.main_thread():
+            waits.set()
+        return found
+
+    db.execute("BEGIN; ALTER TABLE t DROP COLUMN unused")
+    monkeypatch.setattr(engine, "meaning", told)
+    begun.open.set()
+    assert waits.wait(60)
+    with pytest.raises(UnavailableError, match="waits for this transaction: COMMIT first"):
+        db.backfill("v")
+    db.execute("ROLLBACK")
+    db.backfill("v")
+    demand_right(db)
+
+
+def test_a_view_that_is_not_committed_is_not_filled(db: ivm.Database) -> None:
+    db.execute("BEGIN")
+    db.execute(CREATE)
+    with pytest.raises(UnavailableError, match="COMMIT first"):
+        db.backfill("v")
+    db.execute("ROLLBACK")
+    assert not list((Path(f"{db.path}.ivm") / "backfill").glob("*"))
+
+
 def test_definitions_below_the_view_change_meanwhile(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,6 +427,15 @@ def test_rows_on_which_the_query_fails_are_told(db: ivm.Database) -> None:
     query = "SELECT id, CAST(region[2:] AS INTEGER) AS number FROM customers"
     db.execute(f"CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS {query}")
     with pytest.raises(UnavailableError, match="Could not convert string 'x' to INT32"):
+        db.backfill("v")
+
+
+def test_a_row_that_cannot_be_read_is_named(db: ivm.Database, tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("id,v\n1,1.5\n")
+    (tmp_path / "2.csv").write_text("id,v\n10,3\n11,bad\n")
+    db.execute(f"CREATE TABLE c FROM CSV '{tmp_path}/*.csv' WITH (stored = false)")
+    db.execute("CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS SELECT * FROM c")
+    with pytest.raises(UnavailableError, match=r"Line: 3.*'DOUBLE'.*file = \S*2\.csv"):
         db.backfill("v")
 
 
@@ -513,6 +563,25 @@ def test_tables_that_stay_in_their_files(
     (verdict,) = db.execute("VERIFY MATERIALIZED VIEW v USING SPARK").fetchall()
     assert verdict[4]
     demand_right(db, "v")
+
+
+@pytest.mark.parametrize("option", ["true", "'src'"])
+def test_files_that_tell_their_names(option: str, db: ivm.Database, tmp_path: Path) -> None:
+    place = f"'{tmp_path}/customers.parquet'"
+    db.execute(f"COPY customers TO {place}; DROP TABLE customers")
+    db.execute(
+        f"CREATE TABLE customers FROM PARQUET {place} WITH (stored = false, filename = {option})"
+    )
+    named = {"true": "filename"}.get(option, "src")
+    given = [name for name, *_ in db.execute("DESCRIBE customers").fetchall()]
+    assert given == ["id", "region", named]
+    db.execute(
+        "CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS"
+        f" SELECT region, count(DISTINCT {named}) AS n FROM customers GROUP BY region"
+    )
+    db.backfill("v")
+    (verdict,) = db.execute("VERIFY MATERIALIZED VIEW v").fetchall()
+    assert verdict[4]
 
 
 MANY_VIEWS = {
