@@ -249,15 +249,26 @@ def test_a_change_that_the_log_lacks_beside_the_export_begins_it_anew(
     demand_right(db)
 
 
+def waits_for_a_commit(patch: pytest.MonkeyPatch, engine: Engine) -> threading.Event:
+    """Is set once a job has found that a transaction changes the catalog."""
+    known, waits = engine.meaning, threading.Event()
+
+    def told() -> object:
+        found = known()
+        if found is None and threading.current_thread().name.startswith("ivm-backfill"):
+            waits.set()
+        return found
+
+    patch.setattr(engine, "meaning", told)
+    return waits
+
+
 def test_a_snapshot_that_is_taken_beside_a_load_is_not_used(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "MOST_ROWS", 9)
     monkeypatch.setattr(evaluation, "MOST_ROWS", 9)
-    loading, exporting = (
-        Gate(monkeypatch, Transaction, "rebuild"),
-        Gate(monkeypatch, jobs, "run_stage"),
-    )
+    loading = Gate(monkeypatch, Transaction, "rebuild")
     first = Gate(monkeypatch, jobs, "pinned")
     db.execute(CREATE)
     first.wait()
@@ -266,11 +277,11 @@ def test_a_snapshot_that_is_taken_beside_a_load_is_not_used(
     )
     load.start()
     loading.wait()
+    waits = waits_for_a_commit(monkeypatch, db._engine)
     first.open.set()
-    exporting.wait()
+    assert waits.wait(60)  # the snapshot is outdated, and the next one waits for the load
     loading.open.set()
     load.join()
-    exporting.open.set()
     db.backfill("v")
     demand_right(db)
 
@@ -281,23 +292,14 @@ def test_an_alter_that_is_not_committed_is_not_seen(
     """Bound beside it, the query would read other columns once it is rolled back."""
     db.execute("CREATE TABLE t (id BIGINT, unused BIGINT, a BIGINT, b BIGINT)")
     db.execute("INSERT INTO t SELECT range, 7, range * 10, range * 100 FROM range(5)")
-    engine, waits = db._engine, threading.Event()
     begun = Gate(monkeypatch, jobs.BackfillJob, "_fill_once")
     db.execute(
         "CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS"
         " SELECT a, count(*) AS n FROM t GROUP BY a"
     )
     begun.wait()
-    known = engine.meaning
-
-    def told() -> object:
-        found = known()
-        if found is None and threading.current_thread() is not threading.main_thread():
-            waits.set()
-        return found
-
     db.execute("BEGIN; ALTER TABLE t DROP COLUMN unused")
-    monkeypatch.setattr(engine, "meaning", told)
+    waits = waits_for_a_commit(monkeypatch, db._engine)
     begun.open.set()
     assert waits.wait(60)
     with pytest.raises(UnavailableError, match="waits for this transaction: COMMIT first"):
