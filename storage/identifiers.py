@@ -17,17 +17,26 @@ Path: TypeAlias = tuple[str, ...]
 BLANKS_BEYOND_ASCII = "\u00a0\u202f\u205f\u2060\u3000\ufeff" + "".join(
     map(chr, range(0x2000, 0x200C))
 )
-NAME_CHARACTER = rf"[^\x00-#%-/:-@\[-^`{{-\x7f{BLANKS_BEYOND_ASCII}]"
-"""A pattern of what may stand in a name without quotes: of the characters beyond ASCII all but the
-blanks, also signs and marks, which are no letters to Python."""
+WORD_CHARACTER = rf"[^\x00-/:-@\[-^`{{-\x7f{BLANKS_BEYOND_ASCII}]"
+"""A pattern of the characters of words: of those beyond ASCII all but the blanks, also signs and
+marks, which are no letters to Python. A `$` may stand in a name, too, and beside it as a quote."""
 
-_NAME = re.compile(rf'"((?:[^"]|"")+)"|({NAME_CHARACTER}+)')
+_NAME = re.compile(rf'"((?:[^"]|"")+)"|({WORD_CHARACTER}+)')
+WORD = re.compile(f"{WORD_CHARACTER}+")
 _SMALL = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
 def fold(name: str) -> str:
     """The form of a name that DuckDB compares."""
     return name.lower() if name.isascii() else name.translate(_SMALL)
+
+
+def words_in(text: str) -> set[str]:
+    """All words of a text, folded, within strings, comments and quoted names, too.
+
+    A text spells a name, quoted or not, only if it has all words of the name.
+    """
+    return set(WORD.findall(fold(text)))
 
 
 def is_text(text: str) -> bool:

@@ -8,7 +8,6 @@ ones, and those not committed yet) are known to its own cursor alone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 
 import duckdb
@@ -17,11 +16,10 @@ from ivm.catalog.catalog import Catalog
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.resolve.bound_relations import last_names
 from ivm.sql.statements.tokens import without_parameters
-from ivm.storage.identifiers import NAME_CHARACTER, fold, path_of
+from ivm.storage.identifiers import fold, path_of, words_in
 from ivm.storage.warehouse.duck import Cursor, lenient, rows
 from ivm.storage.warehouse.warehouse import Warehouse
 
-_WORD = re.compile(f"{NAME_CHARACTER}+")
 _DYNAMIC = {"query", "query_table"}
 _MAX_STATEMENTS = 4096
 _UNKNOWN = frozenset({"\0"})
@@ -104,7 +102,7 @@ class Relations:
             names = Spelled([*last, *self._file_indirect()])
             if generation == self.generation:
                 self._names = names
-        return not names.may_be_in(words_in(sql))
+        return not names.may_be_in(sql)
 
     def triggers(self) -> bool:
         """Returns whether the file has triggers; a change reads the relations that they read."""
@@ -124,7 +122,7 @@ class Relations:
             callers = Spelled([*self.python_functions, *self._file_indirect()])
             if generation == self.generation:
                 self._callers = callers
-        return callers.may_be_in(words_in(sql))
+        return callers.may_be_in(sql)
 
     def may_name_definition(self, sql: str) -> bool:
         """Returns whether a text may name a plain view, a macro or a function that runs SQL."""
@@ -133,7 +131,7 @@ class Relations:
             definitions = Spelled(self._file_indirect())
             if generation == self.generation:
                 self._definitions = definitions
-        return definitions.may_be_in(words_in(sql))
+        return definitions.may_be_in(sql)
 
     def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
         """The same answer as a session's cursor sees it; its transaction survives an error."""
@@ -166,14 +164,14 @@ class Relations:
     ) -> tuple[frozenset[str], bool, bool]:
         """The relations, whether every name is of one of them, and whether DuckDB has said so."""
         words, plain = words_in(sql), without_parameters(sql)
-        if plain != sql and Spelled(indirect()).may_be_in(words):
+        if plain != sql and Spelled(indirect()).may_be_in(sql):
             return self.everything(), True, False  # a parameter may name what is read
         try:
             named = cursor.get_table_names(plain, qualified=True)
         except duckdb.InterruptException:
             raise
         except duckdb.Error:  # no SELECT, or it does not bind: DuckDB will say so
-            if Spelled(indirect()).may_be_in(words):
+            if Spelled(indirect()).may_be_in(sql):
                 return self.everything(), True, False
             meant = [name for name in self.everything() if words_in(_last(name)) <= words]
             return frozenset(meant), True, False
@@ -193,11 +191,6 @@ def _last(name: str) -> str:
     return fold(path_of(name)[-1])
 
 
-def words_in(text: str) -> frozenset[str]:
-    """All words of a text, folded, within strings and quoted names too."""
-    return frozenset(map(fold, _WORD.findall(text)))
-
-
 class Spelled:
     """Names that a text may spell, quoted or not.
 
@@ -210,8 +203,9 @@ class Spelled:
         self._single = frozenset([word for each in words if len(each) == 1 for word in each])
         self._others = [each for each in words if len(each) != 1]
 
-    def may_be_in(self, words: frozenset[str]) -> bool:
-        """Returns whether a text with these words may spell one of the names."""
+    def may_be_in(self, text: str) -> bool:
+        """Returns whether a text may spell one of the names."""
+        words = words_in(text)
         return not self._single.isdisjoint(words) or any(each <= words for each in self._others)
 
 

@@ -52,7 +52,7 @@ from ivm.storage.warehouse.system_tables import (
 from ivm.storage.warehouse.table_info import TableInfo
 from ivm.storage.warehouse.warehouse import Warehouse
 
-_MISSING = re.compile(r"Scalar Function with name \"?(\w+)\"? does not exist")
+_MISSING = re.compile(r"Scalar Function with name \"?(.+?)\"? does not exist")
 
 
 def open_engine(

@@ -6,14 +6,13 @@ answer found by names or words may name too many, never too few.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from ivm.catalog.catalog import Catalog, View
 from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_functions
 from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.storage.errors import SqlError, UnsupportedError
-from ivm.storage.identifiers import canonical_name, fold, path_of
+from ivm.storage.identifiers import canonical_name, fold, path_of, words_in
 from ivm.storage.warehouse.duck import Cursor, rows
 from ivm.storage.warehouse.history import paths
 
@@ -85,7 +84,7 @@ def _mentioned(catalog: Catalog, cursor: Cursor, query: str) -> frozenset[str]:
         stubs = {t.name for t in catalog.tables.values() if t.history and t.history.added in listed}
         return frozenset(n for n in every if n in stubs or fold(path_of(n)[-1]) in listed)
     words = words_with_definitions(query, views_and_macros(cursor))
-    return frozenset(n for n in every if words.issuperset(words_of(path_of(n)[-1])))
+    return frozenset(n for n in every if words.issuperset(words_in(path_of(n)[-1])))
 
 
 def views_and_macros(cursor: Cursor, functions: FunctionList | None = None) -> list[NamedText]:
@@ -104,22 +103,17 @@ def views_and_macros(cursor: Cursor, functions: FunctionList | None = None) -> l
 def words_with_definitions(query: str, definitions: list[NamedText]) -> set[str]:
     """The words of a query and of the definitions that it names, directly or through others."""
     named = definitions_named(query, definitions)
-    return words_of(query).union(*[words_of(text) for _, text in named])
+    return words_in(query).union(*[words_in(text) for _, text in named])
 
 
 def definitions_named(query: str, definitions: list[NamedText]) -> list[NamedText]:
     """The definitions whose names are words of a query, or of others that it names."""
-    words, rest, named = words_of(query), definitions, list[NamedText]()
-    while found := [each for each in rest if words.issuperset(words_of(each[0]))]:
+    words, rest, named = words_in(query), definitions, list[NamedText]()
+    while found := [each for each in rest if words.issuperset(words_in(each[0]))]:
         rest = [definition for definition in rest if definition not in found]
-        words.update(*(words_of(text) for _, text in found))
+        words.update(*(words_in(text) for _, text in found))
         named += found
     return named
-
-
-def words_of(text: str) -> set[str]:
-    """The words of a text, in lower case."""
-    return set(re.findall(r"\w+", text.lower()))
 
 
 def views_shadowed_by(catalog: Catalog, cursor: Cursor, name: str) -> list[View]:
@@ -134,5 +128,5 @@ def views_shadowed_by(catalog: Catalog, cursor: Cursor, name: str) -> list[View]
     """
     *schemas, last = path_of(name)
     views = list(catalog.views.values()) if schemas[-1] != "main" else []
-    named, texts = words_of(f"{schemas[-1]} {last}"), views_and_macros(cursor) if views else []
+    named, texts = words_in(f"{schemas[-1]} {last}"), views_and_macros(cursor) if views else []
     return [v for v in views if words_with_definitions(v.query, texts) >= named and v.name != name]

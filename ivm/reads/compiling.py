@@ -23,7 +23,6 @@ from ivm.engine.view_reads import (
     definitions_named,
     relations_read,
     views_and_macros,
-    words_of,
 )
 from ivm.reads.accesses import relation_of, told_apart
 from ivm.reads.answer import Answer, Shape
@@ -40,6 +39,7 @@ from ivm.sql.rewrite.rewrite import rewrite
 from ivm.sql.scalar.lookup import Lookup
 from ivm.sql.statements.placeholders import placeholders
 from ivm.storage.errors import UnsupportedError
+from ivm.storage.identifiers import words_in
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor
@@ -168,7 +168,7 @@ class ReadCompiler:
         with contextlib.closing(engine.warehouse.cursor()) as cursor:
             seen = self._seen_by(cursor, meaning)
             within = [text for _, text in definitions_named(written, seen.definitions)]
-            if any("order" in words_of(text) for text in within):  # DuckDB may order by it
+            if any("order" in words_in(text) for text in within):  # DuckDB may order by it
                 raise NotFromStateError("an ORDER BY inside a view or macro that it reads")
             if within:
                 found = relations_read(engine.catalog, cursor, written, "")
@@ -253,9 +253,9 @@ class ReadCompiler:
 
     def _names_a_key(self, table: str, text: str) -> bool:
         """Returns whether a query of a base table has the names of a key's columns."""
-        info, words = self._engine.catalog.tables[table], words_of(text)
+        info, words = self._engine.catalog.tables[table], words_in(text)
         keys = [[info.schema[i][0] for i in key] for key in _keys(info)]
-        return any(all(words.issuperset(words_of(name)) for name in key) for key in keys)
+        return any(all(words.issuperset(words_in(name)) for name in key) for key in keys)
 
     def _is_indexed(self, table: str) -> bool:
         """Returns whether a base table has an index that holds its columns."""

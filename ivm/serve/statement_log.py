@@ -10,14 +10,16 @@ import re
 
 from ivm.serve.served_session import ServedSession
 from ivm.serve.settings import ServerSettings
+from ivm.storage.identifiers import BLANKS_BEYOND_ASCII, WORD_CHARACTER
 
 LOG = logging.getLogger("ivm.serve")
 _MOST = 400  # characters of a statement
-_GAP = r"(?:\s|/\*.*?\*/|--[^\n]*(?:\n|$))*+"
+_GAP = rf"(?:[\s{BLANKS_BEYOND_ASCII}]|/\*.*?\*/|--[^\n]*(?:\n|$))*+"
+_QUOTED = rf"(?P<tag>\${WORD_CHARACTER}*\$).*?(?:(?P=tag)|$)"
 _SECRET = re.compile(
     r"(?i)(\b\w*(?:password|passwd|secret|token|access_key|private_key|credential)\w*['\"]?"
     rf"{_GAP}(?::=|=>|=|:)?{_GAP}\(?{_GAP})"
-    r"((?:E|N|X|U&)?'(?:[^']|'')*'?|\$\w*\$.*?(?:\$\w*\$|$)|(?<=password=)[^\s'\",;)&]+)",
+    rf"((?:E|N|X|U&)?'(?:[^']|'')*'?|{_QUOTED}|(?<=password=)[^\s'\",;)&]+)",
     re.DOTALL,
 )
 _OF_USER = re.compile(  # what else stands there in the place of a text, by mistake

@@ -13,11 +13,11 @@ from collections.abc import Collection, Mapping
 from ivm.catalog.broken_views import broken_error, broken_views
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
-from ivm.engine.view_reads import views_and_macros, words_of, words_with_definitions
+from ivm.engine.view_reads import views_and_macros, words_with_definitions
 from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import without_parameters
-from ivm.storage.identifiers import canonical_name, fold, path_of
+from ivm.storage.identifiers import canonical_name, fold, path_of, words_in
 from ivm.storage.warehouse.duck import Cursor, rows
 
 _SHOWING = {"describe", "desc", "show", "explain", "export"}
@@ -73,7 +73,7 @@ def _reads(engine: Engine, cursor: Cursor, statement: st.Statement, text: str, n
     last = path_of(name)[-1]
     if isinstance(statement, st.Dml) and engine.definitions.relations.triggers():
         bodies = " ".join([body for (body,) in rows(cursor, _TRIGGERS)])
-        if _words(cursor, bodies).issuperset(words_of(last)):
+        if _words(cursor, bodies).issuperset(words_in(last)):
             return True
     with contextlib.closing(engine.warehouse.cursor()) as other:
         listed = listed_names(other, plain)
@@ -82,7 +82,7 @@ def _reads(engine: Engine, cursor: Cursor, statement: st.Statement, text: str, n
     # No query in DuckDB's eyes, or a name that this session alone sees.
     words = _words(cursor, plain)
     reading = not isinstance(statement, st.Ddl) or not words.isdisjoint(_READING)
-    return reading and words.issuperset(words_of(last))
+    return reading and words.issuperset(words_in(last))
 
 
 def _words(cursor: Cursor, text: str) -> set[str]:

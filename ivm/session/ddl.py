@@ -25,7 +25,6 @@ from ivm.engine.view_reads import (
     relations_read,
     views_and_macros,
     views_shadowed_by,
-    words_of,
     words_with_definitions,
 )
 from ivm.session import view_statements
@@ -46,7 +45,7 @@ from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens, unquoted
 from ivm.storage.errors import UnsupportedError
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import fold, words_in
 from ivm.storage.interrupts import begin_statement
 from ivm.storage.warehouse.duck import Cursor, describe, rows, run
 from ivm.storage.warehouse.duckdb_errors import translated
@@ -244,10 +243,10 @@ def _stays(session: Session, statement: st.Ddl, old: View, new: View, typed: set
         return False  # rows may have changed, or what a name in the plan means
     if old.plan is None or new.plan is None or not same_plan(old.plan, new.plan):
         return False
-    words = words_of(statement.text)
+    words = words_in(statement.text)
     spellings = {session.engine.catalog.qualified[name] for name in typed}
     return not any(
-        words.issuperset(words_of(column))
+        words.issuperset(words_in(column))
         for scan in scans(new.plan)
         if scan.relation in spellings
         for column, _ in scan.schema
@@ -256,7 +255,7 @@ def _stays(session: Session, statement: st.Ddl, old: View, new: View, typed: set
 
 def _typed(session: Session, statement: st.Ddl) -> set[str]:
     """The tables with a column whose type, or whose values (by USING), ALTER may have changed."""
-    if "type" not in words_of(statement.text):
+    if "type" not in words_in(statement.text):
         return set()
     resolve = session.engine.catalog.resolve
     return {name for parts in statement.names if (name := resolve(parts)) is not None}
@@ -297,7 +296,7 @@ def _using(session: Session, statement: st.Ddl) -> list[View]:
     views = list(session.engine.catalog.views.values())
     if statement.target == "macro" and any(_is_built_in(session, n) for n in statement.names):
         return views  # an operator or a literal may call it without its name
-    names = [words_of(name[-1]) for name in statement.names]
+    names = [words_in(name[-1]) for name in statement.names]
     found, texts = [], views_and_macros(session.cursor) if views else []
     for view in views:
         words = words_with_definitions(view.query, texts)

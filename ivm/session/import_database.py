@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from ivm.engine.retention import COLUMNS, Rule
-from ivm.engine.view_reads import words_of
 from ivm.session import view_statements
 from ivm.session.result import Result
 from ivm.session.retention import restore_rules
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, UnsupportedError
-from ivm.storage.identifiers import fold, literal, path_of, quote
+from ivm.storage.identifiers import fold, literal, path_of, quote, words_in
 from ivm.storage.warehouse.duck import rows, run
 from ivm.storage.warehouse.history import paths, restart_epochs
 from ivm.storage.warehouse.system_tables import read_state, read_ticks
@@ -208,7 +207,7 @@ def _indexed(index: ViewIndex) -> str:
 
 def _ordered(views: list[tuple[tuple[str, ...], str]]) -> Iterator[str]:
     """The statements of views in an order in which none names a later view (cycles as given)."""
-    waiting = [(words_of(path[-1]), text, words_of(text)) for path, text in views]
+    waiting = [(words_in(path[-1]), text, words_in(text)) for path, text in views]
     while waiting:
         free = (
             i

@@ -7,7 +7,7 @@ reads nothing that is used up by reading, as DuckDB may have to run the statemen
 
 from __future__ import annotations
 
-from ivm.catalog.relations_read import Spelled, words_in
+from ivm.catalog.relations_read import Spelled
 from ivm.engine.transaction import Transaction
 from ivm.session.session import Session
 from ivm.session.writes_nothing import writes_nothing
@@ -82,7 +82,7 @@ def _tells_time(session: Session, text: str) -> bool:
     relations = session.engine.definitions.relations
     if relations.names_none(text) and not _names_others(session):
         return False
-    if Spelled(session.macros).may_be_in(words_in(text)) or relations.may_name_definition(text):
+    if Spelled(session.macros).may_be_in(text) or relations.may_name_definition(text):
         return True
     return not relations.names_relations_alone(text)
 

@@ -21,17 +21,16 @@ import duckdb
 
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
-from ivm.engine.view_reads import words_of
 from ivm.session.caller_scope import values_of
 from ivm.session.names import SessionNames
 from ivm.session.result import Result
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import Reader, tokens
 from ivm.storage.errors import InputError, IvmError, SqlError, UnsupportedError
-from ivm.storage.identifiers import NAME_CHARACTER, fold, quote
+from ivm.storage.identifiers import WORD_CHARACTER, fold, quote, words_in
 from ivm.storage.warehouse.duck import Cursor, lenient, rows, run
 
-_WORD = re.compile(rf'"((?:[^"]|"")+)"|({NAME_CHARACTER}+)')
+_WORD = re.compile(rf'"((?:[^"]|"")+)"|({WORD_CHARACTER}+)')
 _MISSING = re.compile(r"Table with name (.+) does not exist!", re.DOTALL)
 _LIBRARIES = frozenset(("numpy", "pandas", "polars", "pyarrow"))
 _SETTINGS = {"python_enable_replacements": "enabled", "python_scan_all_frames": "all_frames"}
@@ -154,8 +153,8 @@ class ReplacementScans:
         """
         if not self._once:
             return False
-        words = words_of(text)  # whichever quotes belong together
-        return any(words_of(name) <= words for name in self._once)
+        words = words_in(text)  # whichever quotes belong together
+        return any(words_in(name) <= words for name in self._once)
 
     def hide(self) -> None:
         """Forgets the objects of the last statement, whose result has been read."""

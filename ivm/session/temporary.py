@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ivm.engine.view_reads import views_and_macros, words_of, words_with_definitions
+from ivm.engine.view_reads import views_and_macros, words_with_definitions
 from ivm.session.names import Temporary
 from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.storage.errors import UnsupportedError
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import fold, words_in
 from ivm.storage.warehouse.duck import Cursor
 
 
@@ -33,7 +33,7 @@ def refuse_temporary(
     texts = views_and_macros(cursor) if asked else []
     for view, query in asked:
         words = words_with_definitions(query, texts)
-        suspects = [each for each in temporary if words.issuperset(words_of(each.name))]
+        suspects = [each for each in temporary if words.issuperset(words_in(each.name))]
         if suspects and not _more_than_tables(suspects):
             suspects = _read(cursor, query, suspects)
         if suspects:

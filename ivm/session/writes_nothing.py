@@ -12,13 +12,12 @@ import re
 
 from ivm.session.session import Session
 from ivm.sql.plan.built_in import FACTS
-from ivm.storage.identifiers import BLANKS_BEYOND_ASCII, NAME_CHARACTER, fold
+from ivm.storage.identifiers import BLANKS_BEYOND_ASCII, WORD_CHARACTER, fold, words_in
 from ivm.storage.warehouse.duck import rows
 
-_WORD = re.compile(f"{NAME_CHARACTER}+")
 _COMMENT = re.compile(r"--|/\*")
-_CALL = re.compile(rf'({NAME_CHARACTER}+)"?[\s{BLANKS_BEYOND_ASCII}]*\(')
-_COLUMNS = re.compile(rf"\)\s*(?:as\s+)?{NAME_CHARACTER}+\s*\(")  # (query) alias (columns)
+_CALL = re.compile(rf'({WORD_CHARACTER}+)"?[\s{BLANKS_BEYOND_ASCII}]*\(')
+_COLUMNS = re.compile(rf"\)\s*(?:as\s+)?{WORD_CHARACTER}+\s*\(")  # (query) alias (columns)
 _CHANGES = frozenset(("insert", "update", "delete", "merge", "truncate"))
 _CLAUSES = frozenset(
     ("over", "filter", "group", "join", "exclude", "replace", "rename", "recursive")
@@ -44,7 +43,7 @@ def writes_nothing(session: Session, query: str) -> bool:
     if session.sees_more() or _COMMENT.search(query) is not None:
         return False
     text = fold(query)
-    words = set(_WORD.findall(text))
+    words = words_in(text)
     if not words.isdisjoint(_CHANGES):
         return False
     if session.engine.definitions.relations.may_name_definition(text):

@@ -11,11 +11,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ivm.storage.identifiers import NAME_CHARACTER
+from ivm.storage.identifiers import WORD_CHARACTER as _LETTER
 
-_IN_TAG = rf"(?:(?!\$){NAME_CHARACTER})"
 _OPENING = re.compile(
-    rf"--|/\*|(?<!{NAME_CHARACTER})[eE]'|['\";]|(?<!{NAME_CHARACTER})\$(?:(?!\d){_IN_TAG}+)?\$"
+    rf"--|/\*|(?<!{_LETTER})[eE]'|['\";]|(?<!\$)(?<!{_LETTER})\$(?:(?!\d){_LETTER}+)?\$"
 )
 _CLOSING = {
     "--": re.compile(r"\n"),

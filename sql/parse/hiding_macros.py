@@ -8,7 +8,6 @@ tree does, and the plan's SQL never calls one without a schema.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -19,14 +18,13 @@ from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.plan.built_in import call_name, is_ours
 from ivm.sql.plan.nodes import NotIncremental
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import fold, words_in
 from ivm.storage.warehouse.duck import Cursor
 
 # Brackets and dots stand for calls of these; the names of operators are no identifiers.
 _LITERALS = frozenset(
     ["list_value", "struct_pack", "row", "array_extract", "array_slice", "struct_extract"]
 )
-_WORD = re.compile(r"\w+")
 # Their expressions are evaluated in an empty database, which has no macros.
 _ASKED = (exp.Limit, exp.Offset, exp.Fetch, exp.Columns, exp.Star, exp.Like, exp.ILike, exp.Glob)
 
@@ -89,7 +87,7 @@ def _callers(functions: FunctionList, hiding: frozenset[str]) -> frozenset[str]:
     found = hiding
     for _ in range(3):  # macros that call macros
         own = [m for m in functions.macros if m.internal]
-        found |= {m.name for m in own if found.intersection(_WORD.findall(m.definition))}
+        found |= {m.name for m in own if not found.isdisjoint(words_in(m.definition))}
     return found - hiding
 
 

@@ -7,7 +7,6 @@ DuckDB makes of that instant in the view time zone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from sqlglot import exp
 from ivm.sql.plan.built_in import call_name
 from ivm.sql.plan.columns import all_expressions
 from ivm.sql.plan.nodes import NotIncremental, Plan
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import WORD, fold
 
 CLOCK = "_ivm.clock"
 """The canonical name of the relation, which has a row for each width of ticks."""
@@ -61,7 +60,6 @@ AGE = "age"
 """Of one argument: the time since then until the midnight before now."""
 
 _TIME = frozenset((*TELLERS, *WORDS, AGE))
-_WORD = re.compile(r"\w+")
 
 
 def may_tell_time(text: str) -> bool:
@@ -71,7 +69,7 @@ def may_tell_time(text: str) -> bool:
 
 def times_told(text: str) -> int:
     """How often a text tells the time at most."""
-    return sum([word.lower() in _TIME for word in _WORD.findall(text)])
+    return sum([word in _TIME for word in WORD.findall(fold(text))])
 
 
 DAILY = frozenset(["today", "current_date"])

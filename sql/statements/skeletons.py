@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 
-from ivm.storage.identifiers import NAME_CHARACTER as _IN_NAME
+from ivm.storage.identifiers import WORD_CHARACTER as _LETTER
 
 _NAME = r'"(?:[^"]|"")*"'
-_NUMBER = rf"(?<![?.])(?<!{_IN_NAME})[0-9]+(\.[0-9]+)?(?![.'])(?!{_IN_NAME})"
-_STRING = rf"(?<!&)(?<!{_IN_NAME})'(?:[^']|'')*'(?!')"
+_NUMBER = rf"(?<![$?.])(?<!{_LETTER})[0-9]+(\.[0-9]+)?(?![.'])(?!{_LETTER})"
+_STRING = rf"(?<!&)(?<!{_LETTER})'(?:[^']|'')*'(?!')"
 _SURE = re.compile(f"{_NAME}|{_NUMBER}|{_STRING}")
-_UNSURE = re.compile(rf"--|/\*|\$|(?:&|{_IN_NAME})'")
+_UNSURE = re.compile(rf"--|/\*|\$|(?:&|{_LETTER})'")
 
 
 def skeleton_of(text: str) -> str | None:

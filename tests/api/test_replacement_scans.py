@@ -41,6 +41,8 @@ FROM t JOIN {0} USING (a)
 SELECT (SELECT max(a) FROM {0}) FROM t
 WITH {0} AS (SELECT 5) FROM {0}
 FROM query('FROM {0}')
+FROM query($$FROM {0}$$)
+FROM query($ी$FROM {0}$ी$)
 FROM query_table('{0}')
 DESCRIBE {0}
 SUMMARIZE {0}

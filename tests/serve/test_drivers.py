@@ -420,13 +420,13 @@ def test_savepoints_of_a_transaction_that_has_changed_nothing(
     with pytest.raises(psycopg.errors.UndefinedTable), connection.transaction():
         connection.execute("SELECT 1 FROM nowhere")
     connection.execute("BEGIN")
-    connection.execute("SAVEPOINT a")
+    connection.execute("SAVEPOINT a€")
     with pytest.raises(psycopg.errors.UndefinedTable):
         connection.execute("SELECT 1 FROM nowhere")
-    connection.execute("ROLLBACK TO SAVEPOINT a")
+    connection.execute("ROLLBACK TO SAVEPOINT a€")
     connection.execute("INSERT INTO customers VALUES (503, 'EU', 's')")
     with pytest.raises(psycopg.errors.FeatureNotSupported, match="as a whole"):
-        connection.execute("ROLLBACK TO a")
+        connection.execute("ROLLBACK TO a€")
 
 
 def test_pipelined_changes_are_one_transaction(shop: Served) -> None:

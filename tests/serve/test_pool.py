@@ -252,6 +252,8 @@ def test_no_line_of_the_log_has_a_password() -> None:
         'CREATE USER ann PASSWORD "geheim" ROLE read',
         "CREATE USER ann PASSWORD 'a' 'geheim' ROLE read",
         "CREATE USER ann IDENTIFIED BY 'geheim'",
+        "CREATE SECRET s (TYPE s3, KEY_ID 'x', SECRET $ी$a$b$geheim$ी$)",
+        "CREATE SECRET s (TYPE s3, KEY_ID 'x', SECRET\u200b'geheim')",
         "ATTACH 'postgres:host=x password=geheim user=y' AS z",
     ):
         assert "heim" not in told(text), told(text)

@@ -21,6 +21,7 @@ from ivm.serve.pg.copy_syntax import CopyRows, copy_rows, unquoted_value
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens
 from ivm.storage.errors import IvmError, SqlError, UnsupportedError
+from ivm.storage.identifiers import WORD_CHARACTER
 
 Modes: TypeAlias = tuple[tuple[str, str], ...]
 """Names and values of settings of a transaction."""
@@ -164,7 +165,8 @@ _NOTHING = re.compile(
 )
 _SAVEPOINT = re.compile(
     r"(?P<verb>SAVEPOINT|RELEASE(?:\s+SAVEPOINT)?|ROLLBACK(?:\s+(?:WORK|TRANSACTION))?\s+TO"
-    r'(?:\s+SAVEPOINT)?)\s+(?P<name>"[^"]+"|\w+)',
+    r'(?:\s+SAVEPOINT)?)\s+(?P<name>"[^"]+"|'
+    rf"{WORD_CHARACTER}+)",
     re.IGNORECASE,
 )
 _REFUSED = {

@@ -15,9 +15,9 @@ from ivm.serve.pg.batches import Batches
 from ivm.serve.pg.errors import PgError
 from ivm.session.result import Result
 from ivm.storage.errors import UnsupportedError
-from ivm.storage.identifiers import NAME_CHARACTER, fold
+from ivm.storage.identifiers import WORD_CHARACTER, fold
 
-_NAME = rf'(?P<name>"(?:[^"]|"")+"|(?!\d){NAME_CHARACTER}+)'
+_NAME = rf'(?P<name>"(?:[^"]|"")+"|(?!\d){WORD_CHARACTER}+)'
 _DECLARE = re.compile(
     rf"DECLARE\s+{_NAME}(?P<kinds>(?:\s+(?:ASENSITIVE|INSENSITIVE|NO\s+SCROLL))*)\s+CURSOR\s+"
     r"(?:(?P<hold>WITH|WITHOUT)\s+HOLD\s+)?FOR\s+(?P<query>.+)",
