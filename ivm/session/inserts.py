@@ -23,6 +23,7 @@ from ivm.session.result import Result
 from ivm.session.row_expressions import row_expressions
 from ivm.session.session import Params, Session
 from ivm.session.state_result import StateResult
+from ivm.session.target import Target
 from ivm.sql.resolve.clock import may_tell_time
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.nodes import Conflict
@@ -44,8 +45,8 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
         info, given = columns()
         path = None if info is None or given is None else transaction.fast_path(info.name)
         if info is not None and path is not None and given is not None:
-            work = session, transaction, path, info
-            result = insert_rows(*work, statement, given, statement.rows.count, params)
+            target = Target(session, transaction, path, info)
+            result = insert_rows(target, statement, given, statement.rows.count, params)
             if result is not None:
                 return result
         return dml.run_in_duckdb(session, transaction, statement, info, params)
@@ -95,22 +96,18 @@ def positions_of(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
 
 
 def insert_rows(
-    session: Session,
-    transaction: Transaction,
-    path: FastPath,
-    info: TableInfo,
-    statement: st.Insert,
-    given: dict[int, Column],
-    count: int,
-    params: Params,
+    target: Target, statement: st.Insert, given: dict[int, Column], count: int, params: Params
 ) -> Result | None:
     """Inserts by the fast path; None if DuckDB must run the statement.
 
     Args:
+        target: gets the rows.
+        statement: that gives them.
         given: the rows' columns by position, instead of the statement's own cells.
         count: of rows.
         params: for the expressions of ON CONFLICT.
     """
+    session, transaction, path, info = target
     plan = plan_of(session, info, statement)
     if isinstance(plan, str):
         return None

@@ -13,7 +13,6 @@ from ivm.capture.found_rows import by_found_rows
 from ivm.capture.insert_clauses import reads_a_pipe
 from ivm.capture.joined_clauses import JoinedChange, read_joined
 from ivm.capture.joined_rows import Effect, JoinedRows, join_of
-from ivm.engine.transaction import Transaction
 from ivm.ingest.conflicts import are_distinct
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import MOVES_PARENTS, NeedsDuckDBError, Removed, moves_parents
@@ -23,6 +22,7 @@ from ivm.session.met_rows import Meeting
 from ivm.session.readable import why_not_ahead
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
+from ivm.session.target import Target
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import fold
@@ -33,28 +33,21 @@ from ivm.storage.warehouse.table_info import TableInfo
 KINDS = ("update", "delete", "merge")
 
 
-def change_of_met_rows(
-    session: Session,
-    transaction: Transaction,
-    path: FastPath,
-    info: TableInfo,
-    statement: st.Dml,
-    params: Params,
-) -> Result | None:
+def change_of_met_rows(target: Target, statement: st.Dml, params: Params) -> Result | None:
     """Runs a change by the fast path; None if DuckDB must run it."""
     clauses = Clauses(statement.text, params)
-    change = plan_of(session, info, statement, clauses)
+    change = plan_of(target.session, target.info, statement, clauses)
     if isinstance(change, str) or not clauses.fit:
         return None
-    run = session, transaction, path, info, _reference(statement), statement, clauses
+    run = target, _reference(statement), statement, clauses
     met = Meeting(*run, change, params).met()
     if met is None:
-        found = otherwise(change, statement, info)
+        found = otherwise(change, statement, target.info)
         met = None if found is None else Meeting(*run, found, params).met()
     effect = None if met is None else met.rows.effect(met.stored, met.probe)
     if met is None or effect is None:
         return None
-    return _made(session, transaction, met.rows, statement, effect)
+    return _made(target, met.rows, statement, effect)
 
 
 def plan_of(
@@ -125,15 +118,10 @@ def _as_keyed(statement: st.Dml, change: JoinedChange) -> st.KeyedChange:
     )
 
 
-def _made(
-    session: Session,
-    transaction: Transaction,
-    met: JoinedRows,
-    statement: st.Dml,
-    effect: Effect,
-) -> Result | None:
+def _made(target: Target, met: JoinedRows, statement: st.Dml, effect: Effect) -> Result | None:
     """Adds the change; None, and nothing added, where DuckDB must find out or word an error."""
-    change, path, index, changes = met.join.change, met.join.path, met.index, []
+    session, transaction, path, info = target
+    change, index, changes = met.join.change, met.index, []
     if effect.updated is not None and next(path.violations(effect.updated), None) is not None:
         return None
     if not _fits(path, index, statement, effect):
@@ -146,7 +134,6 @@ def _made(
             return None
     main = path.change(effect.updated, effect.removed, index)
     if change.returned:
-        info = session.engine.catalog.tables[path.table]
         shown = returned(session, info, _as_keyed(statement, change))
         rows = effect.deleted if effect.updated is None else effect.updated
         return finished(transaction, main, rows, shown)

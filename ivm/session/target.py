@@ -1,0 +1,26 @@
+"""The table that a change of a session is made to by the fast path."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ivm.engine.transaction import Transaction
+from ivm.ingest.fast_path import FastPath
+from ivm.session.session import Session
+from ivm.storage.warehouse.table_info import TableInfo
+
+
+class Target(NamedTuple):
+    """The table, and who changes it.
+
+    Attributes:
+        session: whose change it is.
+        transaction: the session's, which has the table's changes.
+        path: the table's fast path within the transaction.
+        info: of the table.
+    """
+
+    session: Session
+    transaction: Transaction
+    path: FastPath
+    info: TableInfo
