@@ -11,7 +11,7 @@ import contextlib
 import threading
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import duckdb
 
@@ -25,6 +25,7 @@ from ivm.engine.jobs import Job
 from ivm.spark_backfill.frames import Frames
 from ivm.spark_backfill.session import words_of
 from ivm.spark_backfill.stages import Stage, Staging, run_stage, stages_of
+from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
 from ivm.storage.log.reading import has_records
 from ivm.storage.warehouse.duck import Cursor
@@ -40,6 +41,20 @@ _ATTEMPTS = 5  # snapshots that may be outdated one after the other
 
 class StoppedError(Exception):
     """The job was told to stop."""
+
+
+class _Bound(NamedTuple):
+    """A view to be filled.
+
+    Attributes:
+        plan: of the view itself.
+        alone: a copy with a plan of its own, which nobody else uses.
+        generation: of the unfilled views, before it was bound.
+    """
+
+    plan: Plan | None
+    alone: View
+    generation: int
 
 
 class BackfillJob:
@@ -99,31 +114,59 @@ class BackfillJob:
 
     def _fill(self) -> None:
         for _ in range(_ATTEMPTS):
-            self._check()
-            view = self._engine.catalog.committed_views.get(self._name)
-            if view is None or view.broken != UNFILLED:
+            found = self._bound()
+            if found is None:
                 return self._engine.unfilled.forget(self._name)
             with contextlib.suppress(OutdatedError):
-                self._fill_once(view)
+                self._fill_once(found)
         raise UnavailableError(
             f"the tables of {self._name!r} were altered {_ATTEMPTS} times while it was being "
             "filled: try again with db.backfill() or `ivm backfill`"
         )
 
-    def _fill_once(self, view: View) -> None:
+    def _bound(self) -> _Bound | None:
+        """The view as of a commit, None if it waits for no fill.
+
+        What an open transaction has changed in the catalog may be rolled back: its end is waited
+        for.
+        """
         engine = self._engine
-        generation = engine.unfilled.generation
-        alone = self._bound(view)
+        self.progress.begin("waiting")
+        while True:
+            self._check()
+            generation, meaning = engine.unfilled.generation, engine.meaning()
+            if meaning is not None:
+                try:
+                    found = self._bind(generation)
+                except (IvmError, duckdb.Error):
+                    if engine.meaning() == meaning:
+                        raise
+                else:
+                    if engine.meaning() == meaning:
+                        return found
+            self._stopping.wait(_LOOK)
+
+    def _bind(self, generation: int) -> _Bound | None:
+        view = self._engine.catalog.views.get(self._name)
+        if view is None or view.broken != UNFILLED:
+            return None
+        alone = replace(view)
+        with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
+            self._engine.views.bind(alone, cursor)
+        return _Bound(view.plan, alone, generation)
+
+    def _fill_once(self, bound: _Bound) -> None:
+        engine, alone = self._engine, bound.alone
         assert alone.plan is not None
         stages = stages_of(alone.plan, engine.warehouse.cursor)
         self.progress.begin("starting Spark")
         spark = self._spark = self._engine.spark()
         staging = Staging(engine.unfilled.folder(self._name))
         if not self._goes_on(staging, stages):
-            self._take_snapshot(staging, stages, generation)
+            self._take_snapshot(staging, stages, bound.generation)
         self._run_stages(spark, staging, stages)
         demand_files(engine, [stage.plan for stage in stages])  # the workers have read them
-        hand_over = HandOver(engine, alone, view.plan, staging, stages, self._check)
+        hand_over = HandOver(engine, alone, bound.plan, staging, stages, self._check)
         try:
             self.progress.begin("loading")
             hand_over.load()
@@ -134,24 +177,6 @@ class BackfillJob:
             hand_over.break_view(error)
             raise
         engine.unfilled.forget(self._name)
-
-    def _bound(self, view: View) -> View:
-        """The view with its plan, by the catalog as of a commit: what an open transaction has
-        changed may be rolled back, so its end is waited for."""
-        engine = self._engine
-        while True:
-            alone, meaning = replace(view), engine.meaning()
-            if meaning is not None:
-                try:
-                    with contextlib.closing(engine.warehouse.cursor()) as cursor:
-                        engine.views.bind(alone, cursor)
-                except (IvmError, duckdb.Error):
-                    if engine.meaning() == meaning:
-                        raise
-                if engine.meaning() == meaning:
-                    return alone
-            self._stopping.wait(_LOOK)
-            self._check()
 
     # -- the snapshot ---------------------------------------------------------------------------
 
@@ -171,7 +196,7 @@ class BackfillJob:
         Args:
             staging: gets the files.
             stages: of a plan that was bound at this generation of the unfilled views, or later.
-            generation: another one since then makes the plan or the snapshot useless.
+            generation: if there is another one by now, the plan or the snapshot is outdated.
         """
         self.progress.begin("exporting")
         staging.clear()
