@@ -32,12 +32,12 @@ from ivm.ingest.fast_path import FastPath
 from ivm.ingest.upserted_types import may_cast
 from ivm.session import dml, inserts, joined
 from ivm.session.bulk import can_load, load
+from ivm.session.fast_table import FastTable
 from ivm.session.inserts import InsertPlan
 from ivm.session.known_inserts import KnownInsert
 from ivm.session.readable import may_read, why_not_ahead
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
-from ivm.session.target import Target
 from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.expressions import Marks
@@ -184,21 +184,21 @@ def fast(
     path = transaction.fast_path(info.name)
     if path is None:
         return None
-    target = Target(session, transaction, path, info)
+    table = FastTable(session, transaction, path, info)
     if statement.kind in joined.KINDS:
-        return joined.change_of_met_rows(target, statement, params)
+        return joined.change_of_met_rows(table, statement, params)
     known = None if params else session.known_inserts.find(statement.text)
-    result = None if known is None else _as_known(target, known)
+    result = None if known is None else _as_known(table, known)
     if result is not None:
         return result
     if known is not None:
         session.known_inserts.forget(known)
-    return _as_read(target, statement, params)
+    return _as_read(table, statement, params)
 
 
-def _as_read(target: Target, statement: st.Dml, params: Params) -> Result | None:
+def _as_read(table: FastTable, statement: st.Dml, params: Params) -> Result | None:
     """Inserts the rows that memory or DuckDB gives; None if DuckDB must run the statement."""
-    session, transaction, path, info = target
+    session, transaction, path, info = table
     source = source_of(session, info, statement, params)
     if not isinstance(source, Source) or not source.clauses.fit:
         return None
@@ -207,15 +207,15 @@ def _as_read(target: Target, statement: st.Dml, params: Params) -> Result | None
     if path.key and transaction.index_of_committed(info.name, all_columns=changes) is None:
         return None
     positions = inserts.positions_of(info, source.insert.columns)
-    found = _rows(target, statement, source, positions) if positions else None
+    found = _rows(table, statement, source, positions) if positions else None
     if found is None or (changes and not _are_distinct(path, positions, found)):
         return None
-    return _add(target, source.insert, positions, found, params)
+    return _add(table, source.insert, positions, found, params)
 
 
-def _as_known(target: Target, known: KnownInsert) -> Result | None:
+def _as_known(table: FastTable, known: KnownInsert) -> Result | None:
     """Inserts the rows that memory gives; None if it does not, or DuckDB must insert them."""
-    session, transaction, path, info = target
+    session, transaction, path, info = table
     insert, positions = known.template.insert, known.template.positions
     if known.template.info is not info or not path.evaluated.keys() <= set(positions):
         return None
@@ -225,11 +225,11 @@ def _as_known(target: Target, known: KnownInsert) -> Result | None:
     found = None if held is None else cast_rows(held[1], held[0], _schema(info, positions))
     if found is None:
         return None
-    return _add(target, insert, positions, found)
+    return _add(table, insert, positions, found)
 
 
 def _add(
-    target: Target,
+    table: FastTable,
     insert: st.Insert,
     positions: Sequence[int],
     rows: ZSet,
@@ -238,7 +238,7 @@ def _add(
     """Inserts rows by the fast path; None if DuckDB must do it."""
     given = dict(zip(positions, rows.columns, strict=True))
     try:
-        return inserts.insert_rows(target, insert, given, len(rows), params)
+        return inserts.insert_rows(table, insert, given, len(rows), params)
     except ConstraintError:
         return None  # DuckDB words it
 
@@ -248,10 +248,10 @@ def _schema(info: TableInfo, positions: Sequence[int]) -> Schema:
 
 
 def _rows(
-    target: Target, statement: st.Dml, source: Source, positions: Sequence[int]
+    table: FastTable, statement: st.Dml, source: Source, positions: Sequence[int]
 ) -> ZSet | None:
     """The values of the columns at these positions."""
-    session, transaction, _, info = target
+    session, transaction, _, info = table
     clauses, read = source.clauses, source.read
     schema = _schema(info, positions)
     held = _held(session, transaction, source)

@@ -19,11 +19,11 @@ from ivm.ingest.literal_columns import are_given, columns_of
 from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
 from ivm.reads.returning import Returning, returning_of
 from ivm.session import dml
+from ivm.session.fast_table import FastTable
 from ivm.session.result import Result
 from ivm.session.row_expressions import row_expressions
 from ivm.session.session import Params, Session
 from ivm.session.state_result import StateResult
-from ivm.session.target import Target
 from ivm.sql.resolve.clock import may_tell_time
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.nodes import Conflict
@@ -45,8 +45,8 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
         info, given = columns()
         path = None if info is None or given is None else transaction.fast_path(info.name)
         if info is not None and path is not None and given is not None:
-            target = Target(session, transaction, path, info)
-            result = insert_rows(target, statement, given, statement.rows.count, params)
+            table = FastTable(session, transaction, path, info)
+            result = insert_rows(table, statement, given, statement.rows.count, params)
             if result is not None:
                 return result
         return dml.run_in_duckdb(session, transaction, statement, info, params)
@@ -96,18 +96,18 @@ def positions_of(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
 
 
 def insert_rows(
-    target: Target, statement: st.Insert, given: dict[int, Column], count: int, params: Params
+    table: FastTable, statement: st.Insert, given: dict[int, Column], count: int, params: Params
 ) -> Result | None:
     """Inserts by the fast path; None if DuckDB must run the statement.
 
     Args:
-        target: gets the rows.
+        table: gets the rows.
         statement: that gives them.
         given: the rows' columns by position, instead of the statement's own cells.
         count: of rows.
         params: for the expressions of ON CONFLICT.
     """
-    session, transaction, path, info = target
+    session, transaction, path, info = table
     plan = plan_of(session, info, statement)
     if isinstance(plan, str):
         return None

@@ -17,12 +17,12 @@ from ivm.ingest.conflicts import are_distinct
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import MOVES_PARENTS, NeedsDuckDBError, Removed, moves_parents
 from ivm.ingest.key_index import KeyIndex
+from ivm.session.fast_table import FastTable
 from ivm.session.inserts import NO_RETURNING, finished, returned
 from ivm.session.met_rows import Meeting
 from ivm.session.readable import why_not_ahead
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
-from ivm.session.target import Target
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import fold
@@ -33,21 +33,21 @@ from ivm.storage.warehouse.table_info import TableInfo
 KINDS = ("update", "delete", "merge")
 
 
-def change_of_met_rows(target: Target, statement: st.Dml, params: Params) -> Result | None:
+def change_of_met_rows(table: FastTable, statement: st.Dml, params: Params) -> Result | None:
     """Runs a change by the fast path; None if DuckDB must run it."""
     clauses = Clauses(statement.text, params)
-    change = plan_of(target.session, target.info, statement, clauses)
+    change = plan_of(table.session, table.info, statement, clauses)
     if isinstance(change, str) or not clauses.fit:
         return None
-    run = target, _reference(statement), statement, clauses
+    run = table, _reference(statement), statement, clauses
     met = Meeting(*run, change, params).met()
     if met is None:
-        found = otherwise(change, statement, target.info)
+        found = otherwise(change, statement, table.info)
         met = None if found is None else Meeting(*run, found, params).met()
     effect = None if met is None else met.rows.effect(met.stored, met.probe)
     if met is None or effect is None:
         return None
-    return _made(target, met.rows, statement, effect)
+    return _made(table, met.rows, statement, effect)
 
 
 def plan_of(
@@ -118,9 +118,9 @@ def _as_keyed(statement: st.Dml, change: JoinedChange) -> st.KeyedChange:
     )
 
 
-def _made(target: Target, met: JoinedRows, statement: st.Dml, effect: Effect) -> Result | None:
+def _made(table: FastTable, met: JoinedRows, statement: st.Dml, effect: Effect) -> Result | None:
     """Adds the change; None, and nothing added, where DuckDB must find out or word an error."""
-    session, transaction, path, info = target
+    session, transaction, path, info = table
     change, index, changes = met.join.change, met.index, []
     if effect.updated is not None and next(path.violations(effect.updated), None) is not None:
         return None

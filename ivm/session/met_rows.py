@@ -21,10 +21,10 @@ from ivm.capture.joined_rows import Join, JoinedRows, join_of
 from ivm.capture.sources import parts_of, positions_in
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.row_expressions import lookup_in
+from ivm.session.fast_table import FastTable
 from ivm.session.readable import may_read
 from ivm.session.row_expressions import row_expressions
 from ivm.session.session import Params, Session
-from ivm.session.target import Target
 from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.statements import parse as st
 from ivm.storage.values.column import Indexes
@@ -59,7 +59,7 @@ class Meeting(NamedTuple):
         reference: by which the statement calls the table.
     """
 
-    target: Target
+    table: FastTable
     reference: str
     statement: st.Dml
     clauses: Clauses
@@ -72,20 +72,20 @@ class Meeting(NamedTuple):
             return self._by_key()
         if self.change.aliases:
             return self._by_query()
-        join = Join(self.change, self.reference, self.target.path, (), (), ())
+        join = Join(self.change, self.reference, self.table.path, (), (), ())
         index = self._known_index(join)
-        if not self._rows(join, index or self.target.path.no_index(), _NO_ROWS).can_update():
+        if not self._rows(join, index or self.table.path.no_index(), _NO_ROWS).can_update():
             return None
         return self._by_look(join) or self._by_query()
 
     def _rows(self, join: Join, index: KeyIndex, rows: ZSet) -> JoinedRows:
-        session, transaction, *_ = self.target
+        session, transaction, *_ = self.table
         run = session, transaction, self.statement
         over = functools.partial(row_expressions, *run, lookup=lookup_in(self.params or ()))
         return JoinedRows(join, index, rows, over)
 
     def _by_key(self) -> Met | None:
-        session, transaction, path, info = self.target
+        session, transaction, path, info = self.table
         read = self._read_source()
         join = None if read is None else join_of(self.change, self.reference, path, read[0])
         if read is None or join is None or not _is_certain(session, join):
@@ -110,30 +110,30 @@ class Meeting(NamedTuple):
         return None if stored is None else Met(found, stored, np.zeros(len(stored), np.int64))
 
     def _known_index(self, join: Join) -> KeyIndex | None:
-        indexes = self.target.session.engine.indexes
-        return indexes.find(self.target.info.name, all_columns=join.needs_all)
+        indexes = self.table.session.engine.indexes
+        return indexes.find(self.table.info.name, all_columns=join.needs_all)
 
     def _new_index(self, join: Join) -> KeyIndex | None:
         """The key index, built for a look that pays."""
-        cursor = self.target.transaction.idle_cursor
+        cursor = self.table.transaction.idle_cursor
         if cursor is None:
             return None
-        count = f"SELECT system.main.count(*) FROM {self.target.info.qualified}"
+        count = f"SELECT system.main.count(*) FROM {self.table.info.qualified}"
         if fetched(cursor, count)[0][0] > MOST_LOOKED_AT:
             return None
-        return self.target.transaction.index_of_committed(self.target.info.name, join.needs_all)
+        return self.table.transaction.index_of_committed(self.table.info.name, join.needs_all)
 
     def _by_query(self) -> Met | None:
         """Those that DuckDB finds: the table's columns, then those of the source."""
         read = self._read()
         if read is None:
             return None
-        (schema, rows), index = read, self.target.path.no_index()
+        (schema, rows), index = read, self.table.path.no_index()
         width = len(index.columns)
         parts = parts_of(schema[width:], self.change.aliases)
         if parts is None:
             return None
-        join = Join(self.change, self.reference, self.target.path, parts, (), ())
+        join = Join(self.change, self.reference, self.table.path, parts, (), ())
         source = [position for position in positions_in(schema) if position >= width]
         found = self._rows(join, index, rows.project(source))
         return Met(found, rows.project(index.columns), np.arange(len(rows)))
@@ -149,12 +149,12 @@ class Meeting(NamedTuple):
 
     def _read(self) -> tuple[Schema, ZSet] | None:
         """The columns and rows of the change's query."""
-        session, sql = self.target.session, self.change.source
+        session, sql = self.table.session, self.change.source
         given = self.clauses.params(sql)
-        held = session.source_from_state(self.target.transaction, sql, given)
-        if held is not None or self.target.transaction.idle_cursor is None:
+        held = session.source_from_state(self.table.transaction, sql, given)
+        if held is not None or self.table.transaction.idle_cursor is None:
             return held
-        if not may_read(session, self.target.transaction, self.statement, sql):
+        if not may_read(session, self.table.transaction, self.statement, sql):
             return None
         alone = writes_nothing(session, sql)
         return described(session.cursor, sql, given, session.few, alone=alone)

@@ -1,4 +1,4 @@
-"""The table that a change of a session is made to by the fast path."""
+"""A table as a change of a session meets it on the fast path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ivm.session.session import Session
 from ivm.storage.warehouse.table_info import TableInfo
 
 
-class Target(NamedTuple):
+class FastTable(NamedTuple):
     """The table, and who changes it.
 
     Attributes:
