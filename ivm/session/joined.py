@@ -6,6 +6,8 @@ DuckDB over the rows met; constraints are checked in memory.
 
 from __future__ import annotations
 
+import functools
+
 import duckdb
 
 from ivm.capture.clauses import Clauses
@@ -54,16 +56,24 @@ def plan_of(
     session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses
 ) -> JoinedChange | str:
     """What the statement says, or the reason why DuckDB must run it."""
+    if reads_a_pipe(clauses):
+        return "it reads what can be read only once"
+    if (why := why_not_ahead(session, statement.text)) is not None:
+        return why
+    of = info, session.macros, session.engine.definitions.fast_path(info.name)
+    plan = functools.partial(_planned, session, info, statement, clauses)
+    return session.plans.find("joined", statement.text, of, plan)
+
+
+def _planned(
+    session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses
+) -> JoinedChange | str:
     if not info.primary_key:
         return "the table has no primary key"
     read = read_joined(clauses, statement, info.names)
     change = None if read is None else by_found_rows(read, statement, info)
     if change is None:
         return "its clauses have a form that DuckDB alone reads"
-    if reads_a_pipe(clauses):
-        return "it reads what can be read only once"
-    if (why := why_not_ahead(session, statement.text)) is not None:
-        return why
     if statement.returning and returned(session, info, _as_keyed(statement, change)) is None:
         return NO_RETURNING
     named = [info.position(name) for branch in change.matched for name, _ in branch.sets]

@@ -6,6 +6,7 @@ that is not certain to have them runs in DuckDB.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -135,6 +136,12 @@ class ChangePlan(NamedTuple):
 
 def plan_of(session: Session, info: TableInfo, statement: st.KeyedChange) -> ChangePlan | str:
     """The plan of the fast path, or the reason why DuckDB must run the statement."""
+    of = info, session.macros
+    plan = functools.partial(_planned, session, info, statement)
+    return session.plans.find("keyed", statement.text, of, plan)
+
+
+def _planned(session: Session, info: TableInfo, statement: st.KeyedChange) -> ChangePlan | str:
     sets, found = assignments_of(statement, info), _search(info, statement)
     returning = returned(session, info, statement)
     if found is None and not info.keyed:

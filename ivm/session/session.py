@@ -21,6 +21,7 @@ from ivm.ingest.local_time import LocalTime
 from ivm.reads.answer import Answer
 from ivm.reads.reads import StateReads
 from ivm.session.broken_reads import refuse_broken
+from ivm.session.kept_plans import KeptPlans
 from ivm.session.known_inserts import KnownInserts
 from ivm.session.names import SessionNames
 from ivm.session.replacement_scans import ReplacementScans
@@ -57,6 +58,7 @@ class Session:
         self.scans = ReplacementScans(self)
         self.few = FewRows()
         self.known_inserts = KnownInserts()
+        self.plans = KeptPlans()
         self.local_time = LocalTime(self.cursor)
         self._open: Result | None = None
         self.lock = threading.RLock()  # held by each call, and while a result is read

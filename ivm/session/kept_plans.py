@@ -1,0 +1,42 @@
+"""How the last statements are done, kept for the time when the same texts come again.
+
+Law: a plan is a function of the statement's text and of some objects that do not change, its
+table's among them; so it holds as long as these are the same objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import is_
+from typing import Any, TypeVar
+
+from ivm.sql.statements.kept_texts import LONGEST
+
+P = TypeVar("P")
+_MOST = 256
+
+
+class KeptPlans:
+    """The plans of one session."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[tuple[object, ...], Any]] = {}
+
+    def find(self, kind: str, text: str, of: tuple[object, ...], plan: Callable[[], P]) -> P:
+        """The plan of a statement.
+
+        Args:
+            kind: of plan: a statement may have several.
+            text: the statement.
+            of: all else that the plan depends on.
+            plan: makes it if it is not known.
+        """
+        known = self._known.get((kind, text))
+        if known is not None and all(map(is_, known[0], of)):
+            return known[1]  # type: ignore[no-any-return]
+        made = plan()
+        if len(text) <= LONGEST:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[kind, text] = of, made
+        return made
