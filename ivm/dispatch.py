@@ -67,6 +67,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     next_statement()
     session.release()
     try:
+        statement, params = session.pipes.copied(statement, params)
         if not isinstance(statement, st.Query):  # `query` shows them to a query
             session.scans.show(statement, params)
         return _RUN[type(statement)](session, statement, params)

@@ -24,6 +24,7 @@ from ivm.session.broken_reads import refuse_broken
 from ivm.session.kept_plans import KeptPlans
 from ivm.session.known_inserts import KnownInserts
 from ivm.session.names import SessionNames
+from ivm.session.pipes import Pipes
 from ivm.session.replacement_scans import ReplacementScans
 from ivm.session.result import Result
 from ivm.session.statement_kinds import Reads, read_by_kind
@@ -56,6 +57,7 @@ class Session:
         self.prepared: dict[str, st.Statement] = {}
         self.names = SessionNames(self)
         self.scans = ReplacementScans(self)
+        self.pipes = Pipes(self)
         self.few = FewRows()
         self.known_inserts = KnownInserts()
         self.plans = KeptPlans()
@@ -74,9 +76,10 @@ class Session:
         self.end_scans()
 
     def end_scans(self) -> None:
-        """Forgets the Python objects of a statement, unless its result is still read."""
+        """Forgets the Python objects and pipes of a statement, unless its result is still read."""
         if self._open is None:
             self.scans.hide()
+            self.pipes.remove()
 
     def reads(self, statement: st.Statement, text: str | None = None) -> frozenset[str]:
         """The canonical names of the tables and views that a statement reads.
@@ -204,6 +207,7 @@ class Session:
             elif error is not None and transaction is not None:
                 transaction.fail(error)
             self.scans.hide()
+            self.pipes.remove()
 
         self._open = Result.streaming(self.cursor, on_end, self.lock)
         return self._open
