@@ -13,14 +13,16 @@ from typing import NamedTuple
 
 from ivm.sql.statements.kept_texts import kept
 from ivm.sql.statements.tokens import Token, kept_tokens
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import WORD_CHARACTER, fold
 
-_MAY = re.compile(
-    r"""\b(?:from|join|using)\b\s*['"(?$]|,\s*['"]|\b(?:read|scan|sniff)_|_scan\b"""
-    r"""|\b(?:from|join|using|lateral)\b[^'"(),;]*\(""",
-    re.IGNORECASE,
-)
+_QUOTES = "'\"?$"
 _READERS = ("read_", "sniff_", "parquet_", "scan_", "glob")
+_MARKS = (*_READERS, "_scan")
+_ARGUMENT = r"""\(\s*(?:\w+\s*(?::=|=>)\s*)?['"\[$?]"""
+_MAY = re.compile(
+    rf"""(?:from|join|using|lateral)\b\s*(?:['"]|[^'"(),;]*{_ARGUMENT})|,\s*['"][^'"]*/"""
+)
+_NAME = re.compile(rf'"|{WORD_CHARACTER}')
 _RELATIONS = frozenset(("FROM", "JOIN", "USING"))
 _BEFORE = frozenset((*_RELATIONS, "LATERAL", ","))
 _OTHERS = frozenset(
@@ -55,9 +57,15 @@ class _Level(NamedTuple):
 @kept(texts=1024)
 def file_arguments(text: str) -> Sequence[FileArgument]:
     """The places of a statement's text where it names files."""
-    if _MAY.search(text) is None:
-        return ()
-    return _Finder(kept_tokens(text)).found()
+    return _Finder(kept_tokens(text)).found() if _may_name_one(text) else ()
+
+
+def _may_name_one(text: str) -> bool:
+    """Returns whether a text, which comes with other literals each time, is worth its tokens."""
+    if not any(quote in text for quote in _QUOTES):
+        return False
+    folded = text.lower()
+    return any(mark in folded for mark in _MARKS) or _MAY.search(folded) is not None
 
 
 class _Finder:
@@ -98,7 +106,7 @@ class _Finder:
     def _is_call(self, i: int, level: _Level) -> bool:
         """Returns whether the parenthesis is that of a call that reads files, or in one."""
         name = self._before(i)
-        if self._tokens[i].word != "(" or not name.text.strip('"').isidentifier():
+        if self._tokens[i].word != "(" or _NAME.match(name.text) is None:
             return level.in_call
         called = fold(name.text.strip('"'))
         if level.in_call or called.startswith(_READERS) or called.endswith("_scan"):
