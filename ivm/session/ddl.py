@@ -28,6 +28,7 @@ from ivm.engine.view_reads import (
     words_with_definitions,
 )
 from ivm.session import view_statements
+from ivm.session.copied_database import finish_copy
 from ivm.session.ddl_refusals import refuse_alias, refuse_conflicts, refuse_types, refuse_unfit
 from ivm.session.dml import refuse_hidden
 from ivm.session.indexed_alters import renames_table, without_indexes
@@ -134,7 +135,10 @@ def _run(session: Session, statement: st.Ddl, params: Params) -> int | None:
         with without_indexes(session, statement):
             begin_statement()
             session.cursor.execute(statement.text, params)
-            return _count(session.cursor)
+            counted = _count(session.cursor)
+        if statement.action == "copy database":
+            finish_copy(session, statement)
+        return counted
     for sql in removal(info.history, info.keyed):
         run(session.cursor, sql)
     return None

@@ -6,12 +6,13 @@ tables it describes. Epochs are appended, never updated; the highest one counts.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from ivm.storage.errors import CorruptionError
-from ivm.storage.identifiers import literal
+from ivm.storage.identifiers import literal, quote
 from ivm.storage.warehouse.duck import Cursor, rows, run
 from ivm.storage.warehouse.time_zone import zone_of
 
@@ -28,6 +29,12 @@ CREATE TABLE _ivm.meta (key VARCHAR, value VARCHAR);
 CREATE TABLE _ivm.views (
     name VARCHAR, query VARCHAR, columns VARCHAR[], state VARCHAR, number BIGINT);
 CREATE TABLE _ivm.epochs (relation VARCHAR, epoch BIGINT);
+"""
+
+_LISTED = """
+SELECT 1 FROM system.main.duckdb_tables()
+WHERE system.main.lower(database_name) = system.main.lower($1)
+    AND schema_name = '_ivm' AND table_name = 'meta'
 """
 
 STREAM_TABLES = {
@@ -122,11 +129,7 @@ def read_database_id(cursor: Cursor, catalog: str) -> str | None:
     Raises:
         CorruptionError: records of another format.
     """
-    exists = (
-        "SELECT 1 FROM system.main.duckdb_tables()"
-        " WHERE database_name = $1 AND schema_name = '_ivm'"
-    )
-    if not rows(cursor, f"{exists} AND table_name = 'meta'", [catalog]):
+    if not rows(cursor, _LISTED, [catalog]):
         return None
     meta = dict(rows(cursor, "FROM _ivm.meta"))
     if meta.get("format") not in READABLE or "database_id" not in meta:
@@ -181,6 +184,23 @@ def mark_open(cursor: Cursor, mark: str) -> None:
 def mark_closed(cursor: Cursor) -> None:
     """Marks the file as closed: every commit is in it, and it needs no side folder."""
     run(cursor, "UPDATE _ivm.meta SET key = 'closed' WHERE key = 'open'")
+
+
+def set_apart(cursor: Cursor, catalog: str) -> None:
+    """Makes what has been copied into another database the records of a closed one, of its own.
+
+    Where only the definitions of the tables have been copied, there are no records: then there is
+    no `_ivm`, and the views are tables.
+    """
+    if not rows(cursor, _LISTED, [catalog]):
+        return
+    own = f"{quote(catalog)}._ivm"
+    if not rows(cursor, f"FROM {own}.meta LIMIT 1"):
+        run(cursor, f"DROP SCHEMA {own} CASCADE")
+        return
+    run(cursor, f"UPDATE {own}.meta SET key = 'closed' WHERE key = 'open'")
+    new = [uuid.uuid4().hex]
+    run(cursor, f"UPDATE {own}.meta SET value = $1 WHERE key = 'database_id'", new)
 
 
 def load_views(cursor: Cursor) -> list[StoredView]:

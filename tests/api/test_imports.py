@@ -79,3 +79,45 @@ def test_duckdb_alone_imports_and_copies_all(tmp_path: Path) -> None:
         assert rows(db) == expected
         db.execute("DELETE FROM t WHERE a = 1")
         assert db.execute('FROM s."m w"').fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize("target", ["copied", "COPIED", '"copied"'])
+def test_a_copy_of_the_opened_file_is_a_database_of_its_own(tmp_path: Path, target: str) -> None:
+    with ivm.connect(tmp_path / "shop.duckdb") as db:
+        db.execute(SCRIPT)
+        db.execute("INSERT INTO t (a) SELECT a + 10 FROM t")  # in the log alone
+        expected = rows(db)
+        db.execute(f"ATTACH '{tmp_path / 'copy.duckdb'}' AS copied")
+        with pytest.raises(ivm.IvmError), db.transaction():
+            db.execute(f"DELETE FROM t; COPY FROM DATABASE shop TO {target}")
+        db.execute(f"COPY FROM DATABASE Shop TO {target}; DETACH copied")
+        with ivm.connect(tmp_path / "copy.duckdb") as copy:
+            assert rows(copy) == expected
+            copy.execute("DELETE FROM t WHERE a = 1")
+            assert_verified(copy)
+        assert rows(db) == expected
+        db.execute("DELETE FROM t")
+        assert_verified(db)
+    with ivm.connect(tmp_path / "copy.duckdb") as copy:
+        assert_verified(copy)
+        assert len(rows(copy)) == len(expected)
+
+
+def test_a_copy_of_the_definitions_alone_has_tables(tmp_path: Path) -> None:
+    with ivm.connect(tmp_path / "shop.duckdb") as db:
+        db.execute(SCRIPT)
+        db.execute(f"ATTACH '{tmp_path / 'copy.duckdb'}' AS copied")
+        db.execute("COPY FROM DATABASE shop TO copied (SCHEMA); DETACH copied")
+    with ivm.connect(tmp_path / "copy.duckdb") as copy:
+        assert copy.execute("SHOW MATERIALIZED VIEWS").fetchall() == []
+        assert copy.execute("FROM t").fetchall() == []
+        copy.execute("INSERT INTO t (a) VALUES (1)")
+
+
+def test_a_copy_of_another_database_is_left_alone(tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "one.duckdb") as plain:
+        plain.execute("CREATE SCHEMA _ivm; CREATE TABLE _ivm.meta AS SELECT 'open' AS key")
+    with ivm.connect() as db:
+        db.execute(f"ATTACH '{tmp_path / 'one.duckdb'}' AS one; ATTACH ':memory:' AS two")
+        db.execute("COPY FROM DATABASE one TO two")
+        assert db.execute("FROM two._ivm.meta").fetchall() == [("open",)]
