@@ -38,11 +38,6 @@ def _check(path: Path) -> None:
         raise InputError(f"{path} is a script, not a database: ivm run {path}, or .read {path}")
     if suffix in _NOT_DATABASES:
         raise InputError(f"{path} is not a database: open one and CREATE TABLE t AS FROM '{path}'")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; a database is a file, such as {path / 'db.duckdb'}")
-    folder = Path(os.path.expanduser(path)).parent
-    if not folder.is_dir():
-        raise InputError(f"cannot open {path}: there is no folder {folder}; make it first")
 
 
 def same_file(one: str, other: str) -> bool:

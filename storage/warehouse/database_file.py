@@ -173,6 +173,14 @@ def _resolved(file: Path) -> Path:
     if "\0" in str(file):
         raise InputError(f"no file can be named {str(file)!r}: give a path without \\0")
     resolved = file.resolve()
+    if os.path.isdir(resolved):
+        raise InputError(
+            f"{resolved} is a folder; a database is a file, such as {resolved / 'shop.duckdb'}"
+        )
+    if not os.path.exists(resolved.parent):
+        raise InputError(
+            f"cannot open {resolved}: there is no folder {resolved.parent}; make it first"
+        )
     if "?" in str(resolved):
         raise InputError(
             f"{resolved} has a ?, behind which DuckDB reads parameters, and so keeps its"

@@ -156,6 +156,8 @@ def test_a_path_that_is_none_is_named(path: Any) -> None:
     ("name", "kind", "says"),
     [
         ("x" * 250 + ".duckdb", errors.UnavailableError, "File name too long"),
+        (".", errors.InputError, "is a folder; a database is a file, such as"),
+        ("no/x.duckdb", errors.InputError, "there is no folder .*no; make it first"),
         ("a\0b.duckdb", errors.InputError, "no file can be named"),
         ("file/x.duckdb", errors.UnavailableError, "Not a directory"),
         ("what?.duckdb", errors.InputError, "rename the file"),
