@@ -53,9 +53,9 @@ class Connection:
         self._demand_open()
         return Cursor(self)
 
-    def execute(self, sql: str, params: Params = None) -> Cursor:
+    def execute(self, query: str, parameters: Params = None) -> Cursor:
         """Runs statements on a new cursor, which has the result of the last one."""
-        return self.cursor().execute(sql, params)
+        return self.cursor().execute(query, parameters)
 
     def begin(self) -> None:
         """Begins a transaction at the first statement that is no query.
@@ -170,16 +170,16 @@ class Cursor:
         self._result = Result("done")
         self._rowcount = -1
 
-    def execute(self, sql: str, params: Params = None) -> Cursor:
+    def execute(self, query: str, parameters: Params = None) -> Cursor:
         """Runs one or more statements, see `Database.execute`; the cursor has the last result."""
-        self._result = self.connection.run_sql(sql, params)
+        self._result = self.connection.run_sql(query, parameters)
         self._rowcount = self._result.rowcount
         return self
 
-    def executemany(self, sql: str, rows: Many) -> Cursor:
+    def executemany(self, query: str, parameters: Many) -> Cursor:
         """Runs a statement with each of many rows of parameters; see `Database.executemany`."""
-        connection, given = self.connection, drawn(rows)
-        self._result = connection.run_changing(lambda session: executemany(session, sql, given))
+        connection, given = self.connection, drawn(parameters)
+        self._result = connection.run_changing(lambda session: executemany(session, query, given))
         self._rowcount = self._result.rowcount
         return self
 

@@ -105,12 +105,12 @@ class Database(RowWrites, Streams):
 
     # -- SQL ------------------------------------------------------------------------------------
 
-    def execute(self, sql: str, params: Params = None) -> Result:
+    def execute(self, query: str, parameters: Params = None) -> Result:
         """Runs one or more statements.
 
         Args:
-            sql: statements of DuckDB's SQL or ours, separated by semicolons.
-            params: values for `?` or `$1` (a sequence) or `$name` (a dict); one statement only.
+            query: statements of DuckDB's SQL or ours, separated by semicolons.
+            parameters: values for `?` or `$1` (a sequence) or `$name` (a dict); one statement only.
 
         Returns:
             The result of the last statement.
@@ -118,10 +118,10 @@ class Database(RowWrites, Streams):
         Raises:
             IvmError: see `ivm.errors`; the statement that failed has changed nothing.
         """
-        if not isinstance(sql, str):
-            raise InputError(f"execute takes SQL as text, not {sql!r}")
-        given = parameters_of(params)
-        return self._with_session(lambda session: execute(session, sql, given))
+        if not isinstance(query, str):
+            raise InputError(f"execute takes SQL as text, not {query!r}")
+        given = parameters_of(parameters)
+        return self._with_session(lambda session: execute(session, query, given))
 
     def sql(self, query: str, params: Params = None) -> Relation | None:
         """Runs statements as `execute` does, and holds the last one's rows: None if there are none.
@@ -131,13 +131,13 @@ class Database(RowWrites, Streams):
         result = self.execute(query, params)
         return Relation(result) if result.kind == "rows" else None
 
-    def table(self, name: str) -> Relation:
+    def table(self, table_name: str) -> Relation:
         """The rows of a table or view.
 
         Args:
-            name: as in `insert`.
+            table_name: as in `insert`.
         """
-        found = self.execute(f"SELECT * FROM {'.'.join(map(quote, name_parts(name)))}")
+        found = self.execute(f"SELECT * FROM {'.'.join(map(quote, name_parts(table_name)))}")
         return Relation(found)
 
     def begin(self) -> Database:
@@ -202,23 +202,23 @@ class Database(RowWrites, Streams):
 
         self._with_session(register)
 
-    def register(self, name: str, scanned: object) -> Database:
+    def register(self, view_name: str, python_object: object) -> Database:
         """Lets this thread's SQL read a Python object as a temporary view, until `unregister`.
 
         Args:
-            name: of the view.
-            scanned: a pandas or polars frame, an Arrow table, batch, reader or dataset, a numpy
-                array, a dict of numpy arrays, or a `Result`.
+            view_name: of the view.
+            python_object: a pandas or polars frame, an Arrow table, batch, reader or dataset, a
+                numpy array, a dict of numpy arrays, or a `Result`.
 
         Raises:
             InputError: the object cannot be read as a table, or a temporary table has the name.
         """
-        self._with_session(lambda session: session.scans.register(name, scanned))
+        self._with_session(lambda session: session.scans.register(view_name, python_object))
         return self
 
-    def unregister(self, name: str) -> Database:
+    def unregister(self, view_name: str) -> Database:
         """Forgets a registered object; an unknown name is no error, as in DuckDB."""
-        self._with_session(lambda session: session.scans.unregister(name))
+        self._with_session(lambda session: session.scans.unregister(view_name))
         return self
 
     def transaction(self) -> contextlib.AbstractContextManager[Database]:

@@ -122,15 +122,15 @@ class RowWrites(Calls):
         self._appenders.add(made)
         return made
 
-    def executemany(self, sql: str, rows: Many) -> Result:
+    def executemany(self, query: str, parameters: Many) -> Result:
         """Runs one statement with each of many rows of parameters, all in one transaction.
 
         An INSERT of one row of parameters, also with ON CONFLICT, and an UPDATE or DELETE by key
         are one batch; any other statement is executed row by row.
 
         Args:
-            sql: one statement.
-            rows: a list of lists or tuples (for `?` or `$1`) or of dicts (for `$name`); or an
+            query: one statement.
+            parameters: a list of lists or tuples (for `?` or `$1`) or of dicts (for `$name`); or an
                 Arrow table, a pandas or polars frame, or a dict of columns: by name for `$name`,
                 else in their order.
 
@@ -140,10 +140,10 @@ class RowWrites(Calls):
         Raises:
             IvmError: see `ivm.errors`; no row has changed anything.
         """
-        if not isinstance(sql, str):
-            raise InputError(f"executemany takes SQL as text, not {sql!r}")
-        given = drawn(rows)
-        return self._with_session(lambda session: executemany(session, sql, given))
+        if not isinstance(query, str):
+            raise InputError(f"executemany takes SQL as text, not {query!r}")
+        given = drawn(parameters)
+        return self._with_session(lambda session: executemany(session, query, given))
 
     def _close_appenders(self) -> None:
         """Writes what appenders hold; a transaction open in this thread is rolled back before."""

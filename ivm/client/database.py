@@ -57,28 +57,28 @@ class RemoteDatabase:
 
     # -- SQL ------------------------------------------------------------------------------------
 
-    def execute(self, sql: str, params: Params = None) -> Result:
+    def execute(self, query: str, parameters: Params = None) -> Result:
         """Runs one or more statements; see `Database.execute`.
 
         The result is read into memory.
         """
-        if not isinstance(sql, str):
-            raise InputError(f"execute takes SQL as text, not {sql!r}")
-        given: dict[str, Any] = {"sql": sql}
+        if not isinstance(query, str):
+            raise InputError(f"execute takes SQL as text, not {query!r}")
+        given: dict[str, Any] = {"sql": query}
         with self._taking():
-            values = parameters_of(params)
+            values = parameters_of(parameters)
             if values:
                 given["params"] = plain(values)
-        return self._run(sql, given)
+        return self._run(query, given)
 
-    def executemany(self, sql: str, rows: Many) -> Result:
+    def executemany(self, query: str, parameters: Many) -> Result:
         """Runs one statement with each of many rows of parameters; see `Database.executemany`."""
-        if not isinstance(sql, str):
-            raise InputError(f"executemany takes SQL as text, not {sql!r}")
+        if not isinstance(query, str):
+            raise InputError(f"executemany takes SQL as text, not {query!r}")
         with self._taking():
-            found = each_row(many_of(drawn(rows)), named=has_names(sql))
+            found = each_row(many_of(drawn(parameters)), named=has_names(query))
             listed = [plain(row) for row in found]
-        return self._run(sql, {"sql": sql, "many": listed})
+        return self._run(query, {"sql": query, "many": listed})
 
     def sql(self, query: str, params: Params = None) -> Relation | None:
         """Runs statements, and holds the last one's rows; see `Database.sql`."""

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
+import polars as pl
 import pytest
 
 import ivm
@@ -234,6 +236,35 @@ def test_pandas_reads_by_a_database_and_by_a_connection(db: ivm.Database) -> Non
         for con in (db, connection):
             frame = pd.read_sql("SELECT * FROM orders WHERE id = ? ORDER BY id", con, params=[1])
             assert frame.to_dict("records") == [{"id": 1, "amount": 9.5}]
+
+
+def test_polars_reads_by_a_database(db: ivm.Database) -> None:
+    query, given = "SELECT id FROM orders WHERE id > ?", {"parameters": [1]}
+    for con in (db, db.cursor()):
+        frame = pl.read_database(query, con, execute_options=given)
+        assert frame.to_dict(as_series=False) == {"id": [2]}
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("execute", {"query": "SELECT ?", "parameters": [1]}),
+        ("executemany", {"query": "INSERT INTO orders VALUES (?, ?)", "parameters": [[8, 1]]}),
+        ("sql", {"query": "SELECT ?", "params": [1]}),
+        ("table", {"table_name": "orders"}),
+        ("register", {"view_name": "shown", "python_object": pd.DataFrame({"a": [1]})}),
+        ("unregister", {"view_name": "shown"}),
+    ],
+)
+def test_arguments_have_the_names_of_duckdbs(
+    db: ivm.Database, method: str, arguments: dict[str, Any]
+) -> None:
+    with duckdb.connect() as plain:
+        plain.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, amount DECIMAL(9, 2))")
+        getattr(plain, method)(**arguments)
+    getattr(db, method)(**arguments)
+    if method == "execute":
+        assert db.cursor().execute(**arguments).fetchall() == [(1,)]
 
 
 @pytest.mark.parametrize("name", ["apilevel", "threadsafety", "paramstyle"])
