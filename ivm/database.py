@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
+
+from duckdb import PythonExceptionHandling
+from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from ivm.backfill.job import KIND
 from ivm.backfill.progress import FillProgress
@@ -22,7 +25,14 @@ from ivm.backfill.settings import Given, SparkSettings
 from ivm.block import TransactionBlock
 from ivm.catalog.broken_views import why_broken
 from ivm.catalog.catalog import name_parts
-from ivm.catalog.functions import Function, demand_function
+from ivm.catalog.functions import (
+    ExceptionHandling,
+    Function,
+    Kind,
+    NullHandling,
+    SqlType,
+    demand_function,
+)
 from ivm.client.database import connect as connect_to_server
 from ivm.client.wire import SCHEMES
 from ivm.connection import Connection, Cursor
@@ -187,20 +197,41 @@ class Database(RowWrites, Streams):
         """Interrupts the statement that this thread's session runs (for signal handlers)."""
         self._session().cursor.interrupt()
 
-    def create_function(self, function: Function) -> None:
+    def create_function(
+        self,
+        name: str | Function,
+        function: Callable[..., Any] | None = None,
+        parameters: Sequence[SqlType] | None = None,
+        return_type: SqlType | None = None,
+        *,
+        type: Kind | PythonUDFType = "native",
+        null_handling: NullHandling | FunctionNullHandling = "default",
+        exception_handling: ExceptionHandling | PythonExceptionHandling = "default",
+        side_effects: bool = False,
+    ) -> Database:
         """Registers a Python function that SQL, also in views, can call while the database is open.
 
+        Args:
+            name: in SQL; or a `Function`, which has the others.
+            function, parameters, return_type, type, null_handling, exception_handling,
+            side_effects: see `Function`.
+
         Raises:
-            InputError: it is no `ivm.Function`, or DuckDB does not accept it (a name in use, an
-                unknown type).
+            InputError: it is no function, or DuckDB does not accept it (a name in use, an unknown
+                type).
         """
+        if function is None:
+            given = demand_function(name)
+        else:
+            options = type, null_handling, side_effects, exception_handling
+            given = Function(str(name), function, parameters, return_type, *options)
 
         def register(session: Session) -> None:
-            demand_function(function)
-            function.register(session.cursor)
-            session.engine.definitions.learn_functions([function.name])
+            given.register(session.cursor)
+            session.engine.definitions.learn_functions([given.name])
 
         self._with_session(register)
+        return self
 
     def register(self, view_name: str, python_object: object) -> Database:
         """Lets this thread's SQL read a Python object as a temporary view, until `unregister`.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from duckdb import sqltypes
+from duckdb.func import PythonUDFType
 
 import ivm
 from ivm.errors import EvaluationError, InputError, UnavailableError, UnsupportedError
@@ -88,3 +92,41 @@ def test_what_duckdb_does_not_take_is_refused() -> None:
             db.create_function(MARGIN)
         with pytest.raises(InputError, match="'native' or 'arrow'"):
             db.create_function(ivm.Function("f", margin, type="pandas"))  # type: ignore[arg-type]
+
+
+def failing(x: int | None) -> int:
+    return 12 // (x or 0)
+
+
+CALLS: list[tuple[list[Any], dict[str, Any]]] = [
+    ([["BIGINT"], "BIGINT"], {"exception_handling": "return_null"}),
+    (
+        [[sqltypes.BIGINT], sqltypes.BIGINT],
+        {"exception_handling": duckdb.PythonExceptionHandling.RETURN_NULL},
+    ),
+    ([["BIGINT"], "BIGINT"], {"null_handling": "special", "exception_handling": "return_null"}),
+    ([], {"parameters": ["INTEGER"], "return_type": "DOUBLE", "exception_handling": "return_null"}),
+    (
+        [],
+        {"exception_handling": "return_null", "side_effects": False, "type": PythonUDFType.NATIVE},
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "options"), CALLS)
+def test_a_function_is_made_as_by_duckdb(given: list[Any], options: dict[str, Any]) -> None:
+    query = "SELECT x, failing(x) AS y, typeof(failing(x)) AS z FROM t"
+    with ivm.connect() as db, duckdb.connect() as plain:
+        for one in (db, plain):
+            one.execute("CREATE TABLE t (x INTEGER)")
+            one.create_function("failing", failing, *given, **options)
+        db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
+        for one in (db, plain):
+            one.execute("INSERT INTO t VALUES (4), (0), (NULL), (4)")
+            one.execute("DELETE FROM t WHERE x = 4; INSERT INTO t VALUES (5), (0)")
+        expected = sorted(map(repr, plain.execute(query).fetchall()))
+        assert sorted(map(repr, db.execute("FROM v").fetchall())) == expected
+        assert sorted(map(repr, db.execute(query).fetchall())) == expected
+        assert_verified(db)
+        with pytest.raises(InputError, match="exception_handling 'default' or 'return_null'"):
+            db.create_function("f", failing, exception_handling="ignore")  # type: ignore[arg-type]
