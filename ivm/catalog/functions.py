@@ -100,6 +100,6 @@ def demand_function(given: object) -> Function:
 
 def _meant(given: str | V, names: Mapping[str, V]) -> V | None:
     """The value that is given, or its name; None for others."""
-    return (
-        names.get(given) if isinstance(given, str) else given if given in names.values() else None
-    )
+    if isinstance(given, str):
+        return names.get(given)
+    return given if given in names.values() else None

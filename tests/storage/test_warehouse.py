@@ -421,7 +421,10 @@ def test_settings_that_duckdb_refuses_are_told(path: Path) -> None:
 
 
 def test_a_path_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match="cannot be opened"):
+    (tmp_path / "file").touch()
+    with pytest.raises(UnavailableError, match="Not a directory"):
+        Warehouse.open(tmp_path / "file" / "shop.duckdb")
+    with pytest.raises(InputError, match=r"there is no folder .*nowhere; make it first"):
         Warehouse.open(tmp_path / "nowhere" / "shop.duckdb")
 
 
