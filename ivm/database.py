@@ -40,14 +40,14 @@ from ivm.dispatch import execute
 from ivm.engine.clock import micros_of
 from ivm.engine.opening import open_engine
 from ivm.engine.ticking import run_clock
-from ivm.ingest.parameters import parameters_of
+from ivm.ingest.parameters import Params, parameters_of
 from ivm.lifetime import Lifetime, close_forgotten
 from ivm.listings import TableListing, ViewInfo, columns_of, listing_of
 from ivm.row_writes import RowWrites
 from ivm.session.clock import tick_now
 from ivm.session.relation import Relation
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import Deferral, check

@@ -15,6 +15,7 @@ from ivm.access import users
 from ivm.cdc import statements as source_statements
 from ivm.cdc.sinks import statements as sink_statements
 from ivm.ingest.batches import Many
+from ivm.ingest.parameters import Params
 from ivm.session import (
     ddl,
     evaluated,
@@ -32,7 +33,7 @@ from ivm.session import (
 from ivm.session.import_database import import_database, is_import
 from ivm.session.refresh import refresh
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, SqlError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import next_statement

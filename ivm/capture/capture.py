@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 
 import duckdb
 
-from ivm.capture.clauses import Params
 from ivm.capture.merge import capture_merge
 from ivm.capture.result import Captured, run_verbatim
 from ivm.capture.row_diff import watched
@@ -20,6 +19,7 @@ from ivm.capture.simple import capture_copy, capture_delete, capture_insert, cap
 from ivm.capture.trial import without_our_sql
 from ivm.capture.update import capture_update
 from ivm.capture.upsert import capture_upsert
+from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo

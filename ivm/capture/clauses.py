@@ -7,13 +7,12 @@ becomes `$1`, `$2`, …, so that a piece names its parameters without the pieces
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
+from ivm.ingest.parameters import Params
 from ivm.sql.statements.kept_texts import kept
 from ivm.sql.statements.tokens import Reader, Token, kept_tokens, text_of
 from ivm.storage.errors import InputError
-
-Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
 
 class Clauses:

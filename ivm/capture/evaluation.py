@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 import duckdb
 import pyarrow as pa
 
-from ivm.capture.few_rows import FewRows, Params
+from ivm.capture.few_rows import FewRows
+from ivm.ingest.parameters import Params
 from ivm.storage.interrupts import interruptible
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet, from_arrow

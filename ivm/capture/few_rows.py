@@ -7,10 +7,11 @@ many rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ivm.ingest.fetched_rows import fetched_rows, may_be_exact
+from ivm.ingest.parameters import Params
 from ivm.sql.scalar.compile import cast_column
 from ivm.storage.values.column import Column, null_column
 from ivm.storage.values.types import ColumnType, Schema, type_of
@@ -21,7 +22,6 @@ MOST = 256
 """Rows that are many."""
 _MOST_QUERIES, _TRIALS = 1024, 4
 _LITERALS = re.compile(r"'(?:[^']|'')*'|\d+")
-Params = Sequence[Any] | Mapping[str, Any] | None
 
 
 class FewRows:

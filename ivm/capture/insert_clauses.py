@@ -7,7 +7,6 @@ would insert, in this order. A statement of which that is not certain has no suc
 from __future__ import annotations
 
 import os.path
-import stat
 from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses
@@ -120,18 +119,3 @@ def _is_parquet(reader: Reader, file: str) -> bool:
     reader.accept("WITH")
     rest = [token.text.strip("'").upper() for token in reader.tokens[reader.at :]]
     return rest == ["(", "FORMAT", "PARQUET", ")"]
-
-
-def reads_a_pipe(clauses: Clauses) -> bool:
-    """Returns whether a text or parameter is the path of what can be read only once."""
-    texts = [t.text[1:-1].replace("''", "'") for t in clauses.tokens if t.text[:1] == "'"]
-    texts += [value for value in clauses.values() if isinstance(value, str)]
-    return any(_is_special(text) for text in texts)
-
-
-def _is_special(path: str) -> bool:
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # there is no such file, or a null character
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ivm.capture.clauses import Clauses, Params
+from ivm.capture.clauses import Clauses
 from ivm.capture.result import Captured, run_shown
 from ivm.capture.row_diff import run_rewritten, watching
 from ivm.capture.sources import alias_of
 from ivm.capture.trial import Trial
+from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.identifiers import quote
 from ivm.storage.warehouse.duck import Cursor, run, temporary

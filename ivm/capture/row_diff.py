@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from ivm.capture.clauses import Params
 from ivm.capture.result import Captured, Change, net, nothing, run_verbatim
 from ivm.capture.trial import Trial, attempt, require_binding
+from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.identifiers import quote
 from ivm.storage.values import thresholds

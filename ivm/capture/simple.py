@@ -9,9 +9,9 @@ COPY … FROM only appends, and new rows get greater row ids than all rows befor
 
 from __future__ import annotations
 
-from ivm.capture.clauses import Params
 from ivm.capture.result import Captured, nothing, run_returning, run_verbatim
 from ivm.capture.row_diff import all_rows, watching
+from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo

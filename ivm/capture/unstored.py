@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from ivm.capture.clauses import Clauses, Params
+from ivm.capture.clauses import Clauses
 from ivm.capture.result import Captured, run_shown
 from ivm.capture.trial import require_binding
 from ivm.capture.update import read_update
@@ -21,6 +21,7 @@ from ivm.capture.upsert import definition, read_upsert
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.one_of_each import first_of_each
+from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import path_of, quote

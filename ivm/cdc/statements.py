@@ -12,8 +12,9 @@ from ivm.cdc.kinds import KINDS
 from ivm.cdc.run_sources import list_sources
 from ivm.cdc.sources.definition import DefinitionError, define
 from ivm.cdc.stored_sources import PAUSED, RUNNING
+from ivm.ingest.parameters import Params
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens, unquoted
 from ivm.storage.errors import SqlError

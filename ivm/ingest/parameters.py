@@ -7,7 +7,7 @@ other and a length. A text is one value, not its letters; an iterator has no len
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -18,6 +18,8 @@ import numpy as np
 from ivm.storage.errors import InputError
 
 Values: TypeAlias = list[Any] | tuple[Any, ...] | dict[Any, Any]
+Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
+"""The parameters of a statement, in order or by name."""
 
 _TAKEN = (list, tuple, dict)
 _REFUSED = (str, bytes, Mapping)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import duckdb
 
@@ -18,6 +18,7 @@ from ivm.engine.engine import Engine
 from ivm.engine.held_views import TooManyRowsError
 from ivm.engine.transaction import Transaction
 from ivm.engine.view_contents import MOST_FOUND, between, under
+from ivm.ingest.parameters import Params
 from ivm.reads.answer import Answer
 from ivm.reads.chains import Step
 from ivm.reads.compiling import Compiled, ReadCompiler
@@ -33,8 +34,6 @@ from ivm.storage.errors import EvaluationError, InternalError, SqlError, Unsuppo
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, empty
 from ivm.storage.warehouse.refused import RefusedError
-
-Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
 _WORTHWHILE = 3
 """The time at which a text is compiled (measured: 5 to 10 ms; a read from a file costs 2 to 7)."""

@@ -14,8 +14,9 @@ from ivm.capture.result import nothing, run_verbatim
 from ivm.capture.row_diff import rows_appended
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path_rules import has_trigger
+from ivm.ingest.parameters import Params
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.statements import parse as st
 from ivm.storage.log.change import TableChange

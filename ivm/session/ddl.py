@@ -27,6 +27,7 @@ from ivm.engine.view_reads import (
     views_shadowed_by,
     words_with_definitions,
 )
+from ivm.ingest.parameters import Params
 from ivm.session import view_statements
 from ivm.session.copied_database import finish_copy
 from ivm.session.ddl_refusals import refuse_alias, refuse_conflicts, refuse_types, refuse_unfit
@@ -36,7 +37,7 @@ from ivm.session.meaning import refuse_meaning
 from ivm.session.query import query
 from ivm.session.result import Result
 from ivm.session.retention import follow_tables, refuse_retention, retain_created
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.session.stream_positions import move_positions
 from ivm.session.view_indexes import change_index
 from ivm.sql.parse.function_list import FunctionList, list_functions

@@ -17,8 +17,9 @@ from ivm.capture.side_effects import written_names
 from ivm.capture.unstored import Unstored, capture_unstored
 from ivm.catalog.catalog import View
 from ivm.engine.transaction import Transaction
+from ivm.ingest.parameters import Params
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold

@@ -23,12 +23,12 @@ from ivm.capture.insert_clauses import (
     InsertClauses,
     read_copy,
     read_insert,
-    reads_a_pipe,
 )
 from ivm.capture.small_files import small_rows
 from ivm.capture.upsert import definition
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.parameters import Params
 from ivm.ingest.upserted_types import may_cast
 from ivm.session import dml, inserts, joined
 from ivm.session.bulk import can_load, load
@@ -37,7 +37,7 @@ from ivm.session.inserts import InsertPlan
 from ivm.session.known_inserts import KnownInsert
 from ivm.session.readable import may_read, why_not_ahead
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.expressions import Marks
@@ -97,8 +97,6 @@ def source_of(
     if not are_carried([type for _, type in info.schema]):
         return "a column has a type of which not all values can be read"
     clauses = Clauses(statement.text, params)
-    if reads_a_pipe(clauses):
-        return "it reads what can be read only once"
     if (why := why_not_ahead(session, statement.text)) is not None:
         return why
     read = _copy if statement.kind == "copy" else _insert

@@ -10,11 +10,12 @@ from ivm.capture.clauses import Clauses
 from ivm.capture.joined_clauses import JoinedChange
 from ivm.ingest.evaluated_defaults import of_one_time
 from ivm.ingest.further_keys import MOVES_PARENTS, moves_parents
+from ivm.ingest.parameters import Params
 from ivm.session import dml, evaluated, inserts, joined, keyed_dml
 from ivm.session.explain_read import CHANGED_BY, with_way
 from ivm.session.query import query
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.warehouse.table_info import TableInfo
 

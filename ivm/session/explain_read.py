@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from ivm.ingest.parameters import Params
 from ivm.session.query import SELECTS, query
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 
 READ_FROM, CHANGED_BY = WAYS = ("read_from", "changed_by")

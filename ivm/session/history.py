@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path_rules import fast_path_of
+from ivm.ingest.parameters import Params
 from ivm.session import ddl, jdbc
 from ivm.session.dml import refuse_own, run_in_duckdb
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError, SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of, quote

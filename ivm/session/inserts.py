@@ -16,13 +16,14 @@ from ivm.ingest.conflicts import Rule, resolve
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import NeedsDuckDBError
 from ivm.ingest.literal_columns import are_given, columns_of
+from ivm.ingest.parameters import Params
 from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
 from ivm.reads.returning import Returning, returning_of
 from ivm.session import dml
 from ivm.session.fast_table import FastTable
 from ivm.session.result import Result
 from ivm.session.row_expressions import row_expressions
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.session.state_result import StateResult
 from ivm.sql.resolve.clock import may_tell_time
 from ivm.sql.statements import parse as st

@@ -12,19 +12,19 @@ import duckdb
 
 from ivm.capture.clauses import Clauses
 from ivm.capture.found_rows import by_found_rows
-from ivm.capture.insert_clauses import reads_a_pipe
 from ivm.capture.joined_clauses import JoinedChange, read_joined
 from ivm.capture.joined_rows import Effect, JoinedRows, join_of
 from ivm.ingest.conflicts import are_distinct
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import MOVES_PARENTS, NeedsDuckDBError, Removed, moves_parents
 from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.parameters import Params
 from ivm.session.fast_table import FastTable
 from ivm.session.inserts import NO_RETURNING, finished, returned
 from ivm.session.met_rows import Meeting
 from ivm.session.readable import why_not_ahead
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import fold
@@ -56,8 +56,6 @@ def plan_of(
     session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses
 ) -> JoinedChange | str:
     """What the statement says, or the reason why DuckDB must run it."""
-    if reads_a_pipe(clauses):
-        return "it reads what can be read only once"
     if (why := why_not_ahead(session, statement.text)) is not None:
         return why
     of = info, session.macros, session.engine.definitions.fast_path(info.name)

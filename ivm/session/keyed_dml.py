@@ -25,13 +25,14 @@ from ivm.ingest.keyed_rows import (
     search_of,
 )
 from ivm.ingest.literal_columns import are_given, columns_of
+from ivm.ingest.parameters import Params
 from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
 from ivm.reads.returning import Returning
 from ivm.session import dml, evaluated
 from ivm.session.inserts import NO_RETURNING, finished, returned
 from ivm.session.result import Result
 from ivm.session.row_expressions import row_expressions
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet

@@ -20,11 +20,12 @@ from ivm.capture.joined_clauses import JoinedChange
 from ivm.capture.joined_rows import Join, JoinedRows, join_of
 from ivm.capture.sources import parts_of, positions_in
 from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.parameters import Params
 from ivm.ingest.row_expressions import lookup_in
 from ivm.session.fast_table import FastTable
 from ivm.session.readable import may_read
 from ivm.session.row_expressions import row_expressions
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.statements import parse as st
 from ivm.storage.values.column import Indexes

@@ -1,6 +1,6 @@
-"""Pipes that a statement reads, copied to files before it is run.
+"""Pipes and terminals that a statement reads, copied to files before it is run.
 
-A pipe can be read only once, and a statement is looked at several times: for the relations that it
+They can be read only once, and a statement is looked at several times: for the relations that it
 reads, for its rows as a change of views. DuckDB, which would begin in the middle, gives wrong rows.
 
 Contract: the statement reads what the pipe had, up to its end; the copies are there until its
@@ -13,12 +13,13 @@ import os
 import select
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ivm.engine.engine import Engine
+from ivm.ingest.parameters import Params
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.file_arguments import FileArgument, file_arguments
 from ivm.storage.errors import UnavailableError
@@ -26,11 +27,9 @@ from ivm.storage.identifiers import literal
 from ivm.storage.interrupts import check
 from ivm.storage.warehouse.duck import Cursor
 
-Params: TypeAlias = Sequence[Any] | dict[str, Any] | None
 S = TypeVar("S", bound=st.Statement)
 _PIECE = 1 << 20  # bytes
 _PATIENCE = 100  # milliseconds in which an interrupt is noticed
-_PATTERN = frozenset("*?[")  # of which DuckDB looks for files
 
 
 class Owner(Protocol):
@@ -49,10 +48,10 @@ class Pipes:
         self._copies: dict[str, str] = {}
 
     def copied(self, statement: S, params: Params) -> tuple[S, Params]:
-        """The statement and parameters with the paths of copies in the place of those of pipes.
+        """The statement and parameters with the paths of the copies in the place of their own.
 
         Raises:
-            UnavailableError: a pipe cannot be read, or there is no room for its copy.
+            UnavailableError: one cannot be read, or there is no room for its copy.
         """
         text, values = statement.text, params
         if not _reads(statement):
@@ -81,7 +80,7 @@ class Pipes:
         found = self._value(value)
         if found is value:
             return params
-        if isinstance(params, dict):
+        if isinstance(params, Mapping):
             return {name: found if name == parameter else one for name, one in params.items()}
         return [found if i == parameter else given for i, given in enumerate(params or ())]
 
@@ -93,16 +92,16 @@ class Pipes:
         return value if path is None else path
 
     def _copy(self, path: str) -> str | None:
-        """The path of a copy, under the same name; None for what is no pipe."""
-        if not _is_pipe(path) or not self._is_free():
+        """The path of a copy, under the same name; None for what can be read again."""
+        if not _is_read_once(path) or not self._is_free():
             return None
         if path not in self._copies:
             try:
                 self._copies[path] = self._written(path)
             except OSError as error:
                 raise UnavailableError(
-                    f"the pipe {path} could not be copied to a file, as a pipe can be read only "
-                    f"once ({error.strerror}): write what it has to a file of your own"
+                    f"{path} can be read only once, and could not be copied to a file "
+                    f"({error.strerror}): write what it has to a file of your own"
                 ) from error
         return self._copies[path]
 
@@ -135,16 +134,26 @@ def _path(text: str, argument: FileArgument) -> str:
     return quoted[1:-1].replace(quoted[0] * 2, quoted[0])
 
 
-def _is_pipe(path: str) -> bool:
+def _is_read_once(path: str) -> bool:
+    """Returns whether a path is that of a pipe or a terminal."""
     try:
-        return stat.S_ISFIFO(os.stat(path).st_mode) and _PATTERN.isdisjoint(path)
+        mode = os.stat(path).st_mode
+        return stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and _is_terminal(path))
     except (OSError, ValueError):  # there is no such file, or a null character
         return False
 
 
+def _is_terminal(path: str) -> bool:
+    fd = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    try:
+        return os.isatty(fd)
+    finally:
+        os.close(fd)
+
+
 def _pieces(path: str) -> Iterator[bytes]:
     """What a pipe has, once somebody writes to it, up to its end."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    fd = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
     try:
         waiting = select.poll()
         waiting.register(fd, select.POLLIN)

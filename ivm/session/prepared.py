@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 
 import duckdb
 
+from ivm.ingest.parameters import Params
 from ivm.reads.answer import Answer
 from ivm.reads.literals import literal_value
 from ivm.session.query import SELECTS, query
 from ivm.session.result import Result
-from ivm.session.session import Params, RunStatement, Session
+from ivm.session.session import RunStatement, Session
 from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import filled, placeholders

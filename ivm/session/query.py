@@ -13,8 +13,9 @@ from contextlib import nullcontext
 import duckdb
 
 from ivm.engine.engine import Engine
+from ivm.ingest.parameters import Params
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
 from ivm.storage.interrupts import begin_statement

@@ -13,8 +13,9 @@ from ivm.catalog.broken_views import broken_error, broken_views, is_foreign
 from ivm.catalog.catalog import Catalog, View
 from ivm.engine.broken_views import why
 from ivm.engine.foreign_columns import bound_again
+from ivm.ingest.parameters import Params
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import EvaluationError

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from ivm.engine.retention import COLUMNS, TABLE, TIMED, Rule, stored_rules
 from ivm.ingest.fast_path_rules import has_trigger
+from ivm.ingest.parameters import Params
 from ivm.session.dml import refuse_own
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.warehouse.duck import run

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias, TypeVar
 
 import duckdb
 
@@ -18,6 +18,7 @@ from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
 from ivm.ingest.local_time import LocalTime
+from ivm.ingest.parameters import Params
 from ivm.reads.answer import Answer
 from ivm.reads.reads import StateReads
 from ivm.session.broken_reads import refuse_broken
@@ -36,7 +37,6 @@ from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import run
 from ivm.storage.warehouse.warehouse import roll_back
 
-Params: TypeAlias = Sequence[Any] | dict[str, Any] | None
 T = TypeVar("T")
 RunStatement: TypeAlias = Callable[["Session", st.Statement, Params], Result]
 

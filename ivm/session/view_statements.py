@@ -23,10 +23,11 @@ from ivm.engine.clock import spelled_tick
 from ivm.engine.transaction import Transaction
 from ivm.engine.verify import Verdict, verify_view
 from ivm.engine.view_reads import views_shadowed_by
+from ivm.ingest.parameters import Params
 from ivm.session.clock import make_clock
 from ivm.session.dml import refuse_own
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.session.sinks import drop_sinks, refuse_sinks
 from ivm.sql.compile.explain_drawing import counted
 from ivm.sql.parse.function_list import list_functions

@@ -58,14 +58,14 @@ def open_log(file: DatabaseFile, sync_interval: float | None, choice: Choice) ->
     cursor = file.connection.cursor()
     database_id = system_tables.read_database_id(cursor, file.catalog)
     if file.file is None:
-        return Opening(_create(cursor))
+        return Opening(_create(file, cursor))
     folder = side_folder(file.file)
     if choice == "give up":
         _give_up(folder, cursor, database_id)
     if database_id is None:
         _check_leftovers(folder)
         _clear(folder)
-        database_id, foreign = _create(cursor), False
+        database_id, foreign = _create(file, cursor), False
     else:
         foreign = _check(file, cursor, database_id, choice)
     folder.mkdir(exist_ok=True)
@@ -156,10 +156,10 @@ def _moved_by_others(
     return file.wal_found > ours, False  # a log longer than we saw it: in doubt another's
 
 
-def _create(cursor: Cursor) -> str:
+def _create(file: DatabaseFile, cursor: Cursor) -> str:
     database_id = uuid.uuid4().hex
     run(cursor, "BEGIN")
-    system_tables.create_schema(cursor, database_id)
+    system_tables.create_schema(cursor, file.catalog, database_id)
     run(cursor, "COMMIT")
     return database_id
 

@@ -111,8 +111,10 @@ class StoredView:
     tick: int | None = None
 
 
-def create_schema(cursor: Cursor, database_id: str) -> None:
-    """Creates `_ivm` in a file that has none."""
+def create_schema(cursor: Cursor, catalog: str, database_id: str) -> None:
+    """Creates `_ivm` in a file that has none, or none with records."""
+    if rows(cursor, _LISTED, [catalog]):
+        run(cursor, "DROP SCHEMA _ivm CASCADE")
     for statement in _SCHEMA.strip().split(";")[:-1]:
         run(cursor, statement)
     run(
@@ -124,7 +126,8 @@ def create_schema(cursor: Cursor, database_id: str) -> None:
 
 
 def read_database_id(cursor: Cursor, catalog: str) -> str | None:
-    """The file's id, or None if it has no records of ours.
+    """The file's id, or None if it has no records of ours, or their tables alone: a copy of the
+    definitions of another file.
 
     Raises:
         CorruptionError: records of another format.
@@ -132,6 +135,8 @@ def read_database_id(cursor: Cursor, catalog: str) -> str | None:
     if not rows(cursor, _LISTED, [catalog]):
         return None
     meta = dict(rows(cursor, "FROM _ivm.meta"))
+    if not meta and not rows(cursor, "FROM _ivm.epochs LIMIT 1"):
+        return None
     if meta.get("format") not in READABLE or "database_id" not in meta:
         raise CorruptionError(
             f"The schema _ivm of this file has format {meta.get('format')}, this program reads"
@@ -187,20 +192,11 @@ def mark_closed(cursor: Cursor) -> None:
 
 
 def set_apart(cursor: Cursor, catalog: str) -> None:
-    """Makes what has been copied into another database the records of a closed one, of its own.
-
-    Where only the definitions of the tables have been copied, there are no records: then there is
-    no `_ivm`, and the views are tables.
-    """
-    if not rows(cursor, _LISTED, [catalog]):
-        return
-    own = f"{quote(catalog)}._ivm"
-    if not rows(cursor, f"FROM {own}.meta LIMIT 1"):
-        run(cursor, f"DROP SCHEMA {own} CASCADE")
-        return
-    run(cursor, f"UPDATE {own}.meta SET key = 'closed' WHERE key = 'open'")
-    new = [uuid.uuid4().hex]
-    run(cursor, f"UPDATE {own}.meta SET value = $1 WHERE key = 'database_id'", new)
+    """Makes what has been copied into another database the records of a closed one, of its own."""
+    if rows(cursor, _LISTED, [catalog]):
+        meta, new = f"{quote(catalog)}._ivm.meta", [uuid.uuid4().hex]
+        run(cursor, f"UPDATE {meta} SET key = 'closed' WHERE key = 'open'")
+        run(cursor, f"UPDATE {meta} SET value = $1 WHERE key = 'database_id'", new)
 
 
 def load_views(cursor: Cursor) -> list[StoredView]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +18,6 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm.capture import evaluation, few_rows
-from ivm.capture.clauses import Clauses
-from ivm.capture.insert_clauses import reads_a_pipe
 from ivm.errors import ConstraintError, EvaluationError, SqlError
 from tests.support.change_ways import (
     WAYS,
@@ -326,19 +323,6 @@ def test_a_stream_is_read_once(registered: bool) -> None:
         db.execute("INSERT INTO t SELECT a FROM stream")
     assert db.execute("FROM t").fetchall() == []
     db.close()
-
-
-def test_a_pipe_is_known_by_its_path(tmp_path: Path) -> None:
-    """What is read from it cannot be read again, should the fast path not be able to add it."""
-    pipe, file = tmp_path / "it's", tmp_path / "file"
-    os.mkfifo(pipe)
-    file.touch()
-    by_text = "INSERT INTO t SELECT * FROM read_csv('{}')"
-    for path, expected in ((pipe, True), (file, False), (tmp_path, False), ("a\0", False)):
-        text = by_text.format(str(path).replace("'", "''"))
-        assert reads_a_pipe(Clauses(text, None)) == expected
-        by_parameter = Clauses("INSERT INTO t SELECT * FROM read_csv(?)", [str(path)])
-        assert reads_a_pipe(by_parameter) == expected
 
 
 def test_a_broken_source_says_so() -> None:

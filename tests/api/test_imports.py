@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import ivm
-from ivm.errors import InputError, IvmError
+from ivm.errors import CorruptionError, InputError, IvmError
 from tests.support.view_oracle import assert_verified
 
 SCRIPT = """
@@ -112,6 +112,31 @@ def test_a_copy_of_the_definitions_alone_has_tables(tmp_path: Path) -> None:
         assert copy.execute("SHOW MATERIALIZED VIEWS").fetchall() == []
         assert copy.execute("FROM t").fetchall() == []
         copy.execute("INSERT INTO t (a) VALUES (1)")
+        copy.execute("CREATE OR REPLACE TABLE mv AS SELECT 1 AS n")
+    with ivm.connect(tmp_path / "copy.duckdb") as copy:
+        assert copy.execute("FROM t").fetchall() == [(1, None, None)]
+
+
+def test_a_copy_of_the_definitions_and_then_of_the_rows_has_views(tmp_path: Path) -> None:
+    with ivm.connect(tmp_path / "shop.duckdb") as db:
+        db.execute(SCRIPT)
+        db.execute(f"ATTACH '{tmp_path / 'copy.duckdb'}' AS copied")
+        db.execute("COPY FROM DATABASE shop TO copied (SCHEMA)")
+        db.execute("INSERT INTO t (a) SELECT a + 10 FROM t")
+        db.execute("COPY FROM DATABASE shop TO copied (DATA); DETACH copied")
+        expected = rows(db)
+    with ivm.connect(tmp_path / "copy.duckdb") as copy:
+        assert rows(copy) == expected
+        copy.execute("DELETE FROM t WHERE a = 1")
+        assert_verified(copy)
+
+
+def test_lost_records_are_no_copy_of_the_definitions(tmp_path: Path) -> None:
+    ivm.connect(tmp_path / "shop.duckdb").close()
+    with duckdb.connect(tmp_path / "shop.duckdb") as plain:
+        plain.execute("DELETE FROM _ivm.meta")
+    with pytest.raises(CorruptionError, match="format None"):
+        ivm.connect(tmp_path / "shop.duckdb")
 
 
 def test_a_copy_of_another_database_is_left_alone(tmp_path: Path) -> None:

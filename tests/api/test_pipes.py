@@ -17,6 +17,8 @@ import pytest
 
 import ivm
 from ivm.errors import UnavailableError
+from ivm.session.pipes import Pipes
+from ivm.storage.identifiers import literal
 from tests.support.duckdb_twin import Twin
 from tests.tiers import some
 
@@ -148,6 +150,27 @@ def test_a_long_result_keeps_the_copy_until_it_is_read(both: Twin, tmp_path: Pat
         assert sum(1 for _ in iter(result.fetchone, None)) == 299_999
 
 
+def test_a_terminal_is_read_to_its_end(both: Twin) -> None:
+    ours, theirs = os.openpty()
+    os.write(ours, b"k,s\n3,typed\n9,typed\n\x04")
+    try:
+        both.db.execute(f"INSERT OR REPLACE INTO t SELECT * FROM read_csv('{os.ttyname(theirs)}')")
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    both.duck.execute("INSERT OR REPLACE INTO t VALUES (3, 'typed'), (9, 'typed')")
+    both.check()
+
+
+def test_what_can_be_read_again_is_not_copied(both: Twin, tmp_path: Path) -> None:
+    (tmp_path / "it's").write_text("k\n1\n")
+    for path, rows in (("/dev/null", 0), (str(tmp_path / "it's"), 1)):
+        source = f"read_csv({literal(path)}, header := true, columns := {{k: 'INT'}})"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Pipes, "_written", None)
+            assert both.db.execute(f"SELECT count(*) FROM {source}").fetchall() == [(rows,)]
+
+
 def test_a_path_that_is_a_value_is_not_read(both: Twin, tmp_path: Path) -> None:
     os.mkfifo(path := tmp_path / "rows.csv")
     both.run(f"INSERT INTO t VALUES (9, '{path}')")
@@ -181,7 +204,9 @@ def test_ctrl_c_while_nobody_writes(both: Twin, tmp_path: Path) -> None:
 def test_a_full_disk_is_told(both: Twin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     with written(tmp_path / "rows.csv") as path:
-        with pytest.raises(UnavailableError, match=r"the pipe .*rows.csv could not be copied"):
+        with pytest.raises(
+            UnavailableError, match=r"rows.csv can be read only once, and could not be copied"
+        ):
             both.db.execute(f"INSERT INTO u FROM '{path}'")
         assert Path(path).read_text() == ROWS
     both.check()

@@ -11,8 +11,9 @@ from ivm.cdc.sinks.kinds import KINDS
 from ivm.cdc.sinks.run_sinks import SinkInfo, list_sinks
 from ivm.cdc.sources.definition import define
 from ivm.cdc.statements import told_where
+from ivm.ingest.parameters import Params
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.identifiers import canonical_name
 

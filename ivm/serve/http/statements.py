@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ivm.dispatch import executemany, run_statement
+from ivm.ingest.parameters import Params
 from ivm.serve.access import User
 from ivm.serve.http.callers import peer_of
 from ivm.serve.http.endpoint import Served, json_response, megabytes
@@ -23,7 +24,7 @@ from ivm.serve.http.sessions import IDLE
 from ivm.serve.served_session import ServedSession
 from ivm.serve.statement_log import StatementLog
 from ivm.session.result import Result
-from ivm.session.session import Params, Session
+from ivm.session.session import Session
 from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, IvmError
