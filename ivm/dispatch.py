@@ -90,7 +90,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
             session.names.learn(statement)
         if isinstance(statement, st.Ddl | st.Other):
             session.local_time.forget()  # it may set the time zone
-        session.end_scans()
+        session.end_inputs()
 
 
 def _ddl(session: Session, statement: st.Ddl, params: Params) -> Result:

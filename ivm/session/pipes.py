@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ivm.engine.engine import Engine
 from ivm.ingest.parameters import Params
@@ -27,7 +27,6 @@ from ivm.storage.identifiers import literal
 from ivm.storage.interrupts import check
 from ivm.storage.warehouse.duck import Cursor
 
-S = TypeVar("S", bound=st.Statement)
 _PIECE = 1 << 20  # bytes
 _PATIENCE = 100  # milliseconds in which an interrupt is noticed
 
@@ -47,7 +46,7 @@ class Pipes:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._copies: dict[str, str] = {}
 
-    def copied(self, statement: S, params: Params) -> tuple[S, Params]:
+    def copied(self, statement: st.Statement, params: Params) -> tuple[st.Statement, Params]:
         """The statement and parameters with the paths of the copies in the place of their own.
 
         Raises:
@@ -64,7 +63,7 @@ class Pipes:
         if text == statement.text:
             return statement, values
         (found,) = st.parse(text)
-        return replace(found, offset=statement.offset), values  # type: ignore[return-value]
+        return replace(found, offset=statement.offset), values
 
     def remove(self) -> None:
         """Removes the copies of the last statement, whose result has been read."""

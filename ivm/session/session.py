@@ -73,13 +73,16 @@ class Session:
             self.transaction.fail(error)
         elif self._open is None:  # else the transaction is that of an earlier result, still read
             roll_back(self.cursor)
-        self.end_scans()
+        self.end_inputs()
 
-    def end_scans(self) -> None:
-        """Forgets the Python objects and pipes of a statement, unless its result is still read."""
+    def end_inputs(self) -> None:
+        """Forgets the objects and pipes of a statement, unless its result is still read."""
         if self._open is None:
-            self.scans.hide()
-            self.pipes.remove()
+            self._forget_inputs()
+
+    def _forget_inputs(self) -> None:
+        self.scans.hide()
+        self.pipes.remove()
 
     def reads(self, statement: st.Statement, text: str | None = None) -> frozenset[str]:
         """The canonical names of the tables and views that a statement reads.
@@ -206,8 +209,7 @@ class Session:
                     run(self.cursor, "ROLLBACK")
             elif error is not None and transaction is not None:
                 transaction.fail(error)
-            self.scans.hide()
-            self.pipes.remove()
+            self._forget_inputs()
 
         self._open = Result.streaming(self.cursor, on_end, self.lock)
         return self._open
