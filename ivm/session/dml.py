@@ -57,13 +57,16 @@ def run_in_duckdb(
     for name, (removed, added) in captured.changes.items():
         every_column = tuple(range(len(tables[name].schema)))
         transaction.add_from_duckdb(TableChange(name, removed, every_column, added))
-    return _result(captured)
+    return _result(captured, statement)
 
 
-def _result(captured: Captured) -> Result:
-    if captured.returned is not None:
-        return Result.of_table(captured.returned, captured.types)
-    return Result.count(captured.count)
+def _result(captured: Captured, statement: st.Dml) -> Result:
+    if captured.returned is None:
+        return Result.count(captured.count)
+    result = Result.of_table(captured.returned, captured.types)
+    if statement.returning:
+        result.rowcount = len(captured.returned)
+    return result
 
 
 def _run_unstored(
@@ -76,7 +79,7 @@ def _run_unstored(
     unstored = Unstored(session.cursor, info, path, index)
     captured, change = capture_unstored(unstored, statement, params)
     transaction.add(change)
-    return _result(captured)
+    return _result(captured, statement)
 
 
 def table_of(session: Session, statement: st.Dml) -> TableInfo | None:

@@ -177,7 +177,9 @@ def finished(
     if answer is None:
         return None
     transaction.add(change)
-    return StateResult(answer)
+    result = StateResult(answer)
+    result.rowcount = len(rows)
+    return result
 
 
 def returned(

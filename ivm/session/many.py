@@ -85,7 +85,11 @@ def _run(
     for row in listed if left is None else [listed[i] for i in left]:
         result = run_statement(session, statement, row)
         total += max(result.rowcount, 0)
-    return Result.count(total) if result.kind == "count" else result
+    if result.kind == "count":
+        return Result.count(total)
+    if result.rowcount >= 0:
+        result.rowcount = total
+    return result
 
 
 @dataclass(frozen=True)

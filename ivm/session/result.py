@@ -44,7 +44,8 @@ class Result:
         kind: "rows" for a query or RETURNING, "count" for a change, "done" for anything else.
         columns: names of the columns, in order.
         types: DuckDB type names of the columns, in order.
-        rowcount: rows changed; -1 where the statement changes none.
+        rowcount: rows changed, also by a change with RETURNING; -1 where the statement changes
+            none.
         message: what the statement has to say beside its rows; "" if nothing.
     """
 
@@ -101,6 +102,11 @@ class Result:
         result = cls("count", ("Count",), ("BIGINT",), rows)
         result._counted = True
         return result
+
+    @property
+    def is_of_change(self) -> bool:
+        """Whether it tells of a change, which has happened however it is read."""
+        return self.rowcount >= 0
 
     def fetchall(self) -> list[Row]:
         """All remaining rows as tuples of Python values."""

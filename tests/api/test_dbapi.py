@@ -84,6 +84,27 @@ def test_before_a_statement_and_after_one_without_rows_there_are_no_columns(
         assert cursor.execute("SELECT * FROM other").rowcount == -1
 
 
+@pytest.mark.parametrize(
+    ("sql", "count"),
+    [
+        ("INSERT INTO orders VALUES (3, 1), (4, 2) RETURNING id", 2),
+        ("INSERT OR REPLACE INTO orders VALUES (2, 1), (4, 2) RETURNING *", 2),
+        ("INSERT INTO orders VALUES (2, 1), (4, 2) ON CONFLICT DO NOTHING RETURNING *", 1),
+        ("INSERT INTO orders SELECT range + 3, random() FROM range(3) RETURNING amount", 3),
+        ("UPDATE orders SET amount = 5 WHERE id = 1 RETURNING amount", 1),
+        ("UPDATE orders SET amount = random() RETURNING amount", 2),
+        ("UPDATE orders SET amount = 5 WHERE id = 7 RETURNING amount", 0),
+        ("DELETE FROM orders WHERE id IN (1, 2) RETURNING *", 2),
+        ("MERGE INTO orders USING range(2) s ON id = s WHEN MATCHED THEN DELETE RETURNING *", 1),
+    ],
+)
+def test_changes_that_return_rows_are_counted(db: ivm.Database, sql: str, count: int) -> None:
+    """Bug: their count was -1, as that of a query."""
+    with db.cursor() as cursor:
+        assert cursor.execute(sql).rowcount == count
+        assert len(cursor.fetchall()) == count
+
+
 def test_a_cursor_has_a_transaction_of_its_own(db: ivm.Database) -> None:
     with db.cursor() as cursor:
         cursor.begin()

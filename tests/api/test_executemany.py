@@ -70,6 +70,7 @@ def demand_in_turn(both: Twin, sql: str, rows: list[Any]) -> None:
     else:
         done = both.db.executemany(sql, rows)
         if "RETURNING" in sql:
+            assert done.rowcount == sum([len(returned) for returned in results])
             assert done.fetchall() == results[-1]
         else:
             assert done.rowcount == sum([count for [(count,)] in results])

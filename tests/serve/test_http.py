@@ -219,6 +219,9 @@ def test_limits(world: HttpWorld, client: httpx.Client) -> None:
     error(answer, 413, "result")
     assert "result_megabytes" in answer.json()["hint"]
     error(client.post("/sql", content="SELECT '" + "x" * 200_000 + "'"), 413, "request")
+    sql(client, "CREATE TABLE large (v VARCHAR)")
+    told = sql(client, f"INSERT INTO large {query} RETURNING v")  # it has happened
+    assert (told["rowcount"], len(told["rows"])) == (100_000, 100_000)
     chunks = (b"x" * 1000 for _ in range(1000))
     error(client.post("/sql", content=chunks), 413, "request")
     assert sql(client, "SELECT 1")["rows"] == [[1]]

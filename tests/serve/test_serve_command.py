@@ -118,7 +118,9 @@ def test_sighup_reads_the_settings_anew(path: Path) -> None:
         with psycopg.connect(server.dsn(), autocommit=True) as third:
             with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="more than 1 MB"):
                 third.execute("SELECT repeat('x', 1000) FROM range(5000)")
-            assert third.execute("SELECT 1").fetchone() == (1,)
+            third.execute("CREATE TABLE large (v VARCHAR)")
+            changed = "INSERT INTO large SELECT repeat('x', 1000) FROM range(5000) RETURNING v"
+            assert len(third.execute(changed).fetchall()) == 5000  # it has happened
         settings.write_text("[server]\nconnections = 'many'\n", encoding="utf-8")
         server.process.send_signal(signal.SIGHUP)
         server.wait_for("not read anew")

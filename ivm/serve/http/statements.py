@@ -169,7 +169,7 @@ class _Sql(Response):
             raise
         log.statement(session, text, time.perf_counter() - began)
         chunks = encoded(rows_of(result), self._form, _head(result), as_objects=False)
-        most = megabytes(served.settings.result_megabytes)
+        most = 0 if result.is_of_change else megabytes(served.settings.result_megabytes)
         headers = {"Ivm-Kind": result.kind, "Ivm-Rowcount": str(result.rowcount)}
         response = Streamed(
             served.runner, self._request, session, chunks, self._form, most, headers

@@ -87,7 +87,8 @@ class PortalRuns:
         """
         assert portal.outcome is not None
         if portal.rows is not None:
-            count = self._send_rows(portal.rows, most)
+            limit = 0.0 if portal.outcome.result.is_of_change else self._limits().result_megabytes
+            count = self._send_rows(portal.rows, most, limit * _MEGABYTE)
             portal.sent += count
             if count == most:
                 self._out += codec.PORTAL_SUSPENDED
@@ -96,8 +97,7 @@ class PortalRuns:
         self._log.statement(self._served, portal.prepared.text, time.perf_counter() - portal.began)
         portal.sent = 0
 
-    def _send_rows(self, rows: Rows, most: int | None) -> int:
-        limit = self._limits().result_megabytes * _MEGABYTE
+    def _send_rows(self, rows: Rows, most: int | None, limit: float) -> int:
         count = size = 0
         while most is None or count < most:
             data, sent = self._read(rows, None if most is None else most - count)
