@@ -7,6 +7,7 @@ undecided.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,7 +32,13 @@ from ivm.sql.scalar.kernel import (
 from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, arguments, rule
 from ivm.storage.values.column import ArrowColumn, Column
 
-EMPTY = pa.scalar("", pa.large_string())
+
+@functools.cache
+def empty_text() -> pa.Scalar:
+    """The empty string; made when it is needed, since pandas is imported for it."""
+    return pa.scalar("", pa.large_string())
+
+
 # The first UTF-8 byte of U+0140 to U+017F, up to which the case mappings agree.
 _LATIN = 0xC5
 
@@ -113,7 +120,7 @@ def _join(operands: Sequence[Operand]) -> Operand:
     def kernel(columns: Sequence[Column], count: int) -> Column:
         parts: list[Any] = [get(columns, count) for get in inputs]
         # The last argument is the separator.
-        return ArrowColumn(pc.binary_join_element_wise(*parts, EMPTY))
+        return ArrowColumn(pc.binary_join_element_wise(*parts, empty_text()))
 
     return computed(VARCHAR, kernel, *operands)
 
@@ -125,8 +132,8 @@ def _without_null(operand: Operand, separator: str) -> Operand:
     def kernel(columns: Sequence[Column], count: int) -> Column:
         array = argument(columns, count).array  # type: ignore[union-attr]
         if separator:
-            array = pc.binary_join_element_wise(between, array, EMPTY)
-        return ArrowColumn(pc.coalesce(array, EMPTY) if array.null_count else array)
+            array = pc.binary_join_element_wise(between, array, empty_text())
+        return ArrowColumn(pc.coalesce(array, empty_text()) if array.null_count else array)
 
     return computed(VARCHAR, kernel, operand)
 
