@@ -50,6 +50,7 @@ _LOCAL = {
 }
 _LEAST_MEMORY = 64 << 20
 _RAISED = re.compile(r"^[\w.]+(?:Error|Exception): ")
+_COLON = re.compile("Relative path in absolute URI: (.+)")  # so Hadoop says that a name has one
 _starting = threading.Lock()
 _JAVA = "Spark 4 needs Java 17 or 21: on Debian or Ubuntu `apt-get install openjdk-17-jre-headless`"
 
@@ -146,6 +147,8 @@ def words_of(error: BaseException) -> str:
     """What an error says, without the places in Spark's code."""
     text = str(error)
     lines = [line.strip() for line in text.splitlines()]
+    if named := _COLON.search(text):
+        return f"it reads no folder in which a name has a colon: rename {named[1].strip()!r} there"
     raised = [i for i, line in enumerate(lines) if _RAISED.match(line)]
     if "Traceback (most recent call last)" in text and raised:
         said = lines[raised[-1] :]  # what a worker's Python has raised

@@ -7,12 +7,13 @@ it; the position is the number of the last micro-batch, and the name of that che
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ivm.cdc.formats.json_statement import Envelope
+from ivm.cdc.pipeline.planned_files import STREAM, PlannedFiles
 from ivm.cdc.sources.files.files import PIPELINE, Files
 from ivm.cdc.sources.source import Position, SourceError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 BYTES = 64 << 20
 """Of the files of a micro-batch, of which there is at least one."""
+_ANY_AGE = "400000d"  # before the newest one: older files would be passed over
 
 
 @dataclass
@@ -31,6 +33,7 @@ class FilesInput:
     lines: DataFrame
     envelope: Envelope
     checkpoint: Path
+    planned: PlannedFiles
     at: Position | None
     deletion: Callable[[bytes], bytes] | None = None
     by_time: bool = True
@@ -59,6 +62,10 @@ class FilesInput:
         self.at = Position(number, query)
         return {PIPELINE: self.at}
 
+    def demand_read(self, number: int, streams: Collection[str]) -> None:
+        """See `Input`."""
+        self.planned.demand_read(number, streams)
+
 
 def files_input(
     session: SparkSession, source: Files, table: str, positions: Mapping[str, Position], to: Path
@@ -80,18 +87,19 @@ def files_input(
     checkpoint = to / "files"
     if not positions:  # what Spark has noted was never applied, or by a source that was dropped
         shutil.rmtree(checkpoint, ignore_errors=True)
-    path = "url_decode(replace(_metadata.file_path, '+', '%2B'))"  # it is a URI
     envelope = source.lines_envelope()
     assert envelope is not None
     lines = (
         session.readStream.format("text")
         .option("lineSep", "\n")
         .option("maxBytesPerTrigger", str(BYTES))
+        .option("maxFileAge", _ANY_AGE)
         .load(source.path)
         .selectExpr(
-            f"regexp_replace({path}, '^file:/*', '/') AS stream",
+            f"{STREAM.format('_metadata.file_path')} AS stream",
             "unix_millis(_metadata.file_modification_time) AS time",
             r"CAST(rtrim('\r', value) AS BINARY) AS value",
         )
     )
-    return FilesInput(table, lines, envelope, checkpoint, positions.get(PIPELINE))
+    planned = PlannedFiles(session, checkpoint, source.skip_lost)
+    return FilesInput(table, lines, envelope, checkpoint, planned, positions.get(PIPELINE))

@@ -7,7 +7,7 @@ from the database's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -52,4 +52,15 @@ class Input(Protocol):
 
         Raises:
             SourceError: it does not follow what the database has.
+        """
+
+    def demand_read(self, number: int, streams: Collection[str]) -> None:
+        """Checks that a micro-batch is whole.
+
+        Args:
+            number: of the micro-batch, which was reached.
+            streams: those that its lines are of.
+
+        Raises:
+            UnavailableError: something of it was not read.
         """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +56,9 @@ class KafkaInput:
             each.stream: Position(offset, self.look.identities[each.topic])
             for each, offset in next.items()
         }
+
+    def demand_read(self, number: int, streams: Collection[str]) -> None:
+        """See `Input`; Spark fails where a message is missing."""
 
 
 def kafka_inputs(

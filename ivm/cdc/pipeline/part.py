@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +31,7 @@ class SparkPart:
         lines: see `Decoding.run`.
         envelope: of their format.
         deletion: see `Decoding`.
+        demand_read: checks that lines of these streams are all.
         by_time: the streams come in the order of their times.
     """
 
@@ -42,6 +43,7 @@ class SparkPart:
         lines: DataFrame,
         envelope: Envelope,
         deletion: Callable[[bytes], bytes] | None,
+        demand_read: Callable[[Collection[str]], None],
         *,
         by_time: bool,
     ) -> None:
@@ -50,6 +52,7 @@ class SparkPart:
         self._frame = lines
         self._envelope = envelope
         self._deletion = deletion
+        self._demand_read = demand_read
         self._order = [(name, "ascending") for name in ("time", "stream", "first")[not by_time :]]
         self._streams: list[str] = []
         self._chunks: list[Chunk] = []
@@ -63,12 +66,13 @@ class SparkPart:
         """See `Part`.
 
         Raises:
-            UnavailableError: Spark fails.
+            UnavailableError: Spark fails, or has not read all.
         """
         settings = settings_for(cursor, info)
         decoding = Decoding(info, self._envelope, settings, self._deletion)
         found = _each_once(self._collected(decoding).sort_by(self._order))
         self._streams = found["stream"].to_pylist()
+        self._demand_read(self._streams)
         self._chunks = [unpacked(c.as_buffer(), info.schema) for c in found["content"]]
         sizes = [len(chunk.texts) for chunk in self._chunks]
         self._first = np.append(0, np.cumsum(sizes, dtype=np.int64))

@@ -9,6 +9,7 @@ next one is then decoded while that one is applied.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -30,8 +31,8 @@ class _Query:
         self._input = input
         self._given = MicroBatches()
         writer = input.lines.writeStream.foreachBatch(self._given.receive)
-        checkpoint = writer.option("checkpointLocation", input.checkpoint.as_uri())
-        self._query: Any = checkpoint.start()
+        place = f"file:{input.checkpoint}"  # as it is: Spark takes `%20` for no blank
+        self._query: Any = writer.option("checkpointLocation", place).start()
 
     def take(self, timeout: float) -> tuple[MicroBatch, Batch] | None:
         """The next micro-batch as a batch; None if none has come in time."""
@@ -40,8 +41,9 @@ class _Query:
         if given is None:
             return None
         positions = each.reached(str(_asked(lambda: self._query.id)), given.number)
+        read = functools.partial(each.demand_read, given.number)
         part = SparkPart(
-            each.table, given.frame, each.envelope, each.deletion, by_time=each.by_time
+            each.table, given.frame, each.envelope, each.deletion, read, by_time=each.by_time
         )
         return given, Batch((part,), positions)
 

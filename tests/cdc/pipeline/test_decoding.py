@@ -69,7 +69,7 @@ def applied(
 ) -> Ingested:
     """Applies what the workers make of a micro-batch."""
     envelope = envelope_of(format, version=version)
-    part = SparkPart("t", cast(Any, Frame(batches)), envelope, None, by_time=True)
+    part = SparkPart("t", cast(Any, Frame(batches)), envelope, None, lambda _: None, by_time=True)
 
     def work(session: Any) -> Ingested:
         records.create(session)

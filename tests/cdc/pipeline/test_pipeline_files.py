@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -165,6 +167,109 @@ def test_each_file_is_read_once_whatever_comes_between(tmp_path: Path) -> None:
         db.stop_sources(60)
         with pytest.raises(errors.IvmError, match="`ivm pipeline` has begun"):
             stopped_by(db, db.start_sources)
+
+
+def aged(file: Path, days: float) -> None:
+    """Gives a file, before it can be seen, the time of its last change so many days ago."""
+    then = time.time() - days * 86_400
+    os.utime(file, (then, then))
+
+
+def test_files_of_any_age_are_read(tmp_path: Path) -> None:
+    """Bug: one that was a week older than the newest was passed over for good."""
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / "0.json", numbers(0, 1))
+    with simple(tmp_path) as db:
+        db.start_pipeline()
+        wait(db)
+        for number, days in enumerate((8, 20_000, -1_000, 0), 1):
+            draft = tmp_path / f"{number}.json"
+            write(draft, numbers(number, number + 1))
+            aged(draft, days)
+            draft.rename(tmp_path / "in" / draft.name)
+            wait_until(lambda number=number: len(ids(db)) == number + 1)  # type: ignore[misc]
+
+
+def begun_again(tmp_path: Path) -> None:
+    """A database that has lost the last micro-batch, of the file b, as if it had been killed."""
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / "a.json", numbers(0, 10))
+    with simple(tmp_path) as db:
+        db.start_pipeline()
+        wait(db)
+        assert db.stop_sources(60)
+    for name in ("a.duckdb", "a.duckdb.ivm"):
+        copy = shutil.copytree if (tmp_path / name).is_dir() else shutil.copy
+        copy(tmp_path / name, tmp_path / f"before-{name}")
+    write(tmp_path / "in" / "b.json", numbers(10, 20))
+    (tmp_path / "in" / "empty.json").touch()
+    with gzip.open(tmp_path / "in" / "empty [1].json.gz", "wb"):
+        pass
+    with simple(tmp_path) as db:
+        db.start_pipeline()
+        wait_until(lambda: len(ids(db)) == 20)
+        assert db.stop_sources(60)
+        (pipeline,) = (tmp_path / "a.duckdb.ivm").glob("pipeline")
+        shutil.move(pipeline, tmp_path / "pipeline")
+    for name in ("a.duckdb.ivm", "a.duckdb"):
+        found = tmp_path / name
+        shutil.rmtree(found) if found.is_dir() else found.unlink()
+        (tmp_path / f"before-{name}").rename(found)
+    shutil.rmtree(tmp_path / "a.duckdb.ivm" / "pipeline")
+    (commits,) = (tmp_path / "pipeline").rglob("commits")
+    for note in commits.glob("*1*"):
+        note.unlink()
+    shutil.move(tmp_path / "pipeline", tmp_path / "a.duckdb.ivm" / "pipeline")
+
+
+def waits_for(db: ivm.Database, file: Path) -> bool:
+    (source,) = db.sources()
+    return source.state == "waiting" and repr(str(file)) in str(source.reason)
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_file_that_is_away_is_waited_for(tmp_path: Path, comes_back: bool) -> None:
+    """Bug: a micro-batch that came again after a crash was applied without the files gone."""
+    begun_again(tmp_path)
+    file = tmp_path / "in" / "b.json"
+    file.rename(tmp_path / "away")
+    with simple(tmp_path) as db:
+        db.start_pipeline()
+        wait_until(lambda: waits_for(db, file))
+        write(tmp_path / "in" / "c.json", numbers(20, 30))
+        if comes_back:
+            (tmp_path / "away").rename(file)
+        else:
+            db.execute("ALTER SOURCE s SET (skip_lost true)")
+        expected = [*range(20 if comes_back else 10), *range(20, 30)]
+        wait_until(lambda: len(ids(db)) == len(expected))
+        assert ids(db) == expected
+
+
+@pytest.mark.parametrize("name", ["my data", "a%20b", "ü+#"])
+def test_a_folder_of_any_name_has_the_checkpoint(tmp_path: Path, name: str) -> None:
+    """Bug: Spark's notes were in a folder with another name, and stayed when the source went."""
+    (tmp_path / name / "in").mkdir(parents=True)
+    write(tmp_path / name / "in" / "a.json", numbers(0, 10))
+    for _ in range(2):
+        with simple(tmp_path / name) as db:
+            db.start_pipeline()
+            wait_until(lambda: len(ids(db)) == 10)
+            db.stop_sources(60)
+            assert (tmp_path / name / "a.duckdb.ivm" / "pipeline").is_dir()
+            db.execute("DROP SOURCE s; DELETE FROM t")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_name_with_a_colon_is_named(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / "a.json", numbers(0, 10))
+    (tmp_path / "in" / "12:00.log").touch()
+    with simple(tmp_path) as db:
+        db.start_pipeline()
+        wait_until(lambda: "has a colon: rename '12:00.log'" in str(db.sources()[0].reason))
+        (tmp_path / "in" / "12:00.log").unlink()
+        wait_until(lambda: len(ids(db)) == 10)
 
 
 def stopped_by(db: ivm.Database, start: Callable[[], object]) -> None:
