@@ -29,7 +29,7 @@ _TEXTS = {
     POSTGRES: {
         "binaryTransfer": "false",
         "sessionInitStatement": "SET TimeZone = 'UTC'; SET bytea_output = 'hex'; "
-        "SET extra_float_digits = 3",
+        "SET extra_float_digits = 3; SET IntervalStyle = 'postgres'",
     }
 }
 """What has a database write the same texts whatever the settings of its server and users are."""

@@ -188,6 +188,11 @@ class Staging:
         """Whether the snapshot that this object knows was not outdated since."""
         return self._id is not None and _read(self.folder / "snapshot.json").get("id") == self._id
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether this object knows a snapshot that was outdated since."""
+        return self.epoch is not None and not self.stands
+
     def clear(self) -> None:
         """Removes all that is there."""
         self.epoch, self._id, self._done = None, None, {}

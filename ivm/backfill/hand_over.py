@@ -33,7 +33,8 @@ _ROUNDS = 100  # after so many the rest is stepped under the lock, however long 
 
 
 class OutdatedError(Exception):
-    """The snapshot was outdated meanwhile, or the view is not the one that is being filled."""
+    """The snapshot was outdated meanwhile, or the view is not the one that is being filled, or is
+    being filled otherwise."""
 
 
 class HandOver:
@@ -211,7 +212,8 @@ class HandOver:
         same = known is not None and replace(known, compiled=None) == replace(
             self._view, compiled=None, plan=self._plan
         )
-        if not same or not self._staging.stands:
+        refreshed = self._engine.unfilled.is_refreshed(self._view.name)
+        if not same or refreshed or not self._staging.stands:
             raise OutdatedError
 
     def break_view(self, error: EvaluationError) -> None:

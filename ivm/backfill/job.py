@@ -117,8 +117,16 @@ class BackfillJob:
             found = self._bound()
             if found is None:
                 return self._engine.unfilled.forget(self._name)
-            with contextlib.suppress(OutdatedError):
-                self._fill_once(found)
+            staging = Staging(self._engine.unfilled.folder(self._name))
+            try:
+                self._fill_once(found, staging)
+            except OutdatedError:
+                continue
+            except (StoppedError, EvaluationError):
+                raise
+            except Exception:  # as its files were taken away: the view is filled, or to be anew
+                if self._bound() is not None and not staging.is_outdated:
+                    raise
         raise UnavailableError(
             f"the tables of {self._name!r} were altered {_ATTEMPTS} times while it was being "
             "filled: try again with db.backfill() or `ivm backfill`"
@@ -128,14 +136,14 @@ class BackfillJob:
         """The view as of a commit, None if it waits for no fill.
 
         What an open transaction has changed in the catalog may be rolled back: its end is waited
-        for.
+        for, as is that of a REFRESH.
         """
         engine = self._engine
         self.progress.begin("waiting")
         while True:
             self._check()
             generation, meaning = engine.unfilled.generation, engine.meaning()
-            if meaning is not None:
+            if meaning is not None and not engine.unfilled.is_refreshed(self._name):
                 try:
                     found = self._bind(generation)
                 except (IvmError, duckdb.Error):
@@ -155,13 +163,12 @@ class BackfillJob:
             self._engine.views.bind(alone, cursor)
         return _Bound(view.plan, alone, generation)
 
-    def _fill_once(self, bound: _Bound) -> None:
+    def _fill_once(self, bound: _Bound, staging: Staging) -> None:
         engine, alone = self._engine, bound.alone
         assert alone.plan is not None
         stages = stages_of(alone.plan, engine.warehouse.cursor)
         self.progress.begin("starting Spark")
         spark = self._spark = self._engine.spark()
-        staging = Staging(engine.unfilled.folder(self._name))
         if not self._goes_on(staging, stages):
             self._take_snapshot(staging, stages, bound.generation)
         self._run_stages(spark, staging, stages)

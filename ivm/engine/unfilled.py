@@ -8,9 +8,10 @@ that has been pinned before is not begun with.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ivm.catalog.broken_views import UNFILLED
@@ -36,6 +37,7 @@ class Unfilled:
         self._catalog = catalog
         self._unrecorded: frozenset[str] = frozenset()
         self.generation = 0
+        self._refreshed: list[str] = []
         self._columns: dict[str, frozenset[int]] = {}
         self._columns_of: object = None
 
@@ -100,6 +102,23 @@ class Unfilled:
         """
         self.outdate([*tables, *self._unrecorded])
         self._unrecorded = frozenset()
+
+    @contextlib.contextmanager
+    def refreshing(self, name: str) -> Iterator[None]:
+        """Keeps the fill of a view from writing rows during a block that fills it otherwise.
+
+        A transaction that the block begins sees what the fill has written before, and removes it.
+        """
+        with self._warehouse.write_lock:
+            self._refreshed.append(name)
+        try:
+            yield
+        finally:
+            self._refreshed.remove(name)
+
+    def is_refreshed(self, name: str) -> bool:
+        """Whether a view is being filled otherwise; asked under the warehouse's `write_lock`."""
+        return name in self._refreshed
 
     def sweep(self) -> None:
         """Removes the traces of fills whose views were dropped, replaced or filled by DuckDB."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ivm.catalog.broken_views import broken_error, broken_views, is_foreign
+from ivm.catalog.broken_views import UNFILLED, broken_error, broken_views, is_foreign
 from ivm.catalog.catalog import Catalog, View
 from ivm.engine.broken_views import why
 from ivm.engine.foreign_columns import bound_again
@@ -18,7 +18,7 @@ from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import EvaluationError
+from ivm.storage.errors import EvaluationError, UnavailableError
 
 
 def refresh(session: Session, statement: st.RefreshView, params: Params) -> Result:
@@ -26,6 +26,7 @@ def refresh(session: Session, statement: st.RefreshView, params: Params) -> Resu
 
     Raises:
         EvaluationError: the query fails on the rows, or a view below is broken.
+        UnavailableError: its first fill has not ended, and the session has a transaction open.
     """
     while True:
         try:
@@ -51,21 +52,32 @@ def _refresh(session: Session, statement: st.RefreshView) -> None:
     with session.writing() as transaction:
         engine = session.engine
         view = engine.catalog.view(statement.name)
-        if is_foreign(view.broken):
-            session.refuse_temporary([(view.name, view.query)])
+        _demand_seen(session, view)
+        with engine.unfilled.refreshing(view.name):
+            if is_foreign(view.broken):
+                session.refuse_temporary([(view.name, view.query)])
+                transaction.change_catalog()
+                view = bound_again(engine, session.cursor, view)
+                engine.catalog.add_view(view)
+            filled = _filled(engine.catalog, view)
+            session.refuse_temporary([(each.name, each.query) for each in filled])
+            transaction.show({name for each in filled for name in each.reads})
             transaction.change_catalog()
-            view = bound_again(engine, session.cursor, view)
-            engine.catalog.add_view(view)
-        filled = _filled(engine.catalog, view)
-        session.refuse_temporary([(each.name, each.query) for each in filled])
-        transaction.show({name for each in filled for name in each.reads})
-        transaction.change_catalog()
-        functions = list_functions(session.cursor)
-        view.broken = None
+            functions = list_functions(session.cursor)
+            view.broken = None
         for each in filled:
             engine.views.bind(each, session.cursor, functions)
             engine.catalog.add_view(each)
         transaction.rebuild(filled)
+
+
+def _demand_seen(session: Session, view: View) -> None:
+    """Checks that the rows that a first fill has written are to be seen, and so can be removed."""
+    if view.broken == UNFILLED and session.transaction is not None:
+        raise UnavailableError(
+            f"the first fill of {view.name!r} has not ended, and this transaction does not see all "
+            "that it has written: COMMIT first, and REFRESH it outside of a transaction"
+        )
 
 
 def _filled(catalog: Catalog, view: View) -> list[View]:

@@ -18,10 +18,11 @@ import pytest
 import ivm
 from ivm.backfill import hand_over
 from ivm.backfill import job as jobs
-from ivm.backfill.hand_over import HandOver
+from ivm.backfill.hand_over import HandOver, OutdatedError
 from ivm.capture import evaluation
 from ivm.delta_ops.joins.arrange import Arrange
 from ivm.engine.engine import Engine
+from ivm.engine.open_changes import OpenChanges
 from ivm.engine.transaction import Transaction
 from ivm.session import bulk
 from ivm.spark_backfill import stages
@@ -365,6 +366,77 @@ def test_dropped_replaced_or_refreshed_meanwhile(
         assert found.join(60)
     demand_right_again(db)
     assert not any((Path(f"{db.path}.ivm") / "backfill").iterdir())
+
+
+def test_what_a_fill_writes_beside_a_refresh_is_not_there_twice(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: rows written between the beginning of its transaction and its DELETE stayed."""
+    load, tried = Gate(monkeypatch, HandOver, "load"), threading.Event()
+    write, begin = HandOver._in_transaction, OpenChanges.begin_in_duckdb
+
+    def written(self: HandOver, *args: Any) -> None:
+        try:
+            write(self, *args)
+        except OutdatedError:
+            tried.set()
+            raise
+        if db._engine.warehouse.cursor().execute("SELECT count(*) FROM v").fetchone() != (0,):
+            tried.set()
+
+    def begun(self: OpenChanges) -> None:
+        begin(self)
+        monkeypatch.setattr(OpenChanges, "begin_in_duckdb", begin)
+        self._cursor.execute("FROM v").fetchall()  # from here on it sees no more
+        load.open.set()
+        assert tried.wait(60)
+
+    monkeypatch.setattr(HandOver, "_in_transaction", written)
+    db.execute(  # without sums of DOUBLE, for which all rows are written once more
+        "CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS"
+        " SELECT customer, count(*) AS n FROM orders GROUP BY customer"
+    )
+    load.wait()
+    monkeypatch.setattr(OpenChanges, "begin_in_duckdb", begun)
+    db.execute("REFRESH MATERIALIZED VIEW v")
+    demand_right(db)
+    db.backfill("v")  # which has nothing to do, and no error to tell
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [
+        f"CREATE OR REPLACE {CREATE.removeprefix('CREATE ')}",
+        f"DROP MATERIALIZED VIEW v; {CREATE}",
+        f"BEGIN; DROP MATERIALIZED VIEW v; {CREATE}; COMMIT",
+    ],
+)
+def test_a_view_that_is_created_anew_as_it_was_has_all_rows(
+    replaced: str, db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fill of the former one has written into a table that is there no more."""
+    loaded = Gate(monkeypatch, HandOver, "catch_up")
+    db.execute(CREATE)
+    loaded.wait()
+    db.execute(replaced)
+    loaded.open.set()
+    db.backfill("v")
+    demand_right(db)
+
+
+def test_no_transaction_refreshes_what_is_being_filled(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = Gate(monkeypatch, HandOver, "load")
+    db.execute(CREATE)
+    load.wait()
+    db.execute("BEGIN")
+    with pytest.raises(UnavailableError, match="COMMIT first"):
+        db.execute("REFRESH MATERIALIZED VIEW v")
+    db.execute("ROLLBACK")
+    load.open.set()
+    db.backfill("v")
+    demand_right(db)
 
 
 def demand_right_again(db: ivm.Database) -> None:

@@ -152,6 +152,7 @@ def server() -> Iterator[Server]:
             "ALTER ROLE reader SET bytea_output = 'escape'",
             "ALTER ROLE reader SET TimeZone = 'Asia/Kolkata'",
             "ALTER ROLE reader SET extra_float_digits = 0",
+            "ALTER ROLE reader SET IntervalStyle = 'iso_8601'",
         )
         yield started
 
