@@ -56,7 +56,7 @@ class PlannedFiles:
         known = frozenset(streams)
         for path in self._paths(number):
             file = re.sub("^file:/*", "/", unquote(path))
-            if file not in known and self._lacks_lines(path, file):
+            if file not in known and self._was_away(path, file):
                 raise UnavailableError(
                     f"the file {file!r}, which Spark has planned to read, is away: put it back, or "
                     "ALTER SOURCE … SET (skip_lost true)"
@@ -74,8 +74,8 @@ class PlannedFiles:
         plan = (self.checkpoint / "offsets" / str(number)).read_text()
         return int(json.loads(plan.splitlines()[-1])["logOffset"])
 
-    def _lacks_lines(self, path: str, file: str) -> bool:
-        """Whether a file that gave no lines has some, or cannot be read."""
+    def _was_away(self, path: str, file: str) -> bool:
+        """Whether a file that gave no lines has some, or is away still."""
         from pyspark.errors import AnalysisException
 
         if path.startswith("file:") and os.path.exists(file) and not os.path.getsize(file):
