@@ -7,7 +7,6 @@ undecided.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,13 +31,7 @@ from ivm.sql.scalar.kernel import (
 from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, arguments, rule
 from ivm.storage.values.column import ArrowColumn, Column
 
-
-@functools.cache
-def empty_text() -> pa.Scalar:
-    """The empty string; made when it is needed, since pandas is imported for it."""
-    return pa.scalar("", pa.large_string())
-
-
+EMPTY = pa.scalar("", pa.large_string())
 # The first UTF-8 byte of U+0140 to U+017F, up to which the case mappings agree.
 _LATIN = 0xC5
 
@@ -120,7 +113,7 @@ def _join(operands: Sequence[Operand]) -> Operand:
     def kernel(columns: Sequence[Column], count: int) -> Column:
         parts: list[Any] = [get(columns, count) for get in inputs]
         # The last argument is the separator.
-        return ArrowColumn(pc.binary_join_element_wise(*parts, empty_text()))
+        return ArrowColumn(pc.binary_join_element_wise(*parts, EMPTY))
 
     return computed(VARCHAR, kernel, *operands)
 
@@ -132,8 +125,8 @@ def _without_null(operand: Operand, separator: str) -> Operand:
     def kernel(columns: Sequence[Column], count: int) -> Column:
         array = argument(columns, count).array  # type: ignore[union-attr]
         if separator:
-            array = pc.binary_join_element_wise(between, array, empty_text())
-        return ArrowColumn(pc.coalesce(array, empty_text()) if array.null_count else array)
+            array = pc.binary_join_element_wise(between, array, EMPTY)
+        return ArrowColumn(pc.coalesce(array, EMPTY) if array.null_count else array)
 
     return computed(VARCHAR, kernel, operand)
 

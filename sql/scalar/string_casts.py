@@ -23,6 +23,7 @@ _FORMS = {
     "DATE": _DAY,
     "TIMESTAMP": f"{_DAY}(?:{_TIME})?",
 }
+_COMMA = pa.scalar(",", pa.large_string())
 
 
 def from_string(operand: Operand, type: ColumnType) -> Operand:
@@ -78,6 +79,5 @@ def _form(type: ColumnType) -> str | None:
 def _joined(array: pa.Array) -> str:
     """The strings with a comma behind each."""
     offsets = pa.array(np.array([0, len(array)]))
-    comma = pa.scalar(",", pa.large_string())
-    text = pc.binary_join(pa.LargeListArray.from_arrays(offsets, array), comma)[0].as_py()
+    text = pc.binary_join(pa.LargeListArray.from_arrays(offsets, array), _COMMA)[0].as_py()
     return f"{text}," if len(array) else ""

@@ -165,11 +165,12 @@ def _strftime(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 def _name(
     number: calendar.DayFunction, names: list[str]
 ) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
+    strings = pa.array(names, _STRING)
+
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         operand = compiler.operand(node.this)
         need_date(operand)
         argument, type, look_up = fixed(operand), operand.type, by_day(number)
-        strings = pa.array(names, _STRING)
 
         def kernel(columns: Sequence[Column], count: int) -> Column:
             column = argument(columns, count)

@@ -13,12 +13,7 @@ from sqlglot import exp
 from ivm.sql.scalar.kernel import VARCHAR, NotListedError, Operand, by_arrow
 from ivm.sql.scalar.like import regular_expression
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
-from ivm.sql.scalar.string import (
-    constant_integer,
-    constant_string,
-    empty_text,
-    string_operand,
-)
+from ivm.sql.scalar.string import EMPTY, constant_integer, constant_string, string_operand
 
 
 def _split_part(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
@@ -35,7 +30,7 @@ def _part(array: pa.Array, separator: str, number: int) -> pa.Array:
     offsets = np.asarray(parts.offsets, np.int64)
     places = offsets[:-1] + number - 1
     found = parts.values.take(pa.array(places, mask=places >= offsets[1:]))
-    there = pc.coalesce(found, empty_text())
+    there = pc.coalesce(found, EMPTY)
     return pc.if_else(array.is_valid(), there, None) if array.null_count else there
 
 

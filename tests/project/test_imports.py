@@ -8,7 +8,7 @@ import sys
 import pytest
 
 SHORT = "ivm.connect().execute('SELECT 1').fetchall()"
-HEAVY = ("pandas", "polars", "pyspark", "rich", "typer", "confluent_kafka", "psycopg", "starlette")
+HEAVY = ("polars", "pyspark", "rich", "typer", "confluent_kafka", "psycopg", "starlette")
 
 
 def told_by(program: str) -> str:
