@@ -1,36 +1,18 @@
 """The incremental view maintenance database for Python and DuckDB."""
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Spares an import the garbage collector, which would go through all of it, for nothing."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
-
-with _without_collecting():
-    from ivm import dbapi, errors, sinks, sources
-    from ivm.catalog.functions import Function
-    from ivm.cdc.apply import Ingested
-    from ivm.cdc.run_sources import SourceInfo
-    from ivm.cdc.sinks.run_sinks import SinkInfo
-    from ivm.database import Database, connect
-    from ivm.engine.changefeed import Subscription
-    from ivm.errors import IvmError
-    from ivm.listings import TableListing, ViewInfo
-    from ivm.notebook.extension import load_ipython_extension, unload_ipython_extension
-    from ivm.recovery import Recovery, recover
-    from ivm.session.relation import Relation
-    from ivm.session.result import Result
+from ivm import dbapi, errors, sinks, sources
+from ivm.catalog.functions import Function
+from ivm.cdc.apply import Ingested
+from ivm.cdc.run_sources import SourceInfo
+from ivm.cdc.sinks.run_sinks import SinkInfo
+from ivm.database import Database, connect
+from ivm.engine.changefeed import Subscription
+from ivm.errors import IvmError
+from ivm.listings import TableListing, ViewInfo
+from ivm.notebook.extension import load_ipython_extension, unload_ipython_extension
+from ivm.recovery import Recovery, recover
+from ivm.session.relation import Relation
+from ivm.session.result import Result
 
 __all__ = [
     "Database",

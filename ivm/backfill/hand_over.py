@@ -33,8 +33,7 @@ _ROUNDS = 100  # after so many the rest is stepped under the lock, however long 
 
 
 class OutdatedError(Exception):
-    """The snapshot was outdated meanwhile, or the view is not the one that is being filled, or is
-    being filled otherwise."""
+    """The snapshot was outdated meanwhile, or the view is another one by now, or is refreshed."""
 
 
 class HandOver:

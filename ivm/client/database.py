@@ -276,9 +276,8 @@ def _result(content: bytes, headers: Mapping[str, str]) -> Result:
         return Result("done")
     table = pa.ipc.open_stream(content).read_all()
     types = json.loads(table.schema.metadata[_TYPES])
-    result = Result.of_table(table.replace_schema_metadata(None), types)
-    result.rowcount = int(headers.get("ivm-rowcount", -1))
-    return result
+    count = int(headers.get("ivm-rowcount", -1))
+    return Result.of_table(table.replace_schema_metadata(None), types, count)
 
 
 def connect(

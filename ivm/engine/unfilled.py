@@ -37,7 +37,7 @@ class Unfilled:
         self._catalog = catalog
         self._unrecorded: frozenset[str] = frozenset()
         self.generation = 0
-        self._refreshed: list[str] = []
+        self._refreshed: str | None = None
         self._columns: dict[str, frozenset[int]] = {}
         self._columns_of: object = None
 
@@ -105,20 +105,20 @@ class Unfilled:
 
     @contextlib.contextmanager
     def refreshing(self, name: str) -> Iterator[None]:
-        """Keeps the fill of a view from writing rows during a block that fills it otherwise.
+        """Keeps the fill of a view from writing rows during a block; its caller is the writer.
 
-        A transaction that the block begins sees what the fill has written before, and removes it.
+        A transaction that the block begins sees, and can remove, all that the fill has written.
         """
         with self._warehouse.write_lock:
-            self._refreshed.append(name)
+            self._refreshed = name
         try:
             yield
         finally:
-            self._refreshed.remove(name)
+            self._refreshed = None
 
     def is_refreshed(self, name: str) -> bool:
-        """Whether a view is being filled otherwise; asked under the warehouse's `write_lock`."""
-        return name in self._refreshed
+        """Whether a view's fill may not write; asked under the warehouse's `write_lock`."""
+        return name == self._refreshed
 
     def sweep(self) -> None:
         """Removes the traces of fills whose views were dropped, replaced or filled by DuckDB."""

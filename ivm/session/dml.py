@@ -63,10 +63,8 @@ def run_in_duckdb(
 def _result(captured: Captured, statement: st.Dml) -> Result:
     if captured.returned is None:
         return Result.count(captured.count)
-    result = Result.of_table(captured.returned, captured.types)
-    if statement.returning:
-        result.rowcount = len(captured.returned)
-    return result
+    count = captured.rows if statement.returning else -1
+    return Result.of_table(captured.returned, captured.types, count)
 
 
 def _run_unstored(

@@ -177,9 +177,7 @@ def finished(
     if answer is None:
         return None
     transaction.add(change)
-    result = StateResult(answer)
-    result.rowcount = len(rows)
-    return result
+    return StateResult(answer, len(rows))
 
 
 def returned(

@@ -53,18 +53,18 @@ def _refresh(session: Session, statement: st.RefreshView) -> None:
         engine = session.engine
         view = engine.catalog.view(statement.name)
         _demand_seen(session, view)
+        if is_foreign(view.broken):
+            session.refuse_temporary([(view.name, view.query)])
+            transaction.change_catalog()
+            view = bound_again(engine, session.cursor, view)
+            engine.catalog.add_view(view)
+        filled = _filled(engine.catalog, view)
+        session.refuse_temporary([(each.name, each.query) for each in filled])
         with engine.unfilled.refreshing(view.name):
-            if is_foreign(view.broken):
-                session.refuse_temporary([(view.name, view.query)])
-                transaction.change_catalog()
-                view = bound_again(engine, session.cursor, view)
-                engine.catalog.add_view(view)
-            filled = _filled(engine.catalog, view)
-            session.refuse_temporary([(each.name, each.query) for each in filled])
             transaction.show({name for each in filled for name in each.reads})
             transaction.change_catalog()
-            functions = list_functions(session.cursor)
             view.broken = None
+        functions = list_functions(session.cursor)
         for each in filled:
             engine.views.bind(each, session.cursor, functions)
             engine.catalog.add_view(each)

@@ -90,9 +90,9 @@ class Result:
         return result
 
     @classmethod
-    def of_table(cls, table: pa.Table, types: Sequence[str]) -> Result:
+    def of_table(cls, table: pa.Table, types: Sequence[str], rowcount: int = -1) -> Result:
         """A result that holds an Arrow table whose columns have the given DuckDB types."""
-        result = cls("rows", table.column_names, types)
+        result = cls("rows", table.column_names, types, rowcount)
         result._table = table
         return result
 

@@ -13,11 +13,12 @@ class StateResult(Result):
 
     Args:
         answer: the rows.
+        rowcount: rows changed, if a change returns them.
     """
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, rowcount: int = -1) -> None:
         shape = answer.shape
-        super().__init__("rows", shape.names, [type.sql for type in shape.types])
+        super().__init__("rows", shape.names, [type.sql for type in shape.types], rowcount)
         self._answer: Answer | None = answer
         self._rows: list[Row] | None = None
         self._read = 0

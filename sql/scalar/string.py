@@ -31,6 +31,8 @@ from ivm.sql.scalar.kernel import (
 from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, arguments, rule
 from ivm.storage.values.column import ArrowColumn, Column
 
+# Arrow imports pandas for the first value that it makes of Python's, which must not be a late one:
+# as a program ends, and what it has left open is written, Python can import it no more.
 EMPTY = pa.scalar("", pa.large_string())
 # The first UTF-8 byte of U+0140 to U+017F, up to which the case mappings agree.
 _LATIN = 0xC5

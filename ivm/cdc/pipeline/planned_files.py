@@ -55,11 +55,11 @@ class PlannedFiles:
         """
         known = frozenset(streams)
         for path in self._paths(number):
-            file = re.sub("^file:/*", "/", unquote(path))
+            file = _stream(path)
             if file not in known and self._was_away(path, file):
                 raise UnavailableError(
-                    f"the file {file!r}, which Spark has planned to read, is away: put it back, or "
-                    "ALTER SOURCE … SET (skip_lost true)"
+                    f"the file {file!r}, which Spark has planned to read, is away, or was when it "
+                    "looked: put it back, or ALTER SOURCE … SET (skip_lost true)"
                 )
 
     def _paths(self, number: int) -> Iterator[str]:
@@ -88,6 +88,11 @@ class PlannedFiles:
             if isinstance(cause, AnalysisException) and cause.getCondition() == "PATH_NOT_FOUND":
                 return not self.skip_lost
             raise
+
+
+def _stream(path: str) -> str:
+    """As `STREAM` makes it."""
+    return re.sub("^file:/*", "/", unquote(path))
 
 
 def _literally(path: str) -> str:
