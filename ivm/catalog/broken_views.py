@@ -7,6 +7,7 @@ that. A broken view is not maintained, and is not read, until it is filled anew.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import duckdb
 
@@ -32,49 +33,56 @@ def is_foreign(reason: str | None) -> bool:
     return reason is not None and reason.startswith(FOREIGN)
 
 
-def broken_views(views: Mapping[str, View]) -> dict[str, str]:
-    """The broken views among these, each with the lowest view to be filled anew first.
+class ToBlame(NamedTuple):
+    """The lowest view to be filled anew before a broken one can be read, and its reason."""
+
+    view: str
+    reason: str
+
+
+def broken_views(views: Mapping[str, View]) -> dict[str, ToBlame]:
+    """The broken views among these, with what is to blame.
 
     Args:
         views: in dependency order.
     """
-    listed = list(views.items())  # copied in one step: readers have no lock
-    if not any(view.broken for _, view in listed):
-        return {}
-    found: dict[str, str] = {}
-    for name, view in listed:
+    found: dict[str, ToBlame] = {}
+    if all(view.broken is None for view in views.values()):
+        return found
+    for name, view in views.items():
+        reason = view.broken  # looked at once: readers have no lock
         below = sorted([found[lower] for lower in view.reads if lower in found])
-        if below or view.broken is not None:
-            found[name] = below[0] if below else name
+        if below or reason is not None:
+            found[name] = below[0] if below else ToBlame(name, reason or "")
     return found
 
 
 def why_broken(views: Mapping[str, View], name: str) -> str | None:
     """Why a view cannot be read; None if it can."""
     to_blame = broken_views(views).get(name)
-    if to_blame is None:
-        return None
-    reason = views[to_blame].broken
-    return reason if to_blame == name else f"it reads {to_blame!r}, which is broken: {reason}"
+    return None if to_blame is None else _why(name, to_blame)
 
 
-def broken_error(views: Mapping[str, View], name: str) -> EvaluationError | None:
-    """The error that reading a view raises; None if it is not broken."""
-    to_blame = broken_views(views).get(name)
-    if to_blame is None:
-        return None
-    if views[to_blame].broken == UNFILLED:
+def _why(name: str, to_blame: ToBlame) -> str:
+    view, reason = to_blame
+    return reason if view == name else f"it reads {view!r}, which is broken: {reason}"
+
+
+def broken_error(name: str, to_blame: ToBlame) -> EvaluationError:
+    """The error that reading a broken view raises."""
+    view, reason = to_blame
+    if reason == UNFILLED:
         return EvaluationError(
-            f"the view {name!r} cannot be read yet: the first fill of {to_blame!r} on Spark has "
+            f"the view {name!r} cannot be read yet: the first fill of {view!r} on Spark has "
             "not ended. SHOW MATERIALIZED VIEWS tells how far it is, `ivm backfill` and "
-            f"db.backfill() wait for it, and REFRESH MATERIALIZED VIEW {spelled(to_blame)} has "
+            f"db.backfill() wait for it, and REFRESH MATERIALIZED VIEW {spelled(view)} has "
             "DuckDB fill it now"
         )
-    if (views[to_blame].broken or "").startswith(_ANOTHER):  # which tells the way out
-        return EvaluationError(f"the view {name!r} is broken: {why_broken(views, name)}")
+    if reason.startswith(_ANOTHER):  # which tells the way out
+        return EvaluationError(f"the view {name!r} is broken: {_why(name, to_blame)}")
     return EvaluationError(
-        f"the view {name!r} is broken: {why_broken(views, name)}. Mend the rows: then REFRESH "
-        f"MATERIALIZED VIEW {spelled(to_blame)} fills it anew; or replace {to_blame!r} by a view "
+        f"the view {name!r} is broken: {_why(name, to_blame)}. Mend the rows: then REFRESH "
+        f"MATERIALIZED VIEW {spelled(view)} fills it anew; or replace {view!r} by a view "
         "that takes them (TRY_CAST, CASE, WHERE)"
     )
 

@@ -1,7 +1,9 @@
 """The relations of a database: base tables, materialized views, and which view reads which.
 
 Invariant: `views` is in dependency order (a view after everything it reads), so one pass over it
-serves every propagation. Names are canonical (see `identifiers`); `NameRules` resolves them.
+serves every propagation. Names are canonical (see `identifiers`); `NameRules` resolves them. Those
+who read have no lock: `tables` and `views` are replaced and never changed in place, and what may
+change in a `View` (`broken`) is looked at once.
 """
 
 from __future__ import annotations
@@ -97,8 +99,8 @@ class Catalog:
     """
 
     def __init__(self, database: str) -> None:
-        self.tables: dict[str, TableInfo] = {}
-        self.views: dict[str, View] = {}
+        self.tables: Mapping[str, TableInfo] = {}
+        self.views: Mapping[str, View] = {}
         self.committed: Mapping[str, View] | None = None
         self.view_indexes: Mapping[str, ViewIndex] = {}
         self.qualified: dict[str, str] = {}
@@ -141,9 +143,9 @@ class Catalog:
                 below[name] = None
         view.bases = frozenset(bases)
         view.recomputed_below = tuple(name for name in self.views if name in below)
-        self.views[view.name] = view
+        self.views = {**self.views, view.name: view}
         self.expected -= {view.name}  # once it is dropped, a table may have its name
-        self.tables.pop(view.name, None)
+        self.tables = {name: info for name, info in self.tables.items() if name != view.name}
         self._index()
 
     def with_sources(self, reads: Iterable[str]) -> frozenset[str]:
@@ -166,7 +168,7 @@ class Catalog:
         self.views = views
 
     def remove_view(self, name: str) -> None:
-        del self.views[name]
+        self.views = {other: view for other, view in self.views.items() if other != name}
         self._index()
 
     def _index(self) -> None:
@@ -226,7 +228,7 @@ class Catalog:
     def at_or_below(self, names: Iterable[str]) -> set[str]:
         """The views among these relations, and all views they read."""
         found = self.views.keys() & names
-        for view in reversed(self.views.values()):
+        for view in reversed(list(self.views.values())):
             if view.name in found:
                 found |= self.views.keys() & view.reads
         return found

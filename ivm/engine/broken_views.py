@@ -59,9 +59,9 @@ class BrokenViews:
 
     def demand_whole(self, name: str) -> None:
         """Raises EvaluationError if a view is broken."""
-        error = broken_error(self._catalog.views, name)
-        if error is not None:
-            raise error
+        to_blame = broken_views(self._catalog.views).get(name)
+        if to_blame is not None:
+            raise broken_error(name, to_blame)
 
     def break_failing(
         self,
@@ -142,11 +142,10 @@ class BrokenViews:
                 view.broken = reason
                 if self._catalog.committed is not None and view.name in self._catalog.committed:
                     self._catalog.committed[view.name].broken = reason
-            for name in self.names() - before:
-                self._maintenance.detach(name)
-                error = broken_error(self._catalog.views, name)
-                assert error is not None
-                self._feeds.fail(name, error)
+            for name, to_blame in broken_views(self._catalog.views).items():
+                if name not in before:
+                    self._maintenance.detach(name)
+                    self._feeds.fail(name, broken_error(name, to_blame))
             self._definitions.forget()
             self._warehouse.recorded({})
 

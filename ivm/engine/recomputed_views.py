@@ -88,8 +88,7 @@ class RecomputedViews:
             view = self._catalog.views.get(name)
             if view is not None:
                 wanted.update((name, *view.recomputed_below))
-        # Copied in one step: a reader comes here without the writer lock.
-        views = dict(self._catalog.views)
+        views = self._catalog.views
         wanted &= self.stale
         wanted.difference_update(broken_views(views) if wanted else ())
         return [view for name, view in views.items() if name in wanted]
@@ -140,7 +139,7 @@ class RecomputedViews:
 
         A view that cannot be computed keeps its old rows; reading it raises the error.
         """
-        for name in list(self._catalog.views):
+        for name in self._catalog.views:
             with contextlib.suppress(EvaluationError, NotNowError):
                 self.refresh([name])
 

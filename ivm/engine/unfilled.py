@@ -43,7 +43,7 @@ class Unfilled:
 
     def views(self) -> list[View]:
         """The views that are not filled yet."""
-        return [view for view in list(self._catalog.views.values()) if view.broken == UNFILLED]
+        return [view for view in self._catalog.views.values() if view.broken == UNFILLED]
 
     def folder(self, name: str) -> Path:
         """The folder of a view's fill; the database has a file."""

@@ -53,14 +53,9 @@ def refuse_broken(
         return
     if isinstance(statement, st.Ddl) and statement.action in _COPYING:
         return
-    suspects = broken_views(views).keys() & found
-    if not suspects:
-        return
-    for name in views:
-        if name in suspects and _reads(engine, cursor, statement, text, name):
-            error = broken_error(views, name)
-            assert error is not None
-            raise error
+    for name, to_blame in broken_views(views).items():
+        if name in found and _reads(engine, cursor, statement, text, name):
+            raise broken_error(name, to_blame)
 
 
 def _reads(engine: Engine, cursor: Cursor, statement: st.Statement, text: str, name: str) -> bool:

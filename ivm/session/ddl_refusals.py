@@ -98,7 +98,7 @@ def _refuse_on_view(session: Session, statement: st.Ddl) -> None:
     if statement.action != "create" or statement.on is None:
         return
     name = session.names.resolve(statement.on)
-    if name in views:
+    if name is not None and name in views:
         raise UnsupportedError(
             f"{name!r} is a materialized view, and no {statement.target} can be made on it: make "
             f"it on its tables ({', '.join(sorted(views[name].bases)) or 'none'})",

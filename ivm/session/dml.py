@@ -108,7 +108,7 @@ def refuse_hidden(session: Session, text: str) -> None:
     for parts in written_names(text):
         refuse_own(parts)
         name = session.names.resolve(parts)
-        if name in catalog.views:
+        if name is not None and name in catalog.views:
             refuse_view(catalog.views[name])
 
 

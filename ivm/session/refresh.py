@@ -89,7 +89,5 @@ def _filled(catalog: Catalog, view: View) -> list[View]:
     kept = view.broken if is_foreign(view.broken) else None
     broken = broken_views({**catalog.views, view.name: replace(view, broken=kept)})
     if view.name in broken:
-        error = broken_error(catalog.views, view.name)
-        assert error is not None
-        raise error
+        raise broken_error(view.name, broken[view.name])
     return [each for each in (view, *catalog.readers([view.name])) if each.name not in broken]

@@ -232,7 +232,7 @@ def verify(session: Session, statement: st.VerifyView, params: Params) -> Result
     broken, so that there is nothing to compare, one says why.
     """
     if statement.spark:
-        return _verdicts(session, *_verified_on_spark(session, statement))
+        return _verdicts(*_verified_on_spark(session, statement))
     with session.writing() as transaction:
         engine = session.engine
         chosen = _chosen(session, statement)
@@ -243,7 +243,7 @@ def verify(session: Session, statement: st.VerifyView, params: Params) -> Result
             None if broken[view.name] else verify_view(engine, session.cursor, view)
             for view in chosen
         ]
-    return _verdicts(session, chosen, found)
+    return _verdicts(broken, found)
 
 
 def _chosen(session: Session, statement: st.VerifyView) -> list[View]:
@@ -257,24 +257,21 @@ def _chosen(session: Session, statement: st.VerifyView) -> list[View]:
 
 def _verified_on_spark(
     session: Session, statement: st.VerifyView
-) -> tuple[list[View], list[Verdict | None]]:
+) -> tuple[dict[str, str | None], list[Verdict | None]]:
     """Compares committed rows, while other sessions go on."""
     if session.transaction is not None:
         raise UnsupportedError(
             "VERIFY … USING SPARK compares what is committed: end the transaction first"
         )
     engine, chosen = session.engine, _chosen(session, statement)
-    whole = [v for v in chosen if not why_broken(engine.catalog.views, v.name)]
-    found = {view.name: verify_on_spark(engine, view) for view in whole}
-    return chosen, [found.get(view.name) for view in chosen]
+    broken = {v.name: why_broken(engine.catalog.views, v.name) for v in chosen}
+    return broken, [None if broken[v.name] else verify_on_spark(engine, v) for v in chosen]
 
 
-def _verdicts(session: Session, chosen: Sequence[View], found: Sequence[Verdict | None]) -> Result:
-    """A row per view."""
-    views = session.engine.catalog.views
-    broken = {view.name: why_broken(views, view.name) for view in chosen}
+def _verdicts(broken: Mapping[str, str | None], found: Sequence[Verdict | None]) -> Result:
+    """A row per view: why it is broken, or else what was found."""
     columns = {
-        "view": pa.array([view.name for view in chosen], pa.string()),
+        "view": pa.array(list(broken), pa.string()),
         "rows": pa.array([f and f.rows for f in found], pa.int64()),
         "missing": pa.array([f and f.missing for f in found], pa.int64()),
         "extra": pa.array([f and f.extra for f in found], pa.int64()),
