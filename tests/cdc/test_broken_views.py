@@ -11,6 +11,8 @@ import pytest
 
 import ivm
 from ivm import errors
+from ivm.session import broken_reads
+from ivm.sql.resolve.bound_relations import bound_relations
 from tests.cdc.broken_tables import BAD, MENDED, TABLES, WHOLE, broken, event, right
 from tests.support.crash_image import image
 
@@ -83,6 +85,25 @@ def test_reading_a_broken_view(db: ivm.Database, within: bool) -> None:
         db.execute("SELECT * FROM plain WHERE i > ?", [0])
     with pytest.raises(errors.EvaluationError, match="REFRESH MATERIALIZED VIEW v fills"):
         db.subscribe("w")
+
+
+def test_a_view_is_mended_while_a_read_of_it_is_refused(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason is that of the first look: there is none in a second one."""
+    db.ingest("t", BAD)
+    db.ingest("t", MENDED)
+
+    def mend(*args: Any) -> Any:
+        with db.connection() as other:
+            other.execute("REFRESH MATERIALIZED VIEW v")
+        return bound_relations(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broken_reads, "bound_relations", mend)
+        with pytest.raises(errors.EvaluationError, match="Could not convert string 'x' to INT32"):
+            db.execute("FROM w")
+    assert db.execute("FROM w").fetchall() == [(6,)]
 
 
 def test_lists_of_views_say_what_is_broken(db: ivm.Database) -> None:
