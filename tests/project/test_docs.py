@@ -281,6 +281,22 @@ def test_numbers_of_the_readme_come_from_the_kept_run(page: str) -> None:
     assert [row for row in rows if row not in kept] == []
 
 
+SEPARATOR = re.compile(r"\|(:?-+:?\|)+")
+
+
+def columns_of(row: str) -> int:
+    return len(re.split(r"(?<!\\)\|", row)) - 2
+
+
+@pytest.mark.parametrize("page", [*sorted((ROOT / "docs").glob("*.md")), *ROOT.glob("*.md")])
+def test_tables_have_as_many_columns_as_their_heads(page: Path) -> None:
+    """Where they have not, no table is shown."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    for i, line in enumerate(lines):
+        if i and SEPARATOR.fullmatch(line.replace(" ", "")):
+            assert columns_of(line) == columns_of(lines[i - 1]), f"line {i + 1}"
+
+
 NAMED = re.compile(r"\[`([\w.]+)`\]\(([\w/]+\.py)\)")
 LINKED = re.compile(r"\]\(([\w/]+\.py)\)")
 
