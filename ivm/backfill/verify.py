@@ -35,6 +35,7 @@ def verify_on_spark(engine: Engine, view: View) -> Verdict:
     """
     refuse_unfillable(engine, view, "verified")
     assert view.plan is not None
+    stored = f"FROM {engine.catalog.qualified[view.name]}"  # may be dropped meanwhile
     staging = Staging(engine.unfilled.folder(uuid.uuid4().hex))
     staging.clear()
     stage = Stage(0, view.plan, view.name)
@@ -47,7 +48,6 @@ def verify_on_spark(engine: Engine, view: View) -> Verdict:
                 engine, "verification", lambda spark, _: _compute(spark, zone, staging, stage)
             ).wait()
             demand_files(engine, [view.plan])  # the workers have read them
-            stored = f"FROM {engine.catalog.qualified[view.name]}"
             count = int(rows(cursor, f"SELECT system.main.count(*) {stored}")[0][0])
             found = compare_answers(cursor, stored, staging.query(stage), view.schema)
     finally:

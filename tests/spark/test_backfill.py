@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import ivm
-from ivm.backfill import hand_over
+from ivm.backfill import hand_over, verify
 from ivm.backfill import job as jobs
 from ivm.backfill.hand_over import HandOver, OutdatedError
 from ivm.capture import evaluation
@@ -596,17 +596,33 @@ def test_a_package_that_is_missing_is_named(
 
 def test_verified_by_spark(db: ivm.Database) -> None:
     db.execute(f"CREATE MATERIALIZED VIEW v AS {QUERY}")
-    verify = "VERIFY MATERIALIZED VIEW v USING SPARK"
-    assert db.execute(verify).fetchall() == [("v", 5, 0, 0, True)]
+    text = "VERIFY MATERIALIZED VIEW v USING SPARK"
+    assert db.execute(text).fetchall() == [("v", 5, 0, 0, True)]
     db.insert("orders", {"id": [9001], "customer": [1], "amount": [3]})
-    assert db.execute(verify).fetchall() == [("v", 5, 0, 0, True)]
+    assert db.execute(text).fetchall() == [("v", 5, 0, 0, True)]
     engine: Engine = db._engine
     engine.warehouse.cursor().execute("UPDATE v SET n = n + 1 WHERE region = 'r2'").fetchall()
-    assert db.execute(verify).fetchall() == [("v", 5, 1, 1, False)]
+    assert db.execute(text).fetchall() == [("v", 5, 1, 1, False)]
     db.execute("BEGIN")
     with pytest.raises(UnsupportedError, match="end the transaction"):
-        db.execute(verify)
+        db.execute(text)
     db.execute("ROLLBACK")
+
+
+def test_a_view_is_dropped_while_spark_verifies_it(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is compared is as of the begin, when the view was there."""
+
+    def drop(*_: object) -> None:
+        with db.connection() as other:
+            other.execute("DROP MATERIALIZED VIEW v")
+
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {QUERY}")
+    monkeypatch.setattr(verify, "demand_files", drop)
+    found = db.execute("VERIFY MATERIALIZED VIEW v USING SPARK").fetchall()
+    assert found == [("v", 5, 0, 0, True)]
+    assert not db.views()
 
 
 def test_progress_is_told(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
