@@ -37,6 +37,7 @@ from ivm.storage.warehouse.refused import RefusedError
 
 _WORTHWHILE = 3
 """The time at which a text is compiled (measured: 5 to 10 ms; a read from a file costs 2 to 7)."""
+_CHANGES = "a transaction changes the catalog"
 _MOST_TEXTS = 4096
 Types: TypeAlias = Mapping[str, str | None]
 Label: TypeAlias = tuple[bool | str, ...]
@@ -285,7 +286,23 @@ class StateReads:
         comes the third time; the arguments as of `answer`."""
         meaning = self._engine.meaning()
         if meaning is None:
-            return "a transaction changes the catalog"
+            return _CHANGES
+        try:
+            return self._reason(text, params, transaction, meaning, is_source=is_source)
+        except (KeyError, InternalError):
+            if meaning == self._engine.meaning():
+                raise
+            return _CHANGES
+
+    def _reason(
+        self,
+        text: str,
+        params: Params,
+        transaction: Transaction | None,
+        meaning: Hashable,
+        *,
+        is_source: bool,
+    ) -> str | None:
         if meaning != self._meaning:
             self._forget(meaning)
         label, values, types = _labelled(text, params, is_source=is_source)

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as s
 
 import ivm
+from ivm.catalog.catalog import BindingCatalog
 from ivm.engine.engine import Engine
 from ivm.engine.plain_arrow import plain
 from ivm.engine.view_contents import WholeContent
@@ -403,6 +404,28 @@ def test_explain_tells_the_way() -> None:
             assert "changes of its own" in way
         analyzed = db.execute("EXPLAIN ANALYZE SELECT k FROM v").fetchall()
         assert "read_from" not in [key for key, _ in analyzed]
+
+
+@pytest.mark.parametrize("text", ["SELECT d FROM t WHERE k = 1", "EXPLAIN FROM t WHERE k = 1"])
+def test_a_table_is_dropped_while_a_read_of_it_is_planned(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, d DOUBLE)")
+        planned = BindingCatalog.canonical
+
+        def dropped(self: BindingCatalog, spelling: str) -> str:
+            with db.connection() as other:
+                other.execute("DROP TABLE IF EXISTS t")
+            return planned(self, spelling)
+
+        def repeat() -> None:
+            for _ in range(5):
+                db.execute(text).fetchall()
+
+        monkeypatch.setattr(BindingCatalog, "canonical", dropped)
+        with pytest.raises(ivm.errors.SqlError, match="Table with name t does not exist"):
+            repeat()
 
 
 def test_readers_beside_ddl_get_the_rows_of_one_definition() -> None:
