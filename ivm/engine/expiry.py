@@ -36,12 +36,12 @@ def expire(engine: Engine, cursor: Cursor, patience: float) -> bool:
 def _expire(engine: Engine, cursor: Cursor, patience: float, rule: Rule) -> bool:
     retention = engine.retention
     threshold = retention.threshold(rule, engine.clock.second(), cursor)
-    while retention.rules.get(rule.table) == rule:
+    while threshold is not None and retention.rules.get(rule.table) == rule:
         held = retention.held(rule)
         if held is None or (held.done and held.bound < threshold):
-            held = _read_ahead(engine, patience, rule, threshold)
-        if held is None:
-            return False
+            if not _read_ahead(engine, patience, rule, threshold):
+                return False
+            continue
         held.catch_up()  # before the lock, as far as it goes
         if not _remove(engine, cursor, patience, rule, held, threshold):
             return False
@@ -69,16 +69,18 @@ def _remove(
     return commit_own(engine, cursor, patience, due)
 
 
-def _read_ahead(engine: Engine, patience: float, rule: Rule, threshold: int) -> Expiring | None:
-    """Reads the rows that come next, beside the writers; None if the lock was not had."""
+def _read_ahead(engine: Engine, patience: float, rule: Rule, threshold: int) -> bool:
+    """Reads the rows that come next, beside the writers; returns False if the lock was not had."""
     retention = engine.retention
     engine.tables.flush()  # here, since a writer would wait for it
     if not engine.writer_lock.acquire_within(Aside(), patience):
-        return None
+        return False
     with retention.reading:
         try:
+            if retention.rules.get(rule.table) != rule:
+                return True  # the table was dropped or altered meanwhile
             held, snapshot = retention.begin(rule)
         finally:
             engine.writer_lock.release()
         retention.read(rule, held, snapshot, threshold)
-    return held
+    return True

@@ -236,15 +236,19 @@ class Retention:
                 if (held := self._expiring.get(change.table)) is not None:
                     held.note(change)
 
-    def threshold(self, rule: Rule, now: int, cursor: Cursor) -> int:
-        """The time before which rows go, in the unit of their column.
+    def threshold(self, rule: Rule, now: int, cursor: Cursor) -> int | None:
+        """The time before which rows go, in the unit of their column; None if there is none, since
+        a transaction is about to drop or rename it.
 
         Args:
             now: microseconds since 1970.
             cursor: computes it, once a minute: within one no time zone has another offset.
         """
-        info = self._catalog.tables[rule.table]
-        type = info.schema[_at(info, rule)][1].sql
+        info = self._catalog.tables.get(rule.table)
+        at = None if info is None else info.position(rule.column)
+        if info is None or at is None:
+            return None
+        type = info.schema[at][1].sql
         begin = now if type == "DATE" else now // _MINUTE * _MINUTE
         known = self._thresholds.get(rule)
         if known is None or known[:2] != (begin, type):
@@ -259,11 +263,11 @@ class Retention:
 
     def held(self, rule: Rule) -> Expiring | None:
         """The rows that come next; None if they are to be read."""
-        held = self._expiring.get(rule.table)
-        if held is None or held.outdated:
+        held, info = self._expiring.get(rule.table), self._catalog.tables.get(rule.table)
+        if held is None or held.outdated or info is None:
             return None
         known = self._indexes.find(rule.table)
-        needed = self._needed(self._catalog.tables[rule.table])
+        needed = self._needed(info)
         wider = known is not None and not set(known.columns) <= set(held.columns)
         return None if wider or not needed <= set(held.columns) else held
 

@@ -200,6 +200,41 @@ def test_rules_follow_their_tables(db: ivm.Database, clock: HandMoved) -> None:
         assert rules(db) == []  # else rows of a table that was there would go
 
 
+@pytest.mark.parametrize("place", ["_read_ahead", "_expire"])
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "DROP TABLE e",
+        "ALTER TABLE e RENAME TO f",
+        "ALTER TABLE e RENAME ts TO told",
+        "ALTER TABLE e RESET (retain)",
+        "CREATE OR REPLACE TABLE e (id INTEGER)",
+    ],
+)
+def test_a_table_changes_as_its_rows_are_to_go(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch, ddl: str, place: str
+) -> None:
+    db.execute(f"CREATE TABLE e (id INTEGER PRIMARY KEY, ts TIMESTAMPTZ) {RETAINED}")
+    fill(db, "e", 4000)
+    original, left = getattr(expiry, place), [ddl]
+
+    def altered(*args: Any) -> Any:
+        while left:
+            with db.connection() as other:
+                other.execute(left.pop())
+        return original(*args)
+
+    monkeypatch.setattr(expiry, place, altered)
+    db.tick()
+    assert not left
+    db.tick()
+    kept = [(table.name, count(db, table.name)) for table in db.tables()]
+    rows = {"DROP TABLE e": [], "ALTER TABLE e RENAME TO f": [("f", 3601)]}
+    rows["ALTER TABLE e RENAME ts TO told"] = [("e", 3601)]
+    rows["ALTER TABLE e RESET (retain)"] = [("e", 4000)]
+    assert kept == rows.get(ddl, [("e", 0)])
+
+
 def test_what_is_refused(db: ivm.Database) -> None:
     db.execute("CREATE TABLE e (id INTEGER PRIMARY KEY, ts TIMESTAMP, s VARCHAR)")
     for options, reason in {
