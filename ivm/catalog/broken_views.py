@@ -52,8 +52,10 @@ def broken_views(views: Mapping[str, View]) -> dict[str, ToBlame]:
     for name, view in views.items():
         reason = view.broken  # looked at once: readers have no lock
         below = sorted([found[lower] for lower in view.reads if lower in found])
-        if below or reason is not None:
-            found[name] = below[0] if below else ToBlame(name, reason or "")
+        if below:
+            found[name] = below[0]
+        elif reason is not None:
+            found[name] = ToBlame(name, reason)
     return found
 
 

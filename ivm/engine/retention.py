@@ -219,9 +219,14 @@ class Retention:
 
         Such a rule rests until its table is as it was, or has another rule.
         """
+        return self._type(rule) is not None
+
+    def _type(self, rule: Rule) -> str | None:
+        """The type of the column that tells a row's time; None if there is no such column."""
         info = self._catalog.tables.get(rule.table)
         at = None if info is None else info.position(rule.column)
-        return info is not None and at is not None and info.schema[at][1].sql in TIMED
+        type = None if info is None or at is None else info.schema[at][1].sql
+        return type if type in TIMED else None
 
     def columns(self, table: str) -> frozenset[int]:
         """The positions of the columns that must be known of each row that goes."""
@@ -237,18 +242,18 @@ class Retention:
                     held.note(change)
 
     def threshold(self, rule: Rule, now: int, cursor: Cursor) -> int | None:
-        """The time before which rows go, in the unit of their column; None if there is none, since
-        a transaction is about to drop or rename it.
+        """The time before which rows go, in the unit of their column.
 
         Args:
             now: microseconds since 1970.
             cursor: computes it, once a minute: within one no time zone has another offset.
+
+        Returns:
+            None where DDL has just taken the column.
         """
-        info = self._catalog.tables.get(rule.table)
-        at = None if info is None else info.position(rule.column)
-        if info is None or at is None:
+        type = self._type(rule)
+        if type is None:
             return None
-        type = info.schema[at][1].sql
         begin = now if type == "DATE" else now // _MINUTE * _MINUTE
         known = self._thresholds.get(rule)
         if known is None or known[:2] != (begin, type):

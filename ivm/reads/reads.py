@@ -127,25 +127,34 @@ class StateReads:
         if len(text) > LONGEST:
             return None
         try:
-            return self._answered(text, params, transaction, meaning, is_source=is_source)
-        except (KeyError, InternalError):
-            if meaning == self._engine.meaning():
-                raise
-            return None  # names have come to mean something else meanwhile
+            known, values = self._given(text, params, meaning, is_source=is_source)
+            return self._answered(known, values, transaction, meaning)
+        except (KeyError, InternalError) as error:
+            self._demand_changed(meaning, error)
+            return None
 
-    def _answered(
-        self,
-        text: str,
-        params: Params,
-        transaction: Transaction | None,
-        meaning: Hashable,
-        *,
-        is_source: bool,
-    ) -> Answer | None:
+    def _demand_changed(self, meaning: Hashable, error: Exception) -> None:
+        """Raises an error again, unless names have come to mean something else meanwhile."""
+        if meaning == self._engine.meaning():
+            raise error
+
+    def _given(
+        self, text: str, params: Params, meaning: Hashable, *, is_source: bool
+    ) -> tuple[_Text, Values | None]:
+        """What is known of a text, and the values of its parameters."""
         if meaning != self._meaning:
             self._forget(meaning)
         label, values, types = _labelled(text, params, is_source=is_source)
         known = self._known.get(label) or self._entry(label, text, types, is_source=is_source)
+        return known, values
+
+    def _answered(
+        self,
+        known: _Text,
+        values: Values | None,
+        transaction: Transaction | None,
+        meaning: Hashable,
+    ) -> Answer | None:
         query = self._worthwhile(known, meaning)
         if query is None or query.compiled is None:
             return None
@@ -288,25 +297,19 @@ class StateReads:
         if meaning is None:
             return _CHANGES
         try:
-            return self._reason(text, params, transaction, meaning, is_source=is_source)
-        except (KeyError, InternalError):
-            if meaning == self._engine.meaning():
-                raise
+            known, values = self._given(text, params, meaning, is_source=is_source)
+            return self._reason(known, values, transaction, meaning)
+        except (KeyError, InternalError) as error:
+            self._demand_changed(meaning, error)
             return _CHANGES
 
     def _reason(
         self,
-        text: str,
-        params: Params,
+        known: _Text,
+        values: Values | None,
         transaction: Transaction | None,
         meaning: Hashable,
-        *,
-        is_source: bool,
     ) -> str | None:
-        if meaning != self._meaning:
-            self._forget(meaning)
-        label, values, types = _labelled(text, params, is_source=is_source)
-        known = self._known.get(label) or self._entry(label, text, types, is_source=is_source)
         for query in (known.shape, known.query):
             if query is not None:
                 query.left = min(query.left, 1)

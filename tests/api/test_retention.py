@@ -208,6 +208,7 @@ def test_rules_follow_their_tables(db: ivm.Database, clock: HandMoved) -> None:
         "ALTER TABLE e RENAME TO f",
         "ALTER TABLE e RENAME ts TO told",
         "ALTER TABLE e RESET (retain)",
+        "ALTER TABLE e ALTER ts TYPE TIMESTAMP",
         "CREATE OR REPLACE TABLE e (id INTEGER)",
     ],
 )
@@ -231,6 +232,7 @@ def test_a_table_changes_as_its_rows_are_to_go(
     kept = [(table.name, count(db, table.name)) for table in db.tables()]
     rows = {"DROP TABLE e": [], "ALTER TABLE e RENAME TO f": [("f", 3601)]}
     rows["ALTER TABLE e RENAME ts TO told"] = [("e", 3601)]
+    rows["ALTER TABLE e ALTER ts TYPE TIMESTAMP"] = [("e", 3601)]
     rows["ALTER TABLE e RESET (retain)"] = [("e", 4000)]
     assert kept == rows.get(ddl, [("e", 0)])
 
