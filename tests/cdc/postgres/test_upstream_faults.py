@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ivm
-from tests.cdc.postgres.following import ORDERS, follow, position, same, state, until
+from tests.cdc.postgres.following import ORDERS, OURS, follow, position, same, state, until
 from tests.support.postgres import Database, running
 
 ALL = ("FROM orders", "SELECT * FROM orders")
@@ -210,6 +210,10 @@ def test_a_slot_and_a_publication_of_the_user_are_used(db: ivm.Database, shop: D
             " WITH (publish_via_partition_root = true)",
             "publishes a part of table",
         ),
+        (
+            'CREATE TABLE orders (id int PRIMARY KEY, note text, "Note" text)',
+            'the columns "note" and "Note" of PostgreSQL\'s table "public"."orders"',
+        ),
     ],
 )
 def test_what_cannot_be_followed_is_told(
@@ -221,6 +225,7 @@ def test_what_cannot_be_followed_is_told(
     db.start_sources()
     until(lambda: state(db)[0] == "stopped", db)
     assert says in state(db)[1]
+    assert shop.execute("SELECT 1 FROM pg_replication_slots") == []
 
 
 def test_rows_that_may_not_be_read_stop_the_source(db: ivm.Database, shop: Database) -> None:
@@ -238,6 +243,29 @@ def test_rows_that_may_not_be_read_stop_the_source(db: ivm.Database, shop: Datab
     assert "permission denied" in state(db)[1]
     db.execute("DROP SOURCE shop")
     shop.execute("DROP ROLE poor")
+
+
+def test_a_copy_that_row_security_would_cut_is_refused(db: ivm.Database, shop: Database) -> None:
+    shop.execute(
+        ORDERS,
+        "INSERT INTO orders VALUES (1, 1, 1, 'shown'), (2, 2, 2, 'hidden')",
+        "ALTER TABLE orders ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY shown ON orders FOR SELECT USING (id = 1)",
+        "CREATE ROLE poor LOGIN REPLICATION; GRANT SELECT ON orders TO poor",
+        "CREATE PUBLICATION mine FOR TABLE orders WITH (publish_via_partition_root = true)",
+    )
+    dsn = shop.dsn.replace("'", "''").replace("user=postgres", "user=poor")
+    shop.execute("SELECT pg_create_logical_replication_slot('own', 'pgoutput')")
+    options = "tables 'orders', slot 'own', publication 'mine', create_slot 'false'"
+    db.execute(f"{OURS}; CREATE SOURCE shop FROM POSTGRES (dsn '{dsn}', {options})")
+    db.start_sources()
+    until(lambda: state(db)[0] == "stopped", db)
+    assert "ALTER ROLE poor BYPASSRLS" in state(db)[1]
+    shop.execute("ALTER ROLE poor BYPASSRLS")
+    db.execute("RESUME SOURCE shop")
+    until(same(db, shop, *ALL), db)
+    db.execute("DROP SOURCE shop")
+    shop.execute("DROP OWNED BY poor; DROP ROLE poor")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from ivm.cdc.sources.postgres.server import ask
 from ivm.cdc.sources.postgres.table_names import TableName
 from ivm.cdc.sources.postgres.types import TYPES_QUERY, PostgresType, Reading, reading
 from ivm.cdc.sources.source import SourceError
+from ivm.storage.identifiers import fold, quote
 
 _TABLES = """
     SELECT c.oid::bigint, c.relkind::text, c.reltuples, c.relreplident::text,
@@ -109,5 +110,19 @@ def load_table(connection: Any, types: Mapping[int, PostgresType], name: TableNa
         Column(label, reading(types, kind, modifier), not required, before)
         for label, kind, modifier, required, before in ask(connection, _COLUMNS, [oid])
     ]
+    _demand_apart(name, columns)
     whole, partitioned = identity == "f", kind == "p"
     return Table(oid, name, tuple(columns), tuple(key), whole, partitioned, max(int(rows), 0))
+
+
+def _demand_apart(table: TableName, columns: Iterable[Column]) -> None:
+    """Raises SourceError if two columns would be one here."""
+    known: dict[str, str] = {}
+    for column in columns:
+        other = known.setdefault(fold(column.name), column.name)
+        if other != column.name:
+            raise SourceError(
+                f"the columns {quote(other)} and {quote(column.name)} of PostgreSQL's table "
+                f"{table.sql} would be one column here. Run in PostgreSQL: ALTER TABLE {table.sql} "
+                f"RENAME COLUMN {quote(column.name)} TO …; then RESUME SOURCE"
+            )

@@ -209,6 +209,7 @@ class Copies:
         columns = ", ".join(known.sql(quote(column.name)) for known, column in asked)
         # Tells that the rows may not be read, by its code; and nobody changes the columns now.
         ask(connections.catalog, f"LOCK TABLE {table.source} IN ACCESS SHARE MODE")
+        _demand_all_rows(connections.catalog, table)
         for batch in connections.rows.batches(f"SELECT {columns} FROM {table.source}"):
             at = 0
             while at < len(batch):
@@ -230,6 +231,18 @@ class Copies:
 
 class _StoppedError(Exception):
     """The copies are no longer wanted."""
+
+
+def _demand_all_rows(connection: Any, table: Table) -> None:
+    """Raises SourceError if row security hides rows; the stream has them all."""
+    asked = "SELECT row_security_active(%s::oid), quote_ident(current_user)"
+    ((hides, user),) = ask(connection, asked, [table.oid])
+    if hides:
+        raise SourceError(
+            f"row security would hide rows of PostgreSQL's table {table.name.sql} from user {user},"
+            " and the changes of all rows are sent. Run in PostgreSQL, as a superuser: "
+            f"ALTER ROLE {user} BYPASSRLS; then RESUME SOURCE"
+        )
 
 
 def _chunk(table: Table, forms: Sequence[Form], rows: pa.RecordBatch, is_last: bool) -> Chunk:

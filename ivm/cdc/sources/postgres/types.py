@@ -21,6 +21,7 @@ SESSION_SETTINGS: Mapping[str, str] = {
     "bytea_output": "hex",
     "extra_float_digits": "1",
     "client_encoding": "UTF8",
+    "row_security": "off",  # a query that would leave out rows is refused
 }
 
 TYPES_QUERY = """
