@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import io
+import struct
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -17,6 +19,9 @@ import pytest
 from ivm.serve.pg.copy_syntax import copy_rows
 from ivm.storage.errors import SqlError
 from tests.serve.serving import Served
+
+HEAD, END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
+ONE = struct.pack("!hiii2s", 2, 4, 100, 2, b"EU")  # a row
 
 # What comes, and the rows that PostgreSQL has of it, or the code of the error.
 COMES: list[tuple[str, str, list[Any] | str]] = [
@@ -290,10 +295,13 @@ def _copy_and_cancel(connection: psycopg.Connection[Any], more: str) -> None:
 
 
 def test_what_is_no_binary_copy_is_refused(connection: psycopg.Connection[Any]) -> None:
-    head = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+    head = HEAD
     for data, code in (
         (b"1,a\n", "22P04"),
-        (head, "22P04"),
+        (b"", "22P04"),
+        (head + ONE[:-1], "22P04"),
+        (head + ONE + END + b"x", "22P04"),
+        (head + ONE + END + head + ONE + END, "22P04"),
         (head + b"\0\1\0\0\0\1a\xff\xff", "22P04"),
         (head + b"\0\2\0\0\0\1a\xff\xff\xff\xff\xff\xff", "22P03"),
         (head + b"\0\2\xff\xff\xff\xfe", "22P04"),
@@ -302,6 +310,54 @@ def test_what_is_no_binary_copy_is_refused(connection: psycopg.Connection[Any]) 
             _copy_binary(connection, data)
         assert raised.value.sqlstate == code, data
     assert connection.execute("SELECT count(*) FROM copied").fetchone() == (0,)
+
+
+def test_the_end_of_a_binary_copy_needs_no_mark(connection: psycopg.Connection[Any]) -> None:
+    """As pgx, Go's driver, sends its rows."""
+    for data, count in ((HEAD, 0), (HEAD + ONE, 1), (HEAD + ONE * 3, 3), (HEAD + ONE + END, 1)):
+        connection.execute("DELETE FROM copied")
+        _copy_binary(connection, data)
+        found = connection.execute("SELECT id, v FROM copied").fetchall()
+        assert found == [(100, "EU")] * count
+
+
+def test_a_binary_copy_has_its_header_before_the_first_row(
+    connection: psycopg.Connection[Any],
+) -> None:
+    for asked, wanted in (
+        ("SELECT 100, 'EU' WHERE false", [HEAD + END]),
+        ("SELECT 100, 'EU'", [HEAD + ONE, END]),
+        ("SELECT 100, 'EU' FROM range(3)", [HEAD + ONE, ONE, ONE, END]),
+    ):
+        with connection.cursor().copy(f"COPY ({asked}) TO STDOUT (FORMAT binary)") as copy:
+            assert [bytes(piece) for piece in copy] == wanted
+
+
+def test_drivers_read_a_binary_copy_row_by_row(
+    connection: psycopg.Connection[Any], shop: Served
+) -> None:
+    rows = [(i, None if i % 7 == 0 else f"r{i}") for i in range(25_000)]
+    with connection.cursor().copy("COPY copied FROM STDIN (FORMAT binary)") as copy:
+        copy.set_types(["int4", "text"])
+        for row in rows:
+            copy.write_row(row)
+    with connection.cursor().copy("COPY copied TO STDOUT (FORMAT binary)") as copy:
+        copy.set_types(["int4", "text"])
+        assert list(copy.rows()) == rows
+
+    async def work() -> None:
+        place = {"host": "127.0.0.1", "port": shop.port, "user": "ann", "database": "shop"}
+        client, out = await asyncpg.connect(**place), io.BytesIO()
+        try:
+            sql = "SELECT * FROM copied WHERE id < $1"
+            assert await client.copy_from_query(sql, 99, output=out, format="binary") == "COPY 99"
+            out.seek(0)
+            assert await client.copy_to_table("copied", source=out, format="binary") == "COPY 99"
+        finally:
+            await client.close()
+
+    asyncio.run(work())
+    assert connection.execute("SELECT count(*) FROM copied").fetchone() == (25_099,)
 
 
 def _copy_binary(connection: psycopg.Connection[Any], data: bytes) -> None:

@@ -30,10 +30,19 @@ from ivm.storage.interrupts import check, interruptible
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
 
-_CASTS = re.compile(r"\$(\d+)\s*::\s*(?:pg_catalog\s*\.\s*)?(\w+(?:\[\])?)")
+_CASTS = re.compile(r'\$(\d+)\s*::\s*(?:"?pg_catalog"?\s*\.\s*)?"?(\w+(?:\[\])?)')
+_NAMED = {
+    **{"bool": types.BOOL, "bytea": types.BYTEA, "text": types.TEXT, "oid": types.OID},
+    **{"int2": types.INT2, "int4": types.INT4, "int8": types.INT8, "numeric": types.NUMERIC},
+    **{"float4": types.FLOAT4, "float8": types.FLOAT8, "uuid": types.UUID, "json": types.JSON},
+    **{"date": types.DATE, "time": types.TIME, "timetz": types.TIMETZ, "varbit": types.VARBIT},
+    **{"timestamp": types.TIMESTAMP, "timestamptz": types.TIMESTAMPTZ, "jsonb": types.JSONB},
+    "interval": types.INTERVAL,
+}
 _CAST_OIDS = {
-    **{"oid": types.OID, "int4": types.INT4, "int8": types.INT8, "text": types.TEXT},
-    **{"oid[]": 1028, "text[]": 1009, "int4[]": 1007, "regclass": types.TEXT, "bool": types.BOOL},
+    **_NAMED,
+    **{f"{name}[]": types.ARRAYS[oid] for name, oid in _NAMED.items()},
+    **{f"_{name}": types.ARRAYS[oid] for name, oid in _NAMED.items()},
 }
 _PATIENCE, _PAUSE, _TRIES = 2.0, 0.01, 3
 _NUMBERED = re.compile(r"(?i)\b(\w*oid|attrelid|attnum|\w*relid)\s*=\s*\$(\d+)")

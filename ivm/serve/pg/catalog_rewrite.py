@@ -204,10 +204,10 @@ def _is_integer(node: exp.Expr) -> bool:
 
 
 def _cast(node: exp.Cast) -> exp.Expr:
-    kind = node.to
-    name = (kind.args.get("kind") or kind.sql("postgres")).lower() if kind else ""
-    name = str(name).split(".")[-1].strip('"')
-    value = node.this.copy()
+    kind, value = node.to, node.this.copy()
+    called = kind.args.get("kind")
+    name = called.name if isinstance(called, exp.Expr) else called or kind.sql("postgres")
+    name = name.lower()
     if name in ("regclass", "regtype"):
         what = "relation" if name == "regclass" else "type"
         is_name = isinstance(value, exp.Literal) and value.is_string
@@ -223,4 +223,7 @@ def _cast(node: exp.Cast) -> exp.Expr:
         return exp.cast(value, _TYPES[name], dialect="duckdb")
     if name.endswith("[]") and name[:-2] in _TEXTS | _NUMBERS:
         return exp.cast(value, "VARCHAR[]" if name[:-2] in _TEXTS else "BIGINT[]", dialect="duckdb")
+    if isinstance(called, exp.Dot) and called.this.name.lower() == "pg_catalog":
+        plain = f"{name[1:]}[]" if name[0] == "_" else name  # as "_int4", of lists
+        return _cast(exp.cast(value, plain, dialect="postgres"))
     return node

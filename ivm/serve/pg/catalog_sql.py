@@ -406,6 +406,7 @@ CREATE MACRO array_upper(l, d) AS CASE WHEN len(l) > 0 THEN len(l) END;
 CREATE MACRO array_lower(l, d) AS CASE WHEN len(l) > 0 THEN 1 END;
 CREATE MACRO quote_ident(t) AS CASE WHEN regexp_full_match(t, '[a-z_][a-z0-9_$]*') THEN t
     ELSE '"' || replace(t, '"', '""') || '"' END;
+CREATE MACRO quote_literal(t) AS '''' || replace(t::VARCHAR, '''', '''''') || '''';
 CREATE MACRO parse_ident(t) AS list_transform(regexp_extract_all(t, '"(?:[^"]|"")*"|[^".]+'),
     lambda p: CASE WHEN p[1] = '"' THEN replace(p[2:-2], '""', '"') ELSE lower(p) END);
 CREATE MACRO current_database() AS getvariable('ivm_database');

@@ -44,20 +44,24 @@ class BinaryRows:
         Raises:
             PgError: they are none, or not those of the table.
         """
-        if self._ended:
-            return
         self._left += data
         at = 0 if self._begun else self._begin()
         while self._begun and (end := self._row(at)):
             at = end
         del self._left[:at]
+        if self._ended and self._left:
+            raise PgError(BAD_COPY, "more came for COPY after the end of its rows")
         if len(self._rows) >= _ROWS:
             yield self._table()
 
     def end(self) -> Iterator[pa.Table]:
-        """Yields the rows that are left."""
-        if not self._ended:
-            raise PgError(BAD_COPY, "the rows of COPY in the format binary have no end")
+        """Yields the rows that are left; the mark of their end may be missing.
+
+        Raises:
+            PgError: the last row has not come whole, or nothing has.
+        """
+        if self._left or not self._begun:
+            raise PgError(BAD_COPY, "the rows of COPY in the format binary are cut off")
         if self._rows:
             yield self._table()
 
@@ -77,14 +81,14 @@ class BinaryRows:
         return size + int(more)
 
     def _row(self, at: int) -> int:
-        """Reads a row; returns its end, 0 if it has not come whole or there are no more."""
+        """Reads a row, or their end; returns where it ends, 0 if it has not come whole."""
         data, size = self._left, len(self._left)
         if self._ended or at + 2 > size:
             return 0
         (count,) = _SHORT.unpack_from(data, at)
         if count == -1:
             self._ended = True
-            return 0
+            return at + 2
         if count != len(self._oids):
             raise PgError(BAD_COPY, f"a row of COPY has {count} values, not {len(self._oids)}")
         at += 2

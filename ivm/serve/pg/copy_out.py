@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ivm.serve.pg.statements import Statements
     from ivm.session.result import Result
 
+_SIZE = struct.Struct("!i")  # of a message, without its tag
 _ENDLESS = np.iinfo(np.int64).max  # an infinite time
 _ENDS = [pa.scalar(each, pa.large_binary()) for each in (b"\n", b"")]
 _SIGNS = {"\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r"}
@@ -54,15 +56,15 @@ class CopyOut:
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
         """The rows' messages in pieces with their counts."""
-        if self.binary:
-            yield 0, codec.copy_data(HEAD)
-        elif self._options.header:
+        if self._options.header:
             yield 0, self._lines(self._names())
-        batches = Batches(self._result)
+        batches, head = Batches(self._result), HEAD if self.binary else b""
         while (table := batches.next()) is not None:
-            yield len(table), self._messages(table)
+            messages = self._messages(table)
+            yield len(table), _headed(head, messages) if head else messages
+            head = b""
         if self.binary:
-            yield 0, codec.copy_data(END)
+            yield 0, codec.copy_data(head + END)
 
     def _names(self) -> list[pa.Array]:
         return [pa.array([name], pa.large_string()) for name in self._result.columns]
@@ -109,6 +111,12 @@ class CopyOut:
             told = pc.replace_substring(told, sign, f"\\{written}")
         sign = self._options.delimiter
         return told if sign in _SIGNS else pc.replace_substring(told, sign, f"\\{sign}")
+
+
+def _headed(head: bytes, messages: bytes) -> bytes:
+    """Messages of which the first one has the header, too: clients take each for one row."""
+    end = 1 + _SIZE.unpack_from(messages, 1)[0]
+    return codec.copy_data(head + messages[1 + _SIZE.size : end]) + messages[end:]
 
 
 def _demand_micros(column: pa.ChunkedArray, type: str) -> None:
