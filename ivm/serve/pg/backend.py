@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from ivm.serve.access import Gate
 from ivm.serve.pg import codec
@@ -28,7 +27,6 @@ from ivm.serve.pg.copy_syntax import CopyRows
 from ivm.serve.pg.describe import KnownParameters
 from ivm.serve.pg.errors import (
     NO_PORTAL,
-    NO_STATEMENT,
     PROTOCOL,
     SYNTAX,
     PgError,
@@ -38,17 +36,15 @@ from ivm.serve.pg.errors import (
 from ivm.serve.pg.output import Client, Output
 from ivm.serve.pg.parameters import values_of
 from ivm.serve.pg.portal_runs import PortalRuns
-from ivm.serve.pg.portals import Portal, Prepared
+from ivm.serve.pg.portals import MOST_HELD, Portal, Prepared, PreparedStatements
 from ivm.serve.pg.session_settings import REPORTED, SessionSettings
 from ivm.serve.pg.statements import Statements
 from ivm.serve.served_session import ServedSession
 from ivm.serve.settings import ServerSettings
 from ivm.serve.statement_log import StatementLog
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import IvmError
+from ivm.storage.errors import IvmError, SqlError
 from ivm.storage.warehouse.duckdb_errors import ours
-
-_MOST_HELD = 4096  # prepared statements and portals
 
 
 class Backend:
@@ -79,7 +75,7 @@ class Backend:
         self._served = served
         self._log = log
         self._out = Output(client)
-        self._prepared: dict[str, Prepared] = {}
+        self._prepared = PreparedStatements()
         self._portals: dict[str, Portal] = {}
         self._skipping = False
         self._copy: CopyIn | None = None
@@ -233,38 +229,35 @@ class Backend:
     def _parse(self, reader: Reader) -> None:
         name, text, oids = reader.text(), reader.text(), reader.ints()
         self._sql, self._offset = text, 0
-        if name and name in self._prepared:
-            raise PgError(
-                "42P05", f"there is a prepared statement {name!r} already: close it first"
-            )
+        self._prepared.demand_free(name)
         actions = actions_of(text)
         if len(actions) > 1:
             raise PgError(SYNTAX, "a prepared statement is one statement, not several")
-        if name and len(self._prepared) >= _MOST_HELD:
-            raise PgError("53400", f"there are {_MOST_HELD} prepared statements: close some")
-        self._prepared[name] = Prepared(text, actions[0] if actions else None, oids)
+        self._prepared.add(name, Prepared(text, actions[0] if actions else None, oids))
         self._out += codec.PARSE_COMPLETE
 
     def _bind(self, reader: Reader) -> None:
         name, statement = reader.text(), reader.text()
         formats, values, results = reader.shorts(), reader.values(), reader.shorts()
         reader.end()
-        prepared = self._statement(statement)
+        prepared = self._prepared.get(statement)
         self._sql = prepared.text
         if name and name in self._portals:
             raise PgError("42P03", f"there is a portal {name!r} already: close it first")
-        if len(self._portals) >= _MOST_HELD:
-            raise PgError("53400", f"there are {_MOST_HELD} portals: close some")
+        if len(self._portals) >= MOST_HELD:
+            raise PgError("53400", f"there are {MOST_HELD} portals: close some")
         params = None
         if values:
-            params = values_of(values, formats, self._parameters(prepared))
+            with self._prepared.binding(prepared):
+                types = self._parameters(prepared)
+            params = values_of(values, formats, types)
         self._portals[name] = Portal(prepared, params, results)
         self._out += codec.BIND_COMPLETE
 
     def _describe(self, reader: Reader, following: Frame | None) -> None:
         kind, name = reader.byte(), reader.text()
         if kind == "S":
-            self._describe_statement(self._statement(name))
+            self._describe_statement(self._prepared.get(name))
             return
         if name not in self._portals and name in self._statements.cursors:
             self._runs.tell(self._statements.cursors.columns(name), ())  # they are portals, too
@@ -280,11 +273,14 @@ class Backend:
 
     def _describe_statement(self, prepared: Prepared) -> None:
         self._sql = prepared.text
-        self._out += codec.parameter_description(self._parameters(prepared))
+        with self._prepared.binding(prepared):
+            told = codec.parameter_description(self._parameters(prepared))
+        self._out += told
         self._tell_columns(prepared, ())
 
     def _tell_columns(self, prepared: Prepared, formats: Sequence[int]) -> None:
-        columns = self._statements.columns(prepared.action, self._parameters(prepared))
+        with self._prepared.binding(prepared):
+            columns = self._statements.columns(prepared.action, self._parameters(prepared))
         prepared.told = columns
         self._runs.tell(columns, formats)
 
@@ -307,29 +303,27 @@ class Backend:
         if portal.outcome is None:
             if not alone and changes(action):
                 self._statements.begin_implicit()
-            self._run(portal)
+            with self._prepared.binding(portal.prepared, SqlError):
+                self._run(portal)
         if described_now:
             self._runs.tell_rows(portal)
         self._runs.send(portal, most or None)
 
     def _close(self, kind: str, name: str) -> None:
-        held: dict[str, Any] = self._prepared if kind == "S" else self._portals
-        held.pop(name, None)
+        if kind == "S":
+            self._prepared.drop(name)
+        else:
+            self._portals.pop(name, None)
         self._out += codec.CLOSE_COMPLETE
 
     def _sync(self) -> None:
         skipped, self._skipping, self._late = self._skipping, False, None
+        self._prepared.end_batch()
         try:
             self._statements.end_implicit(commits=not skipped)
         except Exception as error:
             self._fail(error)
         self._ready()
-
-    def _statement(self, name: str) -> Prepared:
-        found = self._prepared.get(name)
-        if found is None:
-            raise PgError(NO_STATEMENT, f"there is no prepared statement {name!r}")
-        return found
 
     def _portal(self, name: str) -> Portal:
         found = self._portals.get(name)
@@ -354,9 +348,9 @@ class Backend:
     def _forget(self, action: Action) -> None:
         """DEALLOCATE and DISCARD are about the protocol's prepared statements, too."""
         if isinstance(action, Sql) and isinstance(action.statement, st.Deallocate):
-            self._prepared.pop(action.statement.name, None)
+            self._prepared.drop(action.statement.name)
         elif isinstance(action, Nothing) and action.tag in ("DEALLOCATE ALL", "DISCARD ALL"):
-            self._prepared.clear()
+            self._prepared.drop(None)
 
     # -- COPY -----------------------------------------------------------------------------------
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ivm.serve.pg.actions import Action
+from ivm.serve.pg.errors import NO_STATEMENT, PgError
 from ivm.serve.pg.rows import Rows
 from ivm.serve.pg.statements import Outcome
+
+MOST_HELD = 4096
+"""Prepared statements, and portals, of a client."""
 
 
 @dataclass
@@ -28,6 +34,68 @@ class Prepared:
     oids: tuple[int, ...]
     parameters: tuple[int, ...] | None = None
     told: list[tuple[str, str]] | None = None
+
+
+class PreparedStatements:
+    """The prepared statements of a client by their names.
+
+    PostgreSQL binds a statement as it parses it; here that is done once the client asks for its
+    columns. If it fails then, the statement has no name either: clients give it to the next one.
+    """
+
+    def __init__(self) -> None:
+        self._named: dict[str, Prepared] = {}
+        self._new: list[Prepared] = []  # what was parsed after the last Sync
+
+    def demand_free(self, name: str) -> None:
+        """Refuses a name that is taken; "" never is.
+
+        Raises:
+            PgError: it is, or there are too many.
+        """
+        if name and name in self._named:
+            raise PgError(
+                "42P05", f"there is a prepared statement {name!r} already: close it first"
+            )
+        if name and len(self._named) >= MOST_HELD:
+            raise PgError("53400", f"there are {MOST_HELD} prepared statements: close some")
+
+    def add(self, name: str, prepared: Prepared) -> None:
+        """Adds a statement that was parsed."""
+        self._named[name] = prepared
+        self._new.append(prepared)
+
+    def get(self, name: str) -> Prepared:
+        """A statement.
+
+        Raises:
+            PgError: there is none of this name.
+        """
+        found = self._named.get(name)
+        if found is None:
+            raise PgError(NO_STATEMENT, f"there is no prepared statement {name!r}")
+        return found
+
+    def drop(self, name: str | None) -> None:
+        """Forgets a statement, if there is one of this name, or all."""
+        if name is None:
+            self._named.clear()
+        else:
+            self._named.pop(name, None)
+
+    @contextlib.contextmanager
+    def binding(self, prepared: Prepared, failing: type[Exception] = Exception) -> Iterator[None]:
+        """A block that binds a statement: a new one is forgotten if that fails by such an error."""
+        try:
+            yield
+        except failing:
+            if any(each is prepared for each in self._new):
+                self._named = {n: p for n, p in self._named.items() if p is not prepared}
+            raise
+
+    def end_batch(self) -> None:
+        """The client waits for the answers: it knows then what it has prepared."""
+        self._new.clear()
 
 
 @dataclass
