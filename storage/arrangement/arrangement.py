@@ -17,6 +17,7 @@ import numpy as np
 from ivm.storage.arrangement.bloom import Bloom, asked, grown
 from ivm.storage.arrangement.build import build_run
 from ivm.storage.arrangement.builder import RunBuilder
+from ivm.storage.arrangement.cancelled import known_in
 from ivm.storage.arrangement.first_rows import first_rows
 from ivm.storage.arrangement.late_run import new_run
 from ivm.storage.arrangement.latest import (
@@ -333,7 +334,8 @@ class Arrangement:
                 "The first rows were asked of an arrangement that keeps no order. "
                 "Please report this with the statement that led to it."
             )
-        return RunSource(self.layout, self.runs, self._buffer, self._seen, backwards)
+        known = known_in(self.runs)
+        return RunSource(self.layout, self.runs, self._buffer, self._seen, backwards, known)
 
     def size(self, keys: Sequence[Column]) -> int:
         """Entries under the keys (exact ones), those that cancel each other included; at least."""

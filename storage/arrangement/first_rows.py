@@ -2,7 +2,8 @@
 
 Law: let b be the smallest of the last rows read from runs with unread rows. All rows up to b have
 been read from every run (no row occurs twice in a run), so their net weights are known. Where
-cancelled rows leave fewer than k known live ones, twice as many rows are read from each run.
+cancelled rows leave fewer than k known live ones, four times as many rows are read from each run;
+many cancelled ones that runs hold are left out of all later reads (see `cancelled`).
 
 Law of the merge for one exact key (`first_of_one`): if the row under one cursor comes strictly
 before those under all others by its first order key, no other run holds it, so it is the next row
@@ -19,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ivm.storage.arrangement.cancelled import record
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run
 from ivm.storage.arrangement.run_cursors import RunCursors, RunSource, read_cursors
@@ -30,6 +32,11 @@ from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.zset import ZSet, add
+
+DEEPER = 4
+"""How many times more rows are read of each run where those read do not suffice."""
+CANCELLED_ROWS = 64
+"""Cancelled rows met one by one, or without a record of them."""
 
 
 def first_rows(
@@ -49,10 +56,10 @@ def first_rows(
         cursors = read_cursors(source, probes[order], order, depth)
         if cursors is None:
             break
-        probe, rows, unsure = _resolve(source, keys, cursors, k, len(probes))
+        probe, rows, unsure, source = _resolve(source, keys, cursors, k, len(probes))
         found.append((probe, rows))
         order = order[unsure[order]]
-        depth *= 2
+        depth *= DEEPER
     if not found:
         return np.zeros(0, np.int64), layout.zero
     return found[0] if len(found) == 1 else _in_order_of_probe(found)
@@ -79,14 +86,19 @@ def _in_order_of_probe(found: list[tuple[Indexes, ZSet]]) -> tuple[Indexes, ZSet
 
 def _resolve(
     source: RunSource, keys: Sequence[Column], cursors: RunCursors, k: int, probes: int
-) -> tuple[Indexes, ZSet, Mask]:
-    """The first rows of the probes for which the rows read suffice, and a mask of the others."""
+) -> tuple[Indexes, ZSet, Mask, RunSource]:
+    """The first rows of the probes for which the rows read suffice, and a mask of the others.
+
+    Also what is to be read from now on.
+    """
     # Sorting brings the copies of a row in several runs together: begins[i] is the first of row i.
     order, begins = sort_rows(cursors.probe, cursors, source.terms)
     known = _known(cursors, order, begins, probes)
     row = order[begins]
     probe = cursors.probe[row]
     weights = np.add.reduceat(cursors.weights[order], begins)
+    if np.count_nonzero(known & (weights == 0)) > CANCELLED_ROWS:
+        source = _without_cancelled(source, cursors, order, begins, known)
     # Rows past the bound, cancelled rows and those of another key with the same hash count nothing.
     weights[~(known & (weights > 0) & _right_key(source.layout, keys, cursors, probe, row))] = 0
     totals = np.zeros(probes, np.int64)
@@ -100,7 +112,25 @@ def _resolve(
     before = np.cumsum(weights) - weights - (np.cumsum(totals) - totals)[probe]
     weights = np.minimum(weights, k - before)
     kept = np.flatnonzero((weights > 0) & ~unsure[probe])
-    return probe[kept], cursors.take(row[kept], weights[kept]), unsure
+    return probe[kept], cursors.take(row[kept], weights[kept]), unsure, source
+
+
+def _without_cancelled(
+    source: RunSource, cursors: RunCursors, order: Indexes, begins: Indexes, known: Mask
+) -> RunSource:
+    """The source without the known rows that its runs cancel, of which they keep a record.
+
+    Each run keeps what it and the older ones cancel, for the time when newer ones are merged.
+    """
+    runs, cancelled = source.runs, source.cancelled
+    origins, copies = cursors.origins, np.diff(begins, append=len(order))
+    gone = np.zeros(len(order), np.bool_)
+    for count in range(1, len(runs) + 1):
+        mine = (origins >= 0) & (origins < count)
+        sums = np.add.reduceat(np.where(mine, cursors.weights, 0)[order], begins)
+        gone[order] = (known & (sums == 0)).repeat(copies)
+        cancelled = record(runs[:count], cursors.entries(gone, count))
+    return source._replace(cancelled=cancelled)
 
 
 def _known(cursors: RunCursors, order: Indexes, begins: Indexes, probes: int) -> Mask:
@@ -155,9 +185,11 @@ def _has_cells(term: OrderTerm) -> bool:
 def _cursors(source: RunSource, code: Any, term: OrderTerm) -> list[_Cursor] | None:
     ranges: list[tuple[_Origin, int, int]] = []
     step = _step(source)
-    for run in source.runs:
-        start, stop = run.find_one(code)
-        if start < stop:
+    for number, run in enumerate(source.runs):
+        pieces = _pieces(source, number, code)
+        if len(pieces) > thresholds.FIRST_ROWS:
+            return None
+        for start, stop in pieces:
             ranges.append((run, stop - 1, start - 1) if source.backwards else (run, start, stop))
     if source.seen:
         rows = source.buffer.find_one(code, source.seen).tolist()
@@ -178,6 +210,16 @@ def _cursors(source: RunSource, code: Any, term: OrderTerm) -> list[_Cursor] | N
     return cursors
 
 
+def _pieces(source: RunSource, number: int, code: Any) -> list[tuple[int, int]]:
+    """The ranges of a run's rows under a code, without the cancelled stretches."""
+    start, stop = source.runs[number].find_one(code)
+    cancelled = source.cancelled_of(number)
+    if start == stop or not len(cancelled.starts):
+        return [(start, stop)] if start < stop else []
+    _, starts, stops = cancelled.left(np.array([start]), np.array([stop]))
+    return list(zip(starts.tolist(), stops.tolist(), strict=True))
+
+
 def _step(source: RunSource) -> int:
     return -1 if source.backwards else 1
 
@@ -185,6 +227,7 @@ def _step(source: RunSource) -> int:
 def _merged(source: RunSource, cursors: list[_Cursor], term: OrderTerm, k: int) -> ZSet | None:
     picked: list[_Picked] = []
     weights: list[int] = []
+    cancelled = 0
     while cursors and k > 0:
         best = _best(cursors, term.descending)
         if len(best) > 1 and not _are_one_row([cursors[i] for i in best], source.layout):
@@ -195,6 +238,8 @@ def _merged(source: RunSource, cursors: list[_Cursor], term: OrderTerm, k: int) 
             picked.append((origin, row))
             weights.append(min(weight, k))
             k -= weights[-1]
+        elif (cancelled := cancelled + 1) > CANCELLED_ROWS:
+            return None
         if not _advance(cursors, best, term, _step(source)):
             return None
     if not picked:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ivm.storage.arrangement.background import do_aside
 from ivm.storage.arrangement.bucket_index import BucketIndex
+from ivm.storage.arrangement.cancelled import Cancelled
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.max_tree import MaxTree
 from ivm.storage.values import thresholds
@@ -47,11 +48,12 @@ class Run:
         columns: all columns of the layout.
         weights: int64[n], or None for all ones.
         short: it has few rows, and so has every run it was merged of.
+        cancelled: what was found while it was the newest run of an arrangement; replaced whole.
     """
 
     __slots__ = (
         "__weakref__", "_asked", "_directory", "_max_trees", "_probed", "_sums", "_unique",
-        "codes", "columns", "short", "weights",
+        "cancelled", "codes", "columns", "short", "weights",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +72,7 @@ class Run:
         self._probed = 0
         self._asked = False  # for a bucket index, in the background
         self._sums: Weights | None = None
+        self.cancelled: Cancelled | None = None
         self._max_trees: dict[tuple[int, ColumnType, bool, bool], MaxTree] = {}
 
     def __getstate__(self) -> tuple[Any, ...]:

@@ -13,24 +13,33 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ivm.storage.arrangement.cancelled import NO_STRETCHES, Stretches
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run
 from ivm.storage.arrangement.write_buffer import WriteBuffer
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.radix_sort import order_of
-from ivm.storage.values.ranges import expand
+from ivm.storage.values.ranges import expand, offsets
 from ivm.storage.values.zset import Weights, ZSet
 
 
 class RunSource(NamedTuple):
-    """Runs of one layout, the first `seen` rows of a write buffer, and the direction of reading."""
+    """Runs of one layout, the first `seen` rows of a write buffer, and the direction of reading.
+
+    The entries in the cancelled stretches of the runs, the oldest ones' first, are not read.
+    """
 
     layout: Layout
     runs: Sequence[Run]
     buffer: WriteBuffer
     seen: int
     backwards: bool = False
+    cancelled: Sequence[Stretches] = ()
+
+    def cancelled_of(self, run: int) -> Stretches:
+        """The cancelled stretches of the run with a number."""
+        return self.cancelled[run] if run < len(self.cancelled) else NO_STRETCHES
 
     @property
     def terms(self) -> tuple[OrderTerm, ...]:
@@ -39,8 +48,9 @@ class RunSource(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Rows of one run or write buffer."""
+    """Rows of one run, by its number, or of the write buffer (-1)."""
 
+    number: int
     origin: Run | WriteBuffer
     probe: Indexes
     rows: Indexes
@@ -83,6 +93,24 @@ class RunCursors:
             columns = [column.take(back) for column in columns]
         return ZSet(tuple(columns), weights)
 
+    @property
+    def origins(self) -> Indexes:
+        """The number of the run that each row is of; -1 for the write buffer."""
+        return np.array([p.number for p in self._pieces]).repeat(
+            [len(p.rows) for p in self._pieces]
+        )
+
+    def entries(self, mask: Mask, runs: int) -> list[Indexes]:
+        """The positions in each of the oldest runs of those marked rows that they hold."""
+        found = [np.zeros(0, np.int64)] * runs
+        start = 0
+        for piece in self._pieces:
+            stop = start + len(piece.rows)
+            if 0 <= piece.number < runs:
+                found[piece.number] = piece.rows[mask[start:stop]]
+            start = stop
+        return found
+
     def _by_piece(
         self, numbers: Indexes
     ) -> tuple[list[tuple[Run | WriteBuffer, Indexes]], Indexes]:
@@ -113,25 +141,33 @@ def read_cursors(
     Returns:
         None if there is no row.
     """
-    head = _head_backwards if source.backwards else _head
-    pieces = [head(run, probes, numbers, depth) for run in source.runs]
+    pieces = [_head(source, i, probes, numbers, depth) for i in range(len(source.runs))]
     found, rows = source.buffer.find(probes, source.seen)
-    pieces.append(_Piece(source.buffer, numbers[found], rows, np.zeros(len(rows), np.bool_)))
+    pieces.append(_Piece(-1, source.buffer, numbers[found], rows, np.zeros(len(rows), np.bool_)))
     pieces = [piece for piece in pieces if len(piece.rows)]
     return RunCursors(pieces) if pieces else None
 
 
-def _head(run: Run, probes: npt.NDArray[Any], numbers: Indexes, depth: int) -> _Piece:
+def _head(
+    source: RunSource, number: int, probes: npt.NDArray[Any], numbers: Indexes, depth: int
+) -> _Piece:
+    run, cancelled = source.runs[number], source.cancelled_of(number)
     hits, starts, stops = run.find_ranges(probes)
-    ends = np.minimum(stops, starts + depth)
-    which, rows = expand(starts, ends)
-    goes_on = (rows == ends[which] - 1) & (ends < stops)[which]
-    return _Piece(run, numbers[hits[which]], rows, goes_on)
+    ahead, total = np.zeros(len(hits), np.int64), stops - starts
+    if len(cancelled.starts):
+        which, starts, stops = cancelled.left(starts, stops)
+        hits, (ahead, total) = hits[which], _places(which, stops - starts, source.backwards)
+    taken = np.clip(depth - ahead, 0, stops - starts)
+    begins, ends = (stops - taken, stops) if source.backwards else (starts, starts + taken)
+    which, rows = expand(begins, ends)
+    last = rows == (begins if source.backwards else ends - 1)[which]
+    goes_on = last & ((ahead + taken == depth) & (total > depth))[which]
+    return _Piece(number, run, numbers[hits[which]], rows, goes_on)
 
 
-def _head_backwards(run: Run, probes: npt.NDArray[Any], numbers: Indexes, depth: int) -> _Piece:
-    hits, starts, stops = run.find_ranges(probes)
-    begins = np.maximum(starts, stops - depth)
-    which, rows = expand(begins, stops)
-    goes_on = (rows == begins[which]) & (begins > starts)[which]
-    return _Piece(run, numbers[hits[which]], rows, goes_on)
+def _places(which: Indexes, counts: Indexes, backwards: bool) -> tuple[Indexes, Indexes]:
+    """The entries of a range that are read before those of each piece, and all of the range's."""
+    totals = np.bincount(which, counts).astype(np.int64)
+    before = offsets(counts) - offsets(totals)[which]
+    total = totals[which]
+    return (total - before - counts if backwards else before), total

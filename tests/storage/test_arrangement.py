@@ -392,6 +392,7 @@ def first_by_model(
     st.lists(ROWS, min_size=1, max_size=6),
     st.sampled_from([1, 2, 5]),
     st.sampled_from([1, 2**64]),
+    st.sampled_from([0, 64]),
 )
 @settings(max_examples=examples(100), deadline=None)
 def test_first_after_any_history(
@@ -402,8 +403,11 @@ def test_first_after_any_history(
     probes: list[Row],
     k: int,
     hashes: int,
+    unrecorded: int,
 ) -> None:
+    """Each version is read, so what one leaves on record as cancelled is used by the next ones."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(first_rows, "CANCELLED_ROWS", unrecorded)
         whole = hashing.hash_rows
         if hashes == 1:
             patch.setattr(hashing, "hash_rows", lambda *given: whole(*given) % 1)
@@ -412,6 +416,8 @@ def test_first_after_any_history(
         for entries in history:
             store = store.append(zset(entries))
             model.append(entries)
+            store.first(probe(key, probes), k)
+            store.last(probe(key, probes), k)
         check_lookups(store, model, probes)
         for backwards, read in ((False, store.first), (True, store.last)):
             found = read(probe(key, probes), k)
@@ -681,6 +687,34 @@ def test_first_touches_only_heads(monkeypatch: pytest.MonkeyPatch, keys: int) ->
     found = store.first(probe((0,), [(1, None, None), (2, None, None)][:keys]), 1)
     assert listed(found.rows) == [(1, None, 9_994.0)]
     assert 0 < sum(taken) < 60
+
+
+@pytest.mark.parametrize("stuck", [0, 3])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_first_passes_each_cancelled_row_once(
+    monkeypatch: pytest.MonkeyPatch, stuck: int, backwards: bool
+) -> None:
+    """A queue: rows go from the front, some stay there; a read costs what has gone since the last.
+
+    What merges of runs make anew is read again: the logarithm of the number of changes.
+    """
+    taken: list[int] = []
+    total, popped = 40_000, 200
+    order = OrderKey(2, backwards, False)
+    rows: list[tuple[Row, int]] = [((1, None, float(i)), 1) for i in range(total)]
+    store = Arrangement.build(Layout(TYPES, (0,), (order,)), [zset(rows)])
+    store = store.append(zset([((1, None, float(i)), -1) for i in range(stuck, total // 2)]))
+    read = store.last if backwards else store.first
+    assert len(read(probe((0,), [(1, None, None)]), stuck + 1).probe) == stuck + 1
+    watch_reads(monkeypatch, taken)
+    for start in range(total // 2, total // 2 + 40 * popped, popped):
+        gone = range(start, start + popped)
+        store = store.append(zset([((1, None, float(i)), -1) for i in gone]))
+        read = store.last if backwards else store.first
+        found = listed(read(probe((0,), [(1, None, None)]), stuck + 1).rows)
+        want = [*range(stuck), start + popped]
+        assert found == [(1, None, float(i)) for i in want]
+    assert sum(taken) < 40 * 20 * popped
 
 
 def watch_reads(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
