@@ -316,17 +316,6 @@ FAULTS = (
         modules=("ivm.storage.warehouse.duckdb_errors",),
     ),
     Fault(
-        "stable_local_time",
-        does="current_localtimestamp and current_localtime are listed as if they had the same value"
-        " at all times",
-        right="('CONSISTENT_WITHIN_QUERY',)",
-        script="SELECT DISTINCT stability FROM duckdb_functions()"
-        " WHERE function_name IN ('current_localtimestamp', 'current_localtime')",
-        outcome=[("CONSISTENT",)],
-        modules=("ivm.sql.scalar.constants",),
-        seen=("2.0.0", "2.0.0"),
-    ),
-    Fault(
         "undecodable_messages",
         does="an error whose message quotes bytes that are no text becomes a UnicodeDecodeError,"
         " or has no message at all (by the version of Python)",

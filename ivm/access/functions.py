@@ -1,8 +1,8 @@
 """The functions that every role may call: they compute with arguments, and read rows of tables.
 
 Law: a function is on the list or is refused; the list is of an empty DuckDB, so no extension and no
-Python function is on it. A scalar function that DuckDB calls consistent computes with its arguments
-alone, but for those named here; of the others, and of table functions, each was looked at.
+Python function is on it. Functions whose value is fixed by their arguments are on it, but for those
+named here; of the others, and of table functions, each was looked at.
 """
 
 from __future__ import annotations
@@ -10,13 +10,8 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-import duckdb
+from ivm.sql.plan.known_functions import computes, own_functions
 
-from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import rows
-
-_BINDS = frozenset(("json_serialize_plan",))
-"""It binds the query in its argument, and so reads files."""
 _UNCHECKED = frozenset(
     ("=", "!=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from")
 )
@@ -24,7 +19,8 @@ _UNCHECKED = frozenset(
 _INTERNAL = "__internal_"
 _OF_THE_SESSION = frozenset(
     (
-        *("current_connection_id", "current_database", "current_date", "current_query"),
+        *("current_connection_id", "current_database", "current_date", "current_localtime"),
+        *("current_localtimestamp", "current_query"),
         *("current_query_id", "current_schema", "current_schemas", "current_transaction_id"),
         *("currval", "error", "gen_random_uuid", "get_current_time", "get_current_timestamp"),
         *("getvariable", "in_search_path", "now", "random", "setseed", "today"),
@@ -42,10 +38,6 @@ _TABLES = frozenset(
         *("icu_calendar_names", "pg_timezone_names", "pragma_collations", "pragma_version"),
     )
 )
-_LIST = """
-SELECT function_name, function_type, stability FROM system.main.duckdb_functions()
-WHERE function_type IN ('scalar', 'aggregate', 'window')
-"""
 
 
 class Functions(NamedTuple):
@@ -65,16 +57,7 @@ class Functions(NamedTuple):
 @functools.cache
 def allowed() -> Functions:
     """The functions that roles other than admins may call."""
-    with duckdb.connect() as empty:
-        found = rows(empty, _LIST)
-    consistent = {
-        fold(name)
-        for name, _, stability in found
-        if stability == "CONSISTENT" and not name.startswith(_INTERNAL)
-    }
-    others = {fold(name) for name, _, stability in found if stability != "CONSISTENT"}
-    return Functions(
-        frozenset((consistent - others - _BINDS - _UNCHECKED) | (others & _OF_THE_SESSION)),
-        _WRITING & others,
-        _TABLES,
-    )
+    listed = own_functions()
+    computing = {n for n in listed if computes(n) and not n.startswith(_INTERNAL)}
+    scalars = (computing - _UNCHECKED) | (listed & _OF_THE_SESSION)
+    return Functions(frozenset(scalars), _WRITING & listed, _TABLES)

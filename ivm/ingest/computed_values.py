@@ -17,8 +17,9 @@ from ivm.ingest.fetched_rows import fetched_rows, may_be_exact
 from ivm.ingest.local_time import LocalTime
 from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.plan.built_in import FACTS
-from ivm.sql.resolve.clock import AGE, TELLERS, may_tell_time
-from ivm.sql.scalar.constants import Fallback, stable_functions
+from ivm.sql.plan.known_functions import is_fixed
+from ivm.sql.resolve.clock import TELLERS, may_tell_time
+from ivm.sql.scalar.constants import Fallback
 from ivm.storage.identifiers import fold
 from ivm.storage.interrupts import interruptible
 from ivm.storage.values.column import Column
@@ -120,4 +121,4 @@ def _is_scalar(text: str) -> bool:
     if not {node["class"] for node in found if "class" in node} <= _CLASSES:
         return False
     calls = {fold(node["function_name"]) for node in found if "function_name" in node}
-    return calls <= (stable_functions() - {_TEXT_OF}) | {*TELLERS, AGE}
+    return _TEXT_OF not in calls and all(n in TELLERS or is_fixed(n) for n in calls)

@@ -12,6 +12,7 @@ import re
 
 from ivm.session.session import Session
 from ivm.sql.plan.built_in import FACTS
+from ivm.sql.plan.known_functions import OF_THE_SESSION, computes, own_functions
 from ivm.storage.identifiers import BLANKS_BEYOND_ASCII, WORD_CHARACTER, fold, words_in
 from ivm.storage.warehouse.duck import rows
 
@@ -30,9 +31,7 @@ _READERS = frozenset(
     ]
 )  # fmt: skip
 _KNOWN = """
-SELECT DISTINCT function_name FROM duckdb_functions() WHERE internal AND stability <> 'VOLATILE'
-    AND function_type IN ('scalar', 'aggregate', 'window')
-UNION SELECT keyword_name FROM duckdb_keywords()
+SELECT keyword_name FROM duckdb_keywords()
     WHERE keyword_category IN ('reserved', 'column_name')
 UNION SELECT type_name FROM duckdb_types() WHERE internal
 """
@@ -56,4 +55,6 @@ def writes_nothing(session: Session, query: str) -> bool:
 def _harmless() -> frozenset[str]:
     """The words before a parenthesis that say of nothing written."""
     with FACTS.borrow() as facts:
-        return frozenset([fold(name) for (name,) in rows(facts, _KNOWN)]) | _READERS | _CLAUSES
+        words = frozenset([fold(name) for (name,) in rows(facts, _KNOWN)])
+    called = frozenset([name for name in own_functions() if computes(name)])
+    return words | called | OF_THE_SESSION | _READERS | _CLAUSES

@@ -11,6 +11,7 @@ import functools
 from dataclasses import dataclass
 
 from ivm.sql.plan.built_in import schema_prefixes
+from ivm.sql.plan.known_functions import OF_THE_SESSION, VOLATILE, is_fixed, unknown_functions
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import Cursor, rows
 
@@ -60,7 +61,8 @@ class FunctionList:
     """The functions that matter to a view, by folded name.
 
     Attributes:
-        unstable: functions whose result may differ from call to call, user-defined ones included.
+        unstable: functions whose result may differ from call to call, those of extensions and those
+            of which nothing is known included.
         aggregates: the aggregate functions.
         macros: the macros, fewest parameters first.
         elsewhere: names of macros of other databases that are attached.
@@ -103,5 +105,6 @@ def list_functions(cursor: Cursor) -> FunctionList:
     ]
     elsewhere = frozenset([fold(n) for n, _, _, made, *_, visible in found if made and not visible])
     aggregates = frozenset([name for name, aggregate in others if aggregate])
-    unstable = frozenset([name for name, aggregate in others if not aggregate])
+    told = frozenset([name for name, aggregate in others if not aggregate and not is_fixed(name)])
+    unstable = told | OF_THE_SESSION | VOLATILE | unknown_functions()
     return FunctionList(unstable, aggregates, tuple(macros), elsewhere)

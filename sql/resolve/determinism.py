@@ -1,8 +1,9 @@
 """Refuses constructs in a view whose values depend on more than the tables.
 
 Invariant: a view is a function of its base tables and of the clock (see `ivm.sql.resolve.clock`),
-which is one of them. VOLATILE functions, functions that read the session, and samples are refused,
-also inside plain views and macros; the error has the offset in the query and a way out.
+which is one of them. VOLATILE functions, those that read the session or are not known, and samples
+are refused, also inside plain views and macros; the error has the offset in the query and a way
+out.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import duckdb
+
 from ivm.sql.parse.duckdb_tree import read_or_error, syntax_tree
 from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_functions
+from ivm.sql.plan.known_functions import unknown_functions
 from ivm.sql.resolve.clock import AGE, TELLERS, WORDS
 from ivm.sql.resolve.plain_views import PlainViews
 from ivm.sql.statements.stored_text import view_query
@@ -234,9 +238,7 @@ class _Checker:
             )  # fmt: skip
         own = name in self._hiding and not node.get("schema")  # a macro, which is entered
         if name in self._unstable and not own:
-            raise _refusal(
-                f"{name}()", "its value changes from call to call", offset, through, _FIXED
-            )
+            raise _refusal(f"{name}()", _why_unstable(name), offset, through, _FIXED)
         self._enter(name, self._macros.get(name, ()), offset, through, hidden)
 
     def _tells_time(
@@ -275,6 +277,15 @@ class _Checker:
 
 
 _FIXED = "Compute the value once when the row is written and store it in a column"
+
+
+def _why_unstable(name: str) -> str:
+    if name in unknown_functions():
+        return (
+            f"DuckDB {duckdb.__version__} has it, and this version of ivmdb does not know whether "
+            "it has one value for the same arguments"
+        )
+    return "its value changes from call to call"
 
 
 def _refusal(

@@ -13,7 +13,8 @@ import duckdb
 import numpy as np
 from sqlglot import exp
 
-from ivm.sql.resolve.clock import AGE, TELLERS
+from ivm.sql.plan.known_functions import is_fixed
+from ivm.sql.resolve.clock import AGE
 from ivm.sql.scalar.kernel import NotListedError
 from ivm.storage.errors import EvaluationError
 from ivm.storage.scratch import Lender, Scratch
@@ -142,27 +143,14 @@ def common_sql(sides: Sequence[exp.Expr]) -> str:
 
 
 @functools.cache
-def stable_functions() -> frozenset[str]:
-    """DuckDB's scalar functions whose result depends on their arguments and the session's TimeZone
-    alone, in small letters."""
-    query = """SELECT lower(function_name) FROM duckdb_functions() GROUP BY ALL
-        HAVING bool_and(stability IS NOT DISTINCT FROM 'CONSISTENT' AND function_type = 'scalar')"""
-    return _names(query) - {*TELLERS, AGE}  # DuckDB's fault `stable_local_time`
-
-
-@functools.cache
-def _foldable() -> frozenset[str]:
-    """Those but for the ones that make values with a time zone of others: where such a value is
-    read, the session's TimeZone counts."""
+def _unfoldable() -> frozenset[str]:
+    """Functions that make values with a time zone of others: where such a value is read, the
+    session's TimeZone counts. And one that tells the time with one argument, and not with two."""
     zoned = """SELECT lower(function_name) FROM duckdb_functions()
         WHERE return_type LIKE '%TIME ZONE%'
         AND len(list_filter(parameter_types, lambda t: t LIKE '%TIME ZONE%')) = 0"""
-    return stable_functions() - _names(zoned) - _TYPED_BY_TEXT
-
-
-def _names(query: str) -> frozenset[str]:
     with _scratch.borrow() as scratch:
-        return frozenset(name for (name,) in duck.rows(scratch, query))
+        return frozenset(name for (name,) in duck.rows(scratch, zoned)) | _TYPED_BY_TEXT | {AGE}
 
 
 # Syntax that sqlglot parses as functions; DuckDB does not list it among its functions.
@@ -195,7 +183,7 @@ def _is_stable(node: exp.Expr) -> bool:
     if not isinstance(node, exp.Func) or isinstance(node, _SYNTAX):
         return True
     name = node.name if isinstance(node, exp.Anonymous) else sql_of(node).split("(")[0]
-    return name.lower() in _foldable()
+    return is_fixed(name.lower()) and name.lower() not in _unfoldable()
 
 
 def _evaluate(
