@@ -13,6 +13,9 @@ from ivm.notebook.extension import load_ipython_extension, unload_ipython_extens
 from ivm.recovery import Recovery, recover
 from ivm.session.relation import Relation
 from ivm.session.result import Result
+from ivm.storage.versions import own_version
+
+__version__ = own_version()
 
 __all__ = [
     "Database",

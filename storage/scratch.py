@@ -58,8 +58,7 @@ class Scratch:
     def _open(self) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect(":memory:")
         for statement in ("SET threads = 1", *self._settings):
-            connection.execute(statement)
-            connection.complete()
+            connection.execute(statement).fetchall()  # older versions, too: to be refused later
         atexit.register(self._close)
         return connection
 

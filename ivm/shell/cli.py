@@ -21,9 +21,10 @@ from ivm.shell.command_group import DEFAULT, HELP, Default, Group
 from ivm.shell.commands import run_command
 from ivm.shell.console import Console, Settings
 from ivm.shell.exits import demand_no_typo, errors_reported, refuse
-from ivm.shell.open import MEMORY, open_database, version_number
+from ivm.shell.open import MEMORY, open_database
 from ivm.shell.output import standard_error, standard_output
 from ivm.shell.script import complete
+from ivm.storage.versions import own_version
 
 app = typer.Typer(
     cls=Group,
@@ -37,7 +38,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"ivm {version_number()}")
+        typer.echo(f"ivm {own_version()}")
         raise typer.Exit
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import metadata
 from pathlib import Path
 
 from ivm.database import Database, connect
@@ -50,11 +49,3 @@ def same_file(one: str, other: str) -> bool:
 def title(path: str) -> str:
     """Returns a short name for the prompt."""
     return "memory" if path == MEMORY else Path(path).stem
-
-
-def version_number() -> str:
-    """Returns the version of the installed distribution; a checkout on the path has none."""
-    try:
-        return metadata.version("ivmdb")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"

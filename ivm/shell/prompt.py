@@ -28,13 +28,14 @@ from ivm.shell.commands import COMMANDS, run_command
 from ivm.shell.completion import Vocabulary
 from ivm.shell.console import Console, Settings
 from ivm.shell.listing import listed
-from ivm.shell.open import MEMORY, title, version_number
+from ivm.shell.open import MEMORY, title
 from ivm.shell.output import colours_wanted, standard_error, standard_output
 from ivm.shell.prompt_adapters import SqlCompleter, SqlLexer, vocabulary
 from ivm.shell.script import complete
 from ivm.shell.sources import Troubles
 from ivm.sql.statements.users import without_passwords
 from ivm.storage.errors import IvmError
+from ivm.storage.versions import own_version
 
 _WORDS = {"exit": ".quit", "quit": ".quit", "\\q": ".quit", "help": ".help", "\\h": ".help"}
 """Words that newcomers type, and the commands they mean."""
@@ -137,7 +138,7 @@ class Shell:
     def _greet(self) -> None:
         path, notes = self.console.path, self.console.notes
         name = "in memory, gone when you leave" if path == MEMORY else path
-        notes.line(f"{notes.paint('bold', f'ivm {version_number()}')} · {name}")
+        notes.line(f"{notes.paint('bold', f'ivm {own_version()}')} · {name}")
         notes.line(notes.paint("dim", "SQL ends with ; · .help shows more · Ctrl-D leaves"))
 
     def _message(self) -> FormattedText:

@@ -16,6 +16,7 @@ import duckdb
 
 from ivm.storage.errors import CorruptionError, InputError, UnavailableError
 from ivm.storage.identifiers import literal
+from ivm.storage.versions import demand_known_duckdb
 from ivm.storage.warehouse.folder_lock import FolderLock
 from ivm.storage.warehouse.side_folder import read_iteration, side_folder
 
@@ -52,12 +53,14 @@ class DatabaseFile:
         threads: or None for DuckDB's default.
 
     Raises:
-        UnavailableError: another process or connection has it, or it cannot be reached.
+        UnavailableError: another process or connection has it, or it cannot be reached; or DuckDB
+            is of a version that is not known.
         CorruptionError: it is not a DuckDB file, or a damaged one.
         InputError: DuckDB does not take these settings, or no database can have this path.
     """
 
     def __init__(self, file: Path | None, memory_limit: int | None, threads: int | None) -> None:
+        demand_known_duckdb()
         self.file = None if file is None else _resolved(file)
         try:
             self.wal_found = self.wal_bytes()
