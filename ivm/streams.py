@@ -206,7 +206,8 @@ class Streams(Calls):
         )
 
     def _unsubscribe(self, feed: Subscription) -> None:
-        """Removes a closed feed. An open feed refers to this method, so the database stays open."""
+        """Removes a closed feed. A feed that the program holds refers to this method, and so keeps
+        the database open; the engine does not hold it."""
         self._engine.feeds.remove(feed)
 
     def tail(

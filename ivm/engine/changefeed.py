@@ -9,7 +9,6 @@ at its limit; the writer never waits for it.
 from __future__ import annotations
 
 import abc
-import contextlib
 import itertools
 import queue
 import threading
@@ -17,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Self, TypeVar
+from weakref import ReferenceType, ref
 
 import pyarrow as pa
 
@@ -50,9 +50,14 @@ class Feed(Iterator[tuple[int, pa.Table]]):
         return item
 
     @property
-    def ended(self) -> bool:
+    def closed(self) -> bool:
         """Whether it is closed, or its view dropped or replaced: the queued deltas are the last."""
         return self._closed
+
+    @property
+    @abc.abstractmethod
+    def ended(self) -> bool:
+        """Whether nothing comes any more: it is closed, and all that was queued has been read."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -97,7 +102,7 @@ class Subscription(Feed):
         self._durable = durable
         self._on_close = on_close
         self._items: deque[tuple[int, ZSet] | IvmError] = deque()
-        # A put per item, and more: it wakes a waiting reader, who then looks at `_items`.
+        # Wakes a waiting reader, who looks at `_items`, and wakes another if something is left.
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._reader = threading.Lock()
 
@@ -110,7 +115,7 @@ class Subscription(Feed):
             return
         self._rows_put += len(delta)
         self._items.append((epoch, delta))
-        self._bell.put(None)
+        self._ring()
 
     def _overflow(self, held: int, epoch: int) -> None:
         """Ends the feed and frees its deltas."""
@@ -148,17 +153,25 @@ class Subscription(Feed):
 
     def _next(self, timeout: float | None, form: Callable[[ZSet], T]) -> tuple[int, T] | None:
         end = None if timeout is None else time.monotonic() + timeout
-        while self._waited(end):
-            with self._reader:
-                if self._items:  # else another thread has read it
-                    return self._first(form)
-        return None
+        try:
+            while self._waited(end):
+                with self._reader:
+                    if self._items:  # else another thread has read it
+                        return self._first(form)
+            return None
+        finally:
+            if self._items or self._closed:  # for the others, whose bell this one may have taken
+                self._ring()
+
+    @property
+    def ended(self) -> bool:
+        # In this order: an item that is queued before the end is seen behind it.
+        return self._closed and not self._items
 
     def _waited(self, end: float | None) -> bool:
         """Waits for an item; returns False at the end of the time or of the feed."""
         while not self._items:
-            if self._closed:
-                self._bell.put(None)  # others may wait too
+            if self.ended:
                 return False
             try:
                 left = None if end is None else max(end - time.monotonic(), 0)
@@ -177,18 +190,20 @@ class Subscription(Feed):
         with Deferral():
             self._durable(epoch)
             found = epoch, form(delta)
-        with contextlib.suppress(queue.Empty):
-            self._bell.get_nowait()
         self._rows_read += len(delta)
         items.popleft()
         return found
+
+    def _ring(self) -> None:
+        if self._bell.empty():
+            self._bell.put(None)
 
     def close(self) -> None:
         """Ends the feed; queued deltas can still be read."""
         if not self._closed:
             self._closed = True
             self._on_close(self)
-            self._bell.put(None)
+            self._ring()
 
 
 def delta_table(delta: ZSet, schema: Schema) -> pa.Table:
@@ -199,31 +214,40 @@ def delta_table(delta: ZSet, schema: Schema) -> pa.Table:
 class ChangeFeeds:
     """The open changefeeds by view; safe for any number of threads.
 
-    Whoever notifies, fails or closes the feeds of a view holds the writer lock.
+    Whoever notifies, fails or closes the feeds of a view holds the writer lock. A feed that nobody
+    refers to any more is forgotten here, too: nobody can read it.
     """
 
     def __init__(self) -> None:
-        self._by_view: dict[str, tuple[Subscription, ...]] = {}
+        # Replaced whole: it is read without the lock.
+        self._by_view: Mapping[str, tuple[ReferenceType[Subscription], ...]] = {}
         self._lock = threading.Lock()
         self._gathered: dict[str, list[tuple[int, ZSet]]] | None = None
 
     @property
     def views(self) -> list[str]:
         """The names of the views with an open feed."""
-        with self._lock:
-            return list(self._by_view)
+        return [view for view in self._by_view if self._of(view)]
+
+    def _of(self, view: str) -> list[Subscription]:
+        """The open feeds of a view."""
+        found = [reference() for reference in self._by_view.get(view, ())]
+        return [feed for feed in found if feed is not None]
 
     def add(self, feed: Subscription) -> None:
         """Notifies a feed of its view's changes from now on."""
         with self._lock:
-            self._by_view[feed.view] = (*self._by_view.get(feed.view, ()), feed)
+            self._replace(feed.view, [*self._of(feed.view), feed])
 
     def remove(self, feed: Subscription) -> None:
         """Ends the notifications of a feed."""
         with self._lock:
-            feeds = tuple(f for f in self._by_view.pop(feed.view, ()) if f is not feed)
-            if feeds:
-                self._by_view[feed.view] = feeds
+            self._replace(feed.view, [each for each in self._of(feed.view) if each is not feed])
+
+    def _replace(self, view: str, feeds: list[Subscription]) -> None:
+        """Gives a view other feeds, which a writer finds all at once; with the lock held."""
+        others = {name: found for name, found in self._by_view.items() if name != view}
+        self._by_view = others | ({view: tuple(map(ref, feeds))} if feeds else {})
 
     def gather(self) -> None:
         """Keeps what comes until `publish`, so that each feed gets an epoch as one delta.
@@ -245,7 +269,6 @@ class ChangeFeeds:
 
     def notify(self, epoch: int, deltas: Mapping[str, ZSet]) -> None:
         """Passes an epoch's deltas to the feeds of these views."""
-        # Without the lock: `add` and `remove` replace the tuple of a view, they never change it.
         if self._by_view:
             for name, delta in deltas.items():
                 if self._gathered is None:
@@ -254,7 +277,7 @@ class ChangeFeeds:
                     self._gathered.setdefault(name, []).append((epoch, delta))
 
     def _put(self, view: str, epoch: int, deltas: Sequence[ZSet]) -> None:
-        for feed in self._by_view.get(view, ()):
+        for feed in self._of(view):
             total = deltas[0]
             if len(deltas) > 1:
                 total = consolidate(add(deltas), [type for _, type in feed.schema])
@@ -264,11 +287,11 @@ class ChangeFeeds:
     def fail(self, view: str, error: IvmError) -> None:
         """Ends the view's feeds with an error: the view can no longer be computed."""
         self._deliver(view)
-        for feed in self._by_view.get(view, ()):
+        for feed in self._of(view):
             feed.fail(error)
 
     def close(self, view: str) -> None:
         """Ends the view's feeds."""
         self._deliver(view)
-        for feed in self._by_view.get(view, ()):
+        for feed in self._of(view):
             feed.close()

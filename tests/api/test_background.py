@@ -197,6 +197,18 @@ def test_a_feed_misses_nothing_beside_one_that_closes() -> None:
     assert feeds.views == []
 
 
+def test_a_forgotten_feed_is_given_nothing_and_lets_its_database_go(tmp_path: Path) -> None:
+    """Bug: the engine held the feed, the feed its database, and the file could not be opened."""
+    db = created(tmp_path / "x.duckdb")
+    feed, tail = db.subscribe("v"), db.tail("v")
+    assert db._engine.feeds.views == ["v"]
+    del feed, tail
+    assert db._engine.feeds.views == []
+    with_feed = db, db.subscribe("v")
+    del db, with_feed
+    ivm.connect(tmp_path / "x.duckdb").close()
+
+
 def test_an_epoch_of_a_view_above_a_recomputed_one_is_one_delta() -> None:
     """Bug: the commit's rows and those of the recomputed view below came as two of one epoch."""
     with ivm.connect() as db:

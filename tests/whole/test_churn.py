@@ -1,0 +1,143 @@
+"""Readers without locks, beside threads that come and go: nothing is missed, doubled or raised.
+
+The interpreter changes threads every 20 µs, and two threads do nothing but take their turns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import ivm
+from ivm.engine.changefeed import ChangeFeeds, Subscription
+from ivm.storage.values.zset import empty
+from tests.tiers import examples
+
+WAIT = 30.0
+EPOCHS = examples(2_000)
+
+
+@pytest.fixture(autouse=True)
+def churn() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    with beside(lambda: sum(range(50)), 2):
+        sys.setswitchinterval(20e-6)
+        try:
+            yield
+        finally:
+            sys.setswitchinterval(before)
+
+
+@contextlib.contextmanager
+def beside(work: Callable[[], object], threads: int = 1) -> Iterator[None]:
+    """Repeats work in threads until the end of the block; its first error is raised there."""
+    ending, errors = threading.Event(), list[BaseException]()
+
+    def repeat() -> None:
+        try:
+            while not ending.is_set():
+                work()
+        except BaseException as error:
+            errors.append(error)
+
+    running = [threading.Thread(target=repeat, daemon=True) for _ in range(threads)]
+    for thread in running:
+        thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        for thread in running:
+            thread.join(WAIT)
+    if errors:
+        raise errors[0]
+
+
+def read_all(feed: Subscription, found: list[int]) -> None:
+    """Reads the epochs of a feed to its end."""
+    while not feed.ended:
+        item = feed.poll(0.001)
+        if item is not None:
+            found.append(item[0])
+
+
+def read_one(feed: Subscription, found: list[int]) -> None:
+    item = feed.poll(WAIT)
+    assert item is not None
+    found.append(item[0])
+
+
+def reading(
+    work: Callable[[Subscription, list[int]], None], threads: int, epochs: int
+) -> list[int]:
+    """What threads read of a feed that gets some epochs at once, and ends."""
+    feed = Subscription("v", (), lambda epoch: None, lambda feed: None)
+    found: list[int] = []
+    readers = [threading.Thread(target=work, args=(feed, found)) for _ in range(threads)]
+    for reader in readers:
+        reader.start()
+    for epoch in range(epochs):
+        feed.put(epoch, empty([]))
+    if work is read_all:
+        feed.close()
+    for reader in readers:
+        reader.join(WAIT / 3)
+    return sorted(found)
+
+
+def test_a_feed_gets_each_epoch_once_beside_others_that_open_and_close() -> None:
+    """Bug: a view had no feed at all while one of its feeds was taken out."""
+    feeds = ChangeFeeds()
+
+    def subscribed() -> Subscription:
+        feed = Subscription("v", (), lambda epoch: None, feeds.remove)
+        feeds.add(feed)
+        return feed
+
+    steady = subscribed()
+    with beside(lambda: subscribed().close(), 3):
+        for epoch in range(EPOCHS):
+            feeds.notify(epoch, {"v": empty([])})
+    steady.close()
+    found: list[int] = []
+    read_all(steady, found)
+    assert found == list(range(EPOCHS))
+
+
+def test_a_feed_gets_each_epoch_once_beside_others_that_overflow_or_are_forgotten() -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+        steady = db.subscribe("v")
+        first = db.epoch + 1
+
+        def come_and_go() -> None:
+            overflowing, closed, _ = (db.subscribe("v", limit=1) for _ in range(3))
+            closed.close()
+            with contextlib.suppress(ivm.errors.UnavailableError):
+                overflowing.poll(0.001)
+
+        with beside(come_and_go, 2):
+            for a in range(EPOCHS // 10):
+                db.insert("t", {"a": [a]})
+        last = db.epoch
+        steady.close()
+        found: list[int] = []
+        read_all(steady, found)
+        assert found == list(range(first, last + 1))
+
+
+def test_the_end_of_a_feed_hides_no_delta() -> None:
+    """Bug: one queued between a poll whose time was up and the end was not read any more."""
+    for _ in range(EPOCHS // 10):
+        assert reading(read_all, threads=1, epochs=3) == [0, 1, 2]
+
+
+def test_no_delta_waits_while_a_reader_sleeps() -> None:
+    """Bug: a reader took the bell of another's delta, and the other slept on."""
+    for _ in range(EPOCHS // 40):
+        assert reading(read_one, threads=2, epochs=2) == [0, 1]
