@@ -9,17 +9,21 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import socket
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ivm.client.wire import Wire, error_of, segment
 from ivm.engine.changefeed import Feed
 from ivm.engine.plain_arrow import plain
-from ivm.storage.errors import IvmError, UnavailableError
+from ivm.storage.errors import InternalError, IvmError, UnavailableError
+
+if TYPE_CHECKING:
+    import httpx
 
 _MOST = 64  # deltas that wait for the reader; more wait at the server
 _PAUSE, _PATIENCE = 0.2, 60.0
@@ -45,42 +49,63 @@ class RemoteFeed(Feed):
         self.view = view
         self._process = os.getpid()
         self._items: queue.Queue[Item | IvmError | None] = queue.Queue(_MOST)
-        self._epoch: int | None = None
+        self._snapshot = snapshot
+        self._epoch: int | None = None  # the last one that has come whole
         self._held: list[pa.Table] = []
-        self._open = contextlib.ExitStack()
-        reader = self._connect({} if snapshot else {"snapshot": "0"})
-        threading.Thread(target=self._follow, args=(reader,), daemon=True).start()
+        self._answer: httpx.Response | None = None
+        self._changing = threading.Lock()  # guards `_answer` and the closing
+        try:
+            reader = self._connect()
+        except _lost_errors() as error:
+            self._leave()
+            raise wire.unreachable(error) from error
+        except BaseException:
+            self._leave()
+            raise
+        threading.Thread(target=self._run, args=(reader,), daemon=True).start()
 
-    def _connect(self, params: dict[str, str]) -> Any:
+    def _connect(self) -> Any:
         self._held = []  # of a snapshot that was cut
-        response = self._open.enter_context(self._wire.stream(self._path, params))
-        self._status = response.status_code
-        if response.status_code != 200:
-            raise error_of(response.read(), response.status_code)
-        if params:
-            self._epoch = int(response.headers["ivm-epoch"])
-        return pa.ipc.open_stream(_Bytes(response.iter_raw()))
+        if self._epoch is not None:
+            params = {"after": str(self._epoch)}
+        else:
+            params = {} if self._snapshot else {"snapshot": "0"}
+        answer = self._wire.stream(self._path, params)
+        with self._changing:
+            self._answer = answer
+            if self._closed:  # while this was under way
+                _wake(answer)
+        self._status = answer.status_code
+        if answer.status_code != 200:
+            raise error_of(answer.read(), answer.status_code)
+        if "snapshot" in params:  # else the head may name a snapshot's, whose rows are to come
+            self._epoch = int(answer.headers["ivm-epoch"])
+        return pa.ipc.open_stream(_Bytes(answer.iter_raw()))
+
+    def _leave(self) -> None:
+        """Closes the connection; called by the thread that reads from it."""
+        with self._changing:
+            answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.close()
 
     # -- the thread that reads ------------------------------------------------------------------
 
-    def _follow(self, reader: Any) -> None:
-        import httpx
+    def _run(self, reader: Any) -> None:
+        try:
+            self._follow(reader)
+        except Exception as error:  # of a peer that is no server of ours
+            self._put(InternalError(f"the changefeed cannot be read: {error!r}"))
+        finally:
+            self._leave()
 
-        lost_errors = (
-            StopIteration,
-            pa.ArrowInvalid,
-            OSError,
-            httpx.TransportError,
-            httpx.StreamError,
-        )
-        errors: tuple[type[Exception], ...] = (IvmError, *lost_errors)
+    def _follow(self, reader: Any) -> None:
+        errors: tuple[type[Exception], ...] = (IvmError, *_lost_errors())
         lost: float | None = None
         while not self._closed:
             try:
                 if reader is None:
-                    reader = self._connect(
-                        {} if self._epoch is None else {"after": str(self._epoch)}
-                    )
+                    reader = self._connect()
                     lost = None
                 while not self._closed:
                     batch, given = reader.read_next_batch_with_custom_metadata()
@@ -95,7 +120,7 @@ class RemoteFeed(Feed):
                 is_final = told is error and self._status != _BUSY
                 if is_final or now - lost > _PATIENCE:
                     return self._put(told)
-                self._open.close()
+                self._leave()
                 time.sleep(_PAUSE)
         return None
 
@@ -151,10 +176,30 @@ class RemoteFeed(Feed):
             return item
         return None
 
+    @property
+    def ended(self) -> bool:
+        return self._closed and self._items.empty()
+
     def close(self) -> None:
         """Ends the feed; what has come can still be read."""
-        self._closed = True
-        self._open.close()
+        with self._changing:
+            self._closed = True
+            if self._answer is not None and self._process == os.getpid():
+                _wake(self._answer)
+
+
+def _lost_errors() -> tuple[type[Exception], ...]:
+    """The errors of a connection that is lost, or was cut between two bytes."""
+    import httpx
+
+    return StopIteration, pa.ArrowInvalid, OSError, httpx.TransportError, httpx.StreamError
+
+
+def _wake(answer: httpx.Response) -> None:
+    """Ends the wait of the thread that reads; closing its socket would not."""
+    connection = answer.extensions["network_stream"].get_extra_info("socket")
+    with contextlib.suppress(OSError):  # it is closed already
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 class _Bytes:

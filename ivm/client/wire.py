@@ -169,13 +169,15 @@ class Wire:
                 return answer
             raise error_of(answer.content, answer.status_code)
 
-    def stream(self, path: str, params: Mapping[str, str]) -> Any:
-        """An open answer, as a context manager."""
+    def stream(self, path: str, params: Mapping[str, str]) -> httpx.Response:
+        """An answer whose body is still to come; it is to be closed."""
         import httpx
 
         headers = {"Accept": ARROW}
         timeout = httpx.Timeout(10.0, read=None)
-        return self._client.stream("GET", path, headers=headers, params=params, timeout=timeout)
+        client = self._client
+        asked = client.build_request("GET", path, headers=headers, params=params, timeout=timeout)
+        return client.send(asked, stream=True)
 
     def unreachable(self, error: Exception) -> UnavailableError:
         """The error of a lost connection."""

@@ -33,6 +33,7 @@ from ivm.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from ivm.serve.http import changes
 from tests.serve.http_world import HttpWorld
 from tests.support import ROOT
 
@@ -440,6 +441,52 @@ def test_of_a_snapshot_that_is_cut_nothing_is_twice(db: RemoteDatabase, world: H
         again = feed.poll(timeout=10)
         assert again is not None
         assert len(again[1]) == len(first[1])
+
+
+def test_a_changefeed_never_goes_on_behind_a_gap(
+    db: RemoteDatabase, world: HttpWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: a snapshot whose head alone had come made a feed go on behind the epoch of that head."""
+    settings, hub, body = world.pool.settings, world.listener._served.hub, changes._body
+
+    async def cut(*given: Any, **named: Any) -> None:
+        monkeypatch.setattr(changes, "_body", body)
+        raise ConnectionError
+
+    with db.subscribe("revenue") as feed:
+        world.pool.settings = dataclasses.replace(settings, subscribers=0)  # it is away for now
+        hub.close()
+        for i in (3, 4):
+            db.insert("orders", {"id": [i], "region": ["EU"], "amount": [1]})
+        hub._feeds.clear()
+        monkeypatch.setattr(changes, "_body", cut)
+        world.pool.settings = settings
+        end = time.monotonic() + 20
+        while changes._body is cut and time.monotonic() < end:
+            time.sleep(0.05)
+        db.insert("orders", {"id": [5], "region": ["EU"], "amount": [1]})
+        with pytest.raises(UnavailableError, match="has not kept all epochs"):
+            feed.poll(timeout=20)
+        assert feed.ended
+
+
+def test_a_changefeed_that_is_closed_leaves_at_once(db: RemoteDatabase, world: HttpWorld) -> None:
+    """Bug: its thread and its connection stayed until the view changed again."""
+    hub = world.listener._served.hub
+    with db.subscribe("revenue"):
+        assert hub.size == 1
+    end = time.monotonic() + 20
+    while hub.size and time.monotonic() < end:
+        time.sleep(0.05)
+    assert hub.size == 0
+
+
+def test_a_changefeed_of_a_server_that_does_not_answer() -> None:
+    with (
+        connect_to("ivm://127.0.0.1:9") as db,
+        pytest.raises(UnavailableError, match="does not answer"),
+    ):
+        db.subscribe("revenue")
 
 
 def test_many_threads_use_one_client(db: RemoteDatabase) -> None:
