@@ -18,7 +18,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 import ivm
-from ivm.serve.http import feeds
+from ivm.serve.http import changes, feeds
+from ivm.serve.http.endpoint import known_user
 from ivm.serve.http.formats import ARROW
 from tests.serve.http_world import HttpWorld
 
@@ -298,10 +299,53 @@ def test_a_feed_ends_with_its_view(world: HttpWorld) -> None:
             assert len(next(events(response))[2]["rows"]) == 2
 
 
+def test_what_comes_while_a_user_is_looked_up_is_sent_before_the_end(
+    world: HttpWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: the end was looked at before what had come meanwhile, which was left out."""
+
+    async def slowly(*given: Any) -> Any:
+        monkeypatch.setattr(changes, "known_user", known_user)
+        [view_feed] = world.listener._served.hub
+        await asyncio.to_thread(insert, world.database, 3)
+        await asyncio.to_thread(world.database.execute, "DROP MATERIALIZED VIEW revenue")
+        while not view_feed.ended:
+            await asyncio.sleep(0.01)
+        return await known_user(*given)
+
+    monkeypatch.setattr(feeds, "BEAT", 0)
+    monkeypatch.setattr(changes, "known_user", slowly)
+    with world.client() as client, client.stream("GET", PATH) as response:
+        assert [kind for _, kind, _ in events(response)] == ["snapshot", "changes", "end"]
+
+
+def test_epochs_that_a_snapshot_has_hold_up_no_others(
+    world: HttpWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: a batch of such epochs alone was taken for nothing, and the next was waited for."""
+    held: list[Any] = []
+    come = feeds.ViewFeed._come
+    monkeypatch.setattr(feeds.Subscriber.chunks, "__defaults__", (1,))
+    monkeypatch.setattr(feeds.ViewFeed, "_come", lambda feed, items: held.extend(items))
+    with world.client() as client, client.stream("GET", f"{PATH}?snapshot=0"):
+        for i in (3, 4, 5):
+            insert(world.database, i)
+        with client.stream("GET", PATH) as response:
+            found = events(response)
+            assert next(found)[1] == "snapshot"
+            while len(held) < 3:
+                time.sleep(0.01)
+            monkeypatch.setattr(feeds.ViewFeed, "_come", come)
+            [view_feed] = world.listener._served.hub
+            come(view_feed, held)
+            insert(world.database, 6)
+            assert next(found)[2]["epoch"] == world.database.epoch
+
+
 def test_a_replaced_view_is_another_at_once(
     world: HttpWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feeds.ViewFeed, "_hand_in", lambda feed, items: None)  # it has not come
+    monkeypatch.setattr(feeds.ViewFeed, "_come", lambda feed, items: None)  # it has not come
     with world.client() as client:
         tag = client.get("/views/revenue").headers["etag"]
         world.database.execute("""

@@ -102,19 +102,25 @@ class Follower:
         return self._subscriber.epoch
 
     async def next(self) -> list[bytes] | None:
-        """The next epochs that have come; [] if none comes for a while, None at the end."""
+        """The next epochs that have come; [] if none comes for a while, None at the end.
+
+        Raises:
+            IvmError: the user may no longer read the view, or the view has failed.
+        """
+        feed, subscriber = self.feed, self._subscriber
         while True:
-            chunks = await self._subscriber.chunks(self._served.pool.threads)
             await self._look_at_user()
-            if chunks:
-                return chunks
-            if self.feed.error is not None:
-                raise self.feed.error
-            if self.feed.ended:
+            if feed.has_more(subscriber):
+                # None, if all that came by now was part of the snapshot.
+                if chunks := await subscriber.chunks(self._served.pool.threads):
+                    return chunks
+                continue
+            if feed.error is not None:
+                raise feed.error
+            if feed.ended:
                 return None
-            await self.feed.wait()
-            if self.feed.has_nothing(self._subscriber):
-                await self._look_at_user()
+            await feed.wait()  # with no other `await` since the look at what has come
+            if not (feed.has_more(subscriber) or feed.ended):
                 return []
 
     async def _look_at_user(self) -> None:

@@ -97,7 +97,7 @@ class ViewFeed:
         self._first = 0  # the number of the first epoch that is kept
         self._kept: deque[Encoded] = deque()
         self._rows = 0
-        self._coming: deque[Encoded | None] = deque()
+        self._coming: deque[Encoded | IvmError | None] = deque()
         self._scheduled = False
         self._changed = asyncio.Event()
         self._snapshot: list[Encoded] = []
@@ -112,27 +112,26 @@ class ViewFeed:
     @property
     def is_over(self) -> bool:
         """Whether its view was dropped or replaced, also if that has not arrived yet."""
-        return self.ended or self._feed.ended
+        return self.ended or self._feed.closed
 
     # -- the feed's thread ------------------------------------------------------------------------
 
     def _follow(self) -> None:
         try:
-            while not (self._feed.ended and self.ended):
-                if not self._take_together() and self._feed.ended:
-                    break
+            while not (self._feed.ended or self.ended):
+                self._take_together()
         except IvmError as error:
-            self.error = error
+            self._come([error])
         except RuntimeError:  # the loop has ended
             return
-        self._hand_in([None])
+        self._come([None])
 
-    def _take_together(self) -> bool:
-        """Hands in the epochs that come within a moment; returns whether there were some."""
+    def _take_together(self) -> None:
+        """Hands in the epochs that come within a moment."""
         item = self._feed.take(_TAKE)
         if item is None:
-            return False
-        found: list[Encoded | None] = []
+            return
+        found: list[Encoded] = []
         rows, end = 0, time.monotonic() + _WAKE + _WAKE_EACH * len(self.subscribers)
         try:
             while item is not None:
@@ -142,14 +141,16 @@ class ViewFeed:
                 item = self._feed.take(left) if left > 0 else None
         finally:  # also before an error
             self._hand_in(found)
-        return True
 
-    def _hand_in(self, items: Sequence[Encoded | None]) -> None:
-        messages = [item.message for item in items if item is not None]
-        for form in list(self.forms) if messages else []:
+    def _hand_in(self, items: Sequence[Encoded]) -> None:
+        messages = [item.message for item in items]
+        for form in list(self.forms):
             for item, made in zip(items, _FORMS[form](self.encoder, messages), strict=True):
-                assert item is not None
                 item.take(form, made)
+        self._come(items)
+
+    def _come(self, items: Sequence[Encoded | IvmError | None]) -> None:
+        """Hands in, to the event loop: epochs, an error behind them, or the end."""
         self._coming.extend(items)
         if not self._scheduled:
             self._scheduled = True
@@ -166,6 +167,8 @@ class ViewFeed:
             item = self._coming.popleft()
             if item is None:
                 self.ended = True
+            elif isinstance(item, IvmError):
+                self.error = item
             else:
                 self._kept.append(item)
                 self._rows += len(item.message.rows)
@@ -210,9 +213,9 @@ class ViewFeed:
         begin = at - self._first
         return [kept[i] for i in range(begin, min(len(kept), begin + most))]
 
-    def has_nothing(self, subscriber: Subscriber) -> bool:
-        """Whether a subscriber has all that has come, and the feed goes on."""
-        return not self.ended and subscriber.at >= self._first + len(self._kept)
+    def has_more(self, subscriber: Subscriber) -> bool:
+        """Whether a subscriber does not have all that has come."""
+        return subscriber.at < self._first + len(self._kept)
 
     async def wait(self) -> None:
         """Waits until epochs have come, or for the next sign of life."""
@@ -246,7 +249,7 @@ class ViewFeed:
 
         def rows(session: Session) -> list[Message] | None:
             with session.writing():
-                if self._feed.ended:  # the view of this name may be another one
+                if self._feed.closed:  # the view of this name may be another one
                     return None
                 engine.recomputed.refresh([self.view])
                 engine.broken.demand_whole(self.view)
