@@ -14,13 +14,12 @@ from typing import NamedTuple
 import sqlglot
 from sqlglot import exp
 
-from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS
+from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, RELATIONS
 from ivm.serve.pg.parameter_places import is_marked, marked
 from ivm.sql.statements.placeholders import filled
 from ivm.storage.errors import SqlError, UnsupportedError
 
 _RELATIONS = RELATIONS.keys() | EMPTY.keys()
-_MACROS = frozenset(re.findall(r"CREATE MACRO (\w+)\(", MACROS))
 _TEXTS = frozenset(("text", "name", "varchar", "regproc", "regprocedure", "regoper", "aclitem"))
 _NUMBERS = frozenset(("oid", "xid", "regrole", "regnamespace", "cid"))
 _TYPES = {
@@ -84,11 +83,19 @@ def rewritten(text: str) -> Rewritten:
 
 
 def _name_columns(tree: exp.Expr) -> None:
-    """Gives the columns of the result the names that PostgreSQL gives them."""
-    select = tree.find(exp.Select)
-    if select is None or not isinstance(tree, exp.Select | exp.SetOperation):
-        return
-    select.set("expressions", [_shown(each) for each in select.expressions])
+    """Gives the columns of the result, and of all queries inside, PostgreSQL's names."""
+    selects = list(tree.find_all(exp.Select))
+    top = selects[:1] if isinstance(tree, exp.Select | exp.SetOperation) else []
+    for select in selects:
+        named = _shown if select in top else _named
+        select.set("expressions", [named(each) for each in select.expressions])
+
+
+def _named(node: exp.Expr) -> exp.Expr:
+    """A column of a query inside, which the query around may name."""
+    has_name = isinstance(node, exp.Alias | exp.Column | exp.Star) and _is_real(node)
+    name = node.alias_or_name if has_name else _name_of(node)
+    return node if has_name or name == "?column?" else exp.alias_(node.copy(), name, quoted=True)
 
 
 def _shown(node: exp.Expr) -> exp.Expr:
@@ -156,6 +163,10 @@ def _place(table: exp.Table, named: set[str]) -> None:
 def _name_its_column(table: exp.Table) -> None:
     """Of a function in FROM the alias names the column, too; one that gives one value is a row."""
     alias, function = table.args.get("alias"), table.this
+    if isinstance(function, exp.CurrentSchema | exp.CurrentDatabase | exp.CurrentVersion):
+        name = table.alias or _name_of(function)
+        table.replace(exp.select(exp.alias_(function.copy(), name)).subquery(name))
+        return
     if alias is None or alias.columns:
         return
     if isinstance(function, exp.GenerateSeries):
@@ -212,6 +223,9 @@ def _cast(node: exp.Cast) -> exp.Expr:
         what = "relation" if name == "regclass" else "type"
         is_name = isinstance(value, exp.Literal) and value.is_string
         is_name = is_name or (isinstance(value, exp.Column) and is_marked(value))
+        is_name = is_name or (
+            isinstance(value, exp.Cast) and value.is_type(*exp.DataType.TEXT_TYPES)
+        )
         if is_name:
             return exp.func(f"oid_of_{what}", exp.cast(value, "VARCHAR"))
         return exp.func(f"name_of_{what}", value)
