@@ -2,24 +2,30 @@
 
 Contract: rows are written in their order, each batch as one epoch. A batch that is refused is kept
 in `refused`, and its error is raised by the next call of the appender, at the latest by `close`: no
-row is lost in silence. Any number of threads may append. An appender that the program leaves open
-is closed with its database, or as the program ends.
+row is lost in silence. Any number of threads may append, also beside `close`: from its beginning
+on, no row is taken. An appender that the program leaves open is closed with its database, or as the
+program ends; the open transaction of the thread that does it, for which a batch would wait, is
+rolled back before. A forked child has none of the rows: they are the parent's.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from ivm.ingest.parameters import own_value, values_of
 from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.identifiers import fold
+from ivm.storage.warehouse.database_file import OF_THE_PARENT
 
 _HELD = 4  # batches that wait; an `append` that would add to them waits itself
 _PATIENCE = 60.0  # seconds that closing waits for the writers' lock
+_open: weakref.WeakSet[Appender] = weakref.WeakSet()  # iterated by a forked child alone
 
 
 class Appender:
@@ -32,6 +38,7 @@ class Appender:
         batch_rows: rows after which a batch is written.
         max_age: seconds after which the oldest row is written, though the batch is not full.
         blocks: whether the calling thread has a transaction open, for which a batch would wait.
+        unblock: rolls it back.
 
     Attributes:
         refused: the rows, in order, of the batches that were not written.
@@ -45,23 +52,26 @@ class Appender:
         batch_rows: int,
         max_age: float,
         blocks: Callable[[], bool],
+        unblock: Callable[[], None],
     ) -> None:
         self._insert = insert
         self._table = table
         self._columns = tuple(columns)
         self._batch_rows = batch_rows
         self._max_age = max_age
-        self._blocks = blocks
+        self._blocks, self._unblock = blocks, unblock
         self.refused: list[tuple[Any, ...]] = []
         self._rows: list[tuple[Any, ...]] = []
         self._oldest = 0.0
         self._appended = self._done = self._wanted = 0  # counts of rows since the beginning
         self._error: BaseException | None = None
-        self._closed = False
+        self._closed = self._is_writing = False
+        self._reason = f"the appender of {table!r} is closed: make another by db.appender()"
         self._changed = threading.Condition()
         self._writer = threading.Thread(target=self._write, name="ivm-appender", daemon=True)
         self._writer.start()
-        atexit.register(self.close)
+        _open.add(self)
+        atexit.register(self.close_anyhow)
 
     def append(self, *values: Any) -> None:
         """Adds a row, one value for each column.
@@ -130,17 +140,31 @@ class Appender:
             IvmError: a batch was refused.
         """
         with self._changed:
-            if self._closed:
+            if self._closed and self._is_written():
                 return
             self._demand_no_transaction()
-            written = self._wait_for(self._appended, _PATIENCE)
-            self._closed = True
-            atexit.unregister(self.close)
+            self._closed = True  # before the wait: what other threads took meanwhile would be lost
+            self._changed.notify_all()
+            written = self._changed.wait_for(self._is_written, _PATIENCE)
+            atexit.unregister(self.close_anyhow)
             if not written:  # the thread may still write what it has taken
                 self._refuse(self._rows, self._still_waiting())
+                self._done += len(self._rows)
                 self._rows = []
-            self._changed.notify_all()
             self._tell()
+
+    def close_anyhow(self) -> None:
+        """Closes it also in a transaction of the calling thread, which is rolled back."""
+        if not (self._closed and self._is_written()):
+            self._unblock()
+        self.close()
+
+    def _leave_to_parent(self) -> None:
+        """Refuses all use in a child process, which has neither the thread nor the database."""
+        self._changed = threading.Condition()  # another thread may have held that of the parent
+        self._closed, self._rows, self._is_writing = True, [], False
+        self._reason = OF_THE_PARENT
+        atexit.unregister(self.close_anyhow)
 
     def __enter__(self) -> Appender:
         return self
@@ -157,9 +181,10 @@ class Appender:
 
     def _demand_open(self) -> None:
         if self._closed:
-            raise UnavailableError(
-                f"the appender of {self._table!r} is closed: make another by db.appender()"
-            )
+            raise UnavailableError(self._reason)
+
+    def _is_written(self) -> bool:
+        return not self._rows and not self._is_writing
 
     def _demand_no_transaction(self) -> None:
         if self._blocks():
@@ -208,6 +233,7 @@ class Appender:
                 if error is not None:
                     self._refuse(batch, error)
                 self._done += len(batch)
+                self._is_writing = False
                 self._changed.notify_all()
 
     def _next(self) -> list[tuple[Any, ...]]:
@@ -220,6 +246,7 @@ class Appender:
                 self._changed.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
             batch = self._rows[: self._batch_rows]
             del self._rows[: self._batch_rows]
+            self._is_writing = True
             self._oldest = time.monotonic()
             return batch
 
@@ -227,4 +254,13 @@ class Appender:
         if not self._rows:
             return False
         is_old = time.monotonic() >= self._oldest + self._max_age
-        return is_old or len(self._rows) >= self._batch_rows or self._wanted > self._done
+        is_asked_for = self._closed or self._wanted > self._done
+        return is_old or is_asked_for or len(self._rows) >= self._batch_rows
+
+
+def _leave_to_parent() -> None:
+    for appender in list(_open):
+        appender._leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)

@@ -120,7 +120,9 @@ class Lifetime:
     @property
     def busy(self) -> bool:
         """Returns whether a statement runs, or a result is being read."""
-        return any(session.busy for session in list(self._sessions))
+        with self._changing:  # a set that grows meanwhile cannot be walked through
+            sessions = list(self._sessions)
+        return any(session.busy for session in sessions)
 
     def close(self) -> None:
         """Rolls back open transactions, flushes, checkpoints and releases the file.
@@ -154,7 +156,8 @@ class Lifetime:
     def finish(self) -> None:
         """Releases the file, if the last statement that the closing did not wait for has ended."""
         with self._closing:
-            sessions = list(self._sessions)
+            with self._changing:
+                sessions = list(self._sessions)
             if self.unfinished and not [s for s in sessions if not self._end(s, 0)]:
                 self._finish()
 

@@ -6,6 +6,7 @@ Contract: see `Database`, which has these calls among its own.
 from __future__ import annotations
 
 import functools
+import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from ivm.ingest.rows import Rows
 from ivm.session.result import Result
 from ivm.session.row_calls import apply, delete, insert, table_info, upsert
 from ivm.session.session import Session
-from ivm.storage.errors import InputError
+from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.identifiers import literal
 
 
@@ -30,6 +31,8 @@ class RowWrites(Calls):
 
     def __init__(self) -> None:
         self._appenders: weakref.WeakSet[Appender] = weakref.WeakSet()
+        self._has_no_more = False  # appenders: the database is being closed
+        self._appending = threading.Lock()  # guards both
 
     @property
     @abstractmethod
@@ -116,11 +119,24 @@ class RowWrites(Calls):
             self._with_session(in_my_zone)
             self.insert(table, rows)
 
-        made = Appender(
-            write, *(info.name, names, batch_rows, max_age), lambda: self.in_transaction
-        )
-        self._appenders.add(made)
+        told = self._has_open_transaction, self._roll_back
+        with self._appending:
+            if self._has_no_more:
+                raise UnavailableError("the database is closed: open it again with ivm.connect()")
+            made = Appender(write, *(info.name, names, batch_rows, max_age), *told)
+            self._appenders.add(made)
         return made
+
+    def _has_open_transaction(self) -> bool:
+        try:
+            return self.in_transaction
+        except UnavailableError:  # the database is closed, which refuses a batch at once
+            return False
+
+    def _roll_back(self) -> None:
+        """Ends the open transaction of this thread, if it has one."""
+        if self._has_open_transaction():
+            self._with_session(Session.rollback)
 
     def executemany(self, query: str, parameters: Many) -> Result:
         """Runs one statement with each of many rows of parameters, all in one transaction.
@@ -147,12 +163,13 @@ class RowWrites(Calls):
 
     def _close_appenders(self) -> None:
         """Writes what appenders hold; a transaction open in this thread is rolled back before."""
-        if self._appenders and self.in_transaction:
-            self._with_session(Session.rollback)
+        with self._appending:
+            self._has_no_more = True
+            appenders = list(self._appenders)
         errors = []
-        for appender in list(self._appenders):
+        for appender in appenders:
             try:
-                appender.close()
+                appender.close_anyhow()
             except Exception as error:
                 errors.append(error)
         for other in errors[1:]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import subprocess
 import sys
 import textwrap
@@ -16,11 +18,14 @@ import numpy as np
 import pytest
 
 import ivm
+from ivm.appender import Appender
 from ivm.errors import ConstraintError, InputError, SqlError, UnavailableError
 from tests.support.view_oracle import assert_verified
+from tests.tiers import examples
 
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER DEFAULT 7, s VARCHAR)"
 VIEW = "CREATE MATERIALIZED VIEW v AS SELECT n, count(*) AS c FROM t GROUP BY n"
+WAIT = 50.0
 LATE = 1e6  # seconds: no batch is written for its age
 
 
@@ -225,3 +230,111 @@ def test_a_program_that_ends_writes_what_is_left(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
     with ivm.connect(path) as db:
         assert ids(db) == [1]
+
+
+def appending(appender: Appender, taken: list[int], first: int) -> threading.Thread:
+    """A thread that appends rows for as long as they are taken."""
+
+    def work() -> None:
+        with contextlib.suppress(UnavailableError):
+            for i in itertools.count(first):
+                appender.append(i, i % 3, "x")
+                taken.append(i)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("by_database", [False, True])
+def test_what_was_taken_beside_the_closing_is_written(tmp_path: Path, by_database: bool) -> None:
+    """Bug: rows that came while `close` waited were neither written nor refused."""
+    path = tmp_path / "t.duckdb"
+    for _ in range(examples(20)):
+        with ivm.connect(path) as db:
+            db.execute("DROP TABLE IF EXISTS t CASCADE; " + TABLE)
+            appender, taken = db.appender("t", batch_rows=500), list[int]()
+            threads = [appending(appender, taken, first) for first in (0, 10**6)]
+            while len(taken) < 2000:
+                time.sleep(0.001)
+            (db if by_database else appender).close()
+            for thread in threads:
+                thread.join(WAIT)
+        with ivm.connect(path) as db:
+            assert (ids(db), appender.refused) == (sorted(taken), [])
+
+
+def test_appenders_are_made_beside_the_closing_or_refused() -> None:
+    """Bugs: the set of appenders changed while it was walked through, which left the database open;
+    an appender made then could be closed no more."""
+    for _ in range(examples(20)):
+        db, made = ivm.connect(), list[Appender]()
+        db.execute(TABLE)
+
+        def make(db: ivm.Database = db, made: list[Appender] = made) -> None:
+            with contextlib.suppress(UnavailableError):
+                while True:
+                    made.append(db.appender("t"))
+
+        threads = [threading.Thread(target=make, daemon=True) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        while len(made) < 10:
+            time.sleep(0.001)
+        db.close()
+        for thread in threads:
+            thread.join(WAIT)
+        for each in made:
+            each._writer.join(WAIT)
+            assert not each._writer.is_alive()
+
+
+def test_an_appender_of_a_closed_database_refuses_its_rows_and_ends() -> None:
+    db = ivm.connect()
+    db.execute(TABLE)
+    appender = db.appender("t", max_age=LATE)
+    appender.append(1, 1, "a")
+    db._lifetime.close()
+    with pytest.raises(UnavailableError, match="database is closed"):
+        appender.close()
+    assert appender.refused == [(1, 1, "a")]
+    appender._writer.join(WAIT)
+    assert not appender._writer.is_alive()
+
+
+def test_a_program_that_ends_in_a_transaction_writes_what_was_appended_before(
+    tmp_path: Path,
+) -> None:
+    """Bug: the appender refused to be closed, and its rows were lost."""
+    path = tmp_path / "t.duckdb"
+    program = f"""
+        import ivm
+        db = ivm.connect({str(path)!r})
+        db.execute({TABLE!r})
+        db.appender("t", max_age=1e6).append(1, 1, "a")
+        db.execute("BEGIN; INSERT INTO t VALUES (2, 2, 'b')")
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
+    with ivm.connect(path) as db:
+        assert ids(db) == [1]
+
+
+def test_a_forked_child_appends_nothing(tmp_path: Path) -> None:
+    """Bug: its rows had no thread, and were lost in silence, and closing it waited for a minute."""
+    program = f"""
+        import os, ivm
+        db = ivm.connect({str(tmp_path / "t.duckdb")!r})
+        db.execute({TABLE!r})
+        with db.appender("t", max_age=1e6) as appender:
+            appender.append(1, 1, "a")
+            if not (child := os.fork()):
+                try:
+                    appender.append(2, 2, "b")
+                except ivm.errors.UnavailableError:
+                    appender.close()
+                    os._exit(7)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        print(db.execute("SELECT id FROM t").fetchall())
+    """
+    run = [sys.executable, "-c", textwrap.dedent(program)]
+    assert subprocess.check_output(run, text=True, timeout=WAIT) == "[(1,)]\n"
