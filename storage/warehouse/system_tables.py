@@ -240,10 +240,10 @@ def _last_number(cursor: Cursor) -> int:
 
 
 def delete_view(cursor: Cursor, name: str) -> None:
-    """Removes a view and its epochs."""
+    """Removes a view. Its epochs the transaction's own passes: they are left to `compact_epochs`,
+    which may delete rows at the same time, and DuckDB lets one transaction delete a row."""
     run(cursor, "DELETE FROM _ivm.views WHERE name = $1", [name])
     run(cursor, "DELETE FROM _ivm.meta WHERE key = $1", [_TICK + name])
-    run(cursor, "DELETE FROM _ivm.epochs WHERE relation = $1", [name])
 
 
 def load_epochs(cursor: Cursor) -> dict[str, int]:
@@ -265,8 +265,9 @@ def forget_view_epochs(cursor: Cursor) -> None:
 
 
 def compact_epochs(cursor: Cursor) -> None:
-    """Drops epochs that have been passed."""
-    kept = (
-        "SELECT e.relation FROM _ivm.epochs e WHERE e.relation = o.relation AND e.epoch > o.epoch"
-    )
-    run(cursor, f"DELETE FROM _ivm.epochs o WHERE EXISTS ({kept})")
+    """Drops epochs that have been passed: by the relation's own, or a view's by the tables'."""
+    own = "SELECT 1 FROM _ivm.epochs e WHERE e.relation = o.relation AND e.epoch > o.epoch"
+    tables = "SELECT system.main.max(epoch) FROM _ivm.epochs WHERE relation = $1"
+    by_tables = f"o.relation NOT IN ($1, $2) AND o.epoch <= ({tables})"
+    sql = f"DELETE FROM _ivm.epochs o WHERE EXISTS ({own}) OR ({by_tables})"
+    run(cursor, sql, [BASE, FLUSHES])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
 import pytest
 from hypothesis import given, settings
@@ -124,3 +126,18 @@ def test_random_transactions(
                 pair.check()
         pair.run("COMMIT")
         pair.check()
+
+
+def test_a_view_is_dropped_beside_a_checkpoint(tmp_path: Path) -> None:
+    """DuckDB lets one transaction delete a row: the epochs of a view are the checkpoint's."""
+    with ivm.connect(tmp_path / "x.duckdb") as db, db.cursor() as other:
+        db.execute("CREATE TABLE t (i INTEGER); CREATE MATERIALIZED VIEW v AS FROM t")
+        for i in range(3):
+            db.insert("t", {"i": [i]})
+            db.flush()
+        db.execute("BEGIN; CREATE TABLE u (i INTEGER)")
+        other.execute("CHECKPOINT")
+        db.execute("DROP MATERIALIZED VIEW v; COMMIT")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT i + 1 AS i FROM t")
+        db.insert("t", {"i": [3]})
+        assert sorted(db.execute("FROM v").fetchall()) == [(1,), (2,), (3,), (4,)]

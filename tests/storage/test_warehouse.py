@@ -30,6 +30,7 @@ from ivm.storage.warehouse.net_changes import PendingTable
 from ivm.storage.warehouse.side_folder import read_iteration, read_note, side_folder, write_note
 from ivm.storage.warehouse.system_tables import (
     BASE,
+    FLUSHES,
     StoredView,
     compact_epochs,
     delete_view,
@@ -287,14 +288,17 @@ def test_views_keep_their_order_and_their_words(memory: Warehouse) -> None:
     replaced = StoredView("b", "SELECT 2", (), "needs_rewrite")
     save_view(cursor, replaced)
     assert load_views(cursor) == [replaced, StoredView("a", "SELECT 'a' -- ;", ("x y", "z"))]
-    memory.record(cursor, {"a": 3, "b": 4})
-    memory.record(cursor, {"a": 5, BASE: 6})
-    compact_epochs(cursor)
-    assert load_epochs(cursor) == {"a": 5, "b": 4, BASE: 6}
-    assert rows(cursor, "SELECT count(*) FROM _ivm.epochs") == [(3,)]
     delete_view(cursor, "a")
     assert load_views(cursor) == [replaced]
-    assert load_epochs(cursor) == {"b": 4, BASE: 6}
+
+
+def test_passed_epochs_are_dropped(memory: Warehouse) -> None:
+    cursor = memory.cursor()
+    memory.record(cursor, {"a": 3, "b": 6, FLUSHES: 1})
+    memory.record(cursor, {"a": 8, "gone": 6, BASE: 6, FLUSHES: 2})
+    compact_epochs(cursor)
+    assert load_epochs(cursor) == {"a": 8, BASE: 6, FLUSHES: 2}
+    assert rows(cursor, "SELECT count(*) FROM _ivm.epochs") == [(3,)]
 
 
 # -- who else is there -----------------------------------------------------------------------------
