@@ -116,6 +116,7 @@ class HandOver:
         """Works in a transaction of the cursor's own, while the view is as it was at the start."""
         with self._engine.warehouse.write_lock:
             self._demand_current()
+            self._engine.warehouse.demand_in_place()
             run(cursor, "BEGIN TRANSACTION")
             work()
             run(cursor, "COMMIT")
@@ -178,6 +179,7 @@ class HandOver:
         with engine.alone():
             self._demand_current()
             engine.log.demand_writable()
+            engine.warehouse.demand_in_place()
             self._step(engine.epoch)
             engine.log.make_durable(engine.epoch)
             with (

@@ -101,6 +101,7 @@ class DefaultValues:
         """Values of sequences, committed by themselves."""
         if not positions:
             return {}
+        self._warehouse.demand_in_place()
         if not self.begun:
             found = self._evaluated(positions, defaults, count, self._cursor)
         else:

@@ -162,6 +162,7 @@ class Engine:
         Raises:
             BaseException: of any kind; `epoch` shows whether the transaction is committed.
         """
+        self.warehouse.demand_in_place()
         if logged and not (changes or recomputed):
             return self._finish(cursor)
         deltas = self._step(changes, recomputed, only)

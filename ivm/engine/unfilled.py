@@ -49,6 +49,7 @@ class Unfilled:
         """The folder of a view's fill; the database has a file."""
         assert self._warehouse.log is not None
         digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+        self._warehouse.demand_in_place()
         return self._warehouse.log.folder / "backfill" / digest
 
     def columns_read(self, table: str) -> frozenset[int]:

@@ -87,6 +87,8 @@ def _run(
     session: Session, statement: st.Statement, params: Params, *, writing: bool = False
 ) -> bool:
     """Runs the statement; returns whether its cursor is in a transaction that pins a snapshot."""
+    if writing:
+        session.engine.warehouse.demand_in_place()
     pinned = _prepare_snapshot(session, statement, writing=writing)
     begin_statement()
     session.cursor.execute(statement.text, params)

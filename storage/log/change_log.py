@@ -30,6 +30,7 @@ from ivm.storage.log.segment import (
     segment_paths,
 )
 from ivm.storage.log.segment_writer import SegmentWriter, size_of
+from ivm.storage.place import Place
 from ivm.storage.values.types import Schema
 
 
@@ -70,6 +71,7 @@ class ChangeLog:
         self._tables: Mapping[str, Schema] = {}
         self._codes = TableCodes({})
         self._segment = SegmentWriter()
+        self._place: Place | None = None  # of the segment
         self._before = (0, chain, last_epoch)  # end, chain and epoch before the last record
         self._synced_end = 0
         self._begun: _Begun | None = None  # behind the end
@@ -122,6 +124,15 @@ class ChangeLog:
         """Ends a hold, if there is one."""
         self._holds.pop(owner, None)
 
+    def demand_in_place(self) -> None:
+        """Checks that the folder of that name is the log's: another database's is left alone.
+
+        Raises:
+            UnavailableError: the files were moved, deleted or replaced.
+        """
+        if self._place is not None:
+            self._place.demand()
+
     def rotate(self, tables: Mapping[str, Schema], after_epoch: int | None = None) -> None:
         """Syncs, then starts a new segment whose records are of these tables.
 
@@ -134,6 +145,7 @@ class ChangeLog:
         """
         with self._writer:
             self._demand_open()
+            self.demand_in_place()
             self._cut_begun()
             if self._segment.is_open:
                 self.sync(self.last_epoch)
@@ -153,10 +165,11 @@ class ChangeLog:
             record: its epoch is above `last_epoch`; its tables are those of the last `rotate`.
 
         Raises:
-            UnavailableError: it could not be written (disk full, log read-only); the log is as
-                before and the epoch is free again.
+            UnavailableError: it could not be written (disk full, log read-only, files moved); the
+                log is as before and the epoch is free again.
         """
         with self._writer:
+            self.demand_in_place()
             if not self._has_ended(record):
                 framed, chain = self._framed(record)
                 self._write(record.epoch, framed, chain)
@@ -236,8 +249,12 @@ class ChangeLog:
 
         The base tables must have reached that epoch durably. A big current segment is replaced
         by a new one first if it is wholly passed too. What is held stays.
+
+        Raises:
+            UnavailableError: the log's files were moved or deleted, or the disk refuses.
         """
         through_epoch = min([through_epoch, *self._holds.values()])
+        self.demand_in_place()
         with self._writer:
             passed = self._segment.is_open and self.last_epoch <= through_epoch
             if passed and self._segment.end >= self.segment_bytes // 16:
@@ -297,8 +314,9 @@ class ChangeLog:
 
     def _adopt(self, made: SegmentWriter, header: SegmentHeader) -> None:
         """Continues in the new, empty and durable segment."""
+        place = made.at(segment_path(self.folder, header.after_epoch))
         with self._state:
-            former, self._segment = self._segment, made
+            former, self._segment, self._place = self._segment, made, place
             self._synced_end = made.end
             self._tables, self._codes = header.tables, TableCodes(header.tables)
             self.last_epoch = self.synced_epoch = header.after_epoch

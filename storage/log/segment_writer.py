@@ -17,6 +17,7 @@ import numpy as np
 
 from ivm.storage.durable_files import reserve, sync_data, write_all
 from ivm.storage.log.segment import MARK_AT, SegmentHeader, header_bytes, mark_bytes
+from ivm.storage.place import Place
 
 _RESERVED = 1 << 16  # bytes, which a hundred small records fill
 _SIZED = (np.ndarray, memoryview)  # their length is not their size
@@ -60,6 +61,10 @@ class SegmentWriter:
     def is_open(self) -> bool:
         """Whether it can be written to."""
         return self._fd != _CLOSED
+
+    def at(self, path: Path) -> Place:
+        """The file's place, now that it has this path."""
+        return Place(path, self._fd)
 
     def write(self, buffers: list[Any]) -> int:
         """Writes buffers behind the end, which stays; returns the offset behind them.

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import duckdb
 
+from ivm.storage.durable_files import sync_folder
 from ivm.storage.troubles import Troubles
 from ivm.storage.warehouse import system_tables
 from ivm.storage.warehouse.database_file import DatabaseFile
@@ -82,14 +83,20 @@ class Checkpointer:
         Returns:
             False if open transactions or the disk prevent it; the write-ahead log then stays
             and is as good.
+
+        Raises:
+            UnavailableError: the file or its folder was moved, deleted or replaced.
         """
-        if self._file.file is None:
+        file = self._file.file
+        if file is None:
             return True
         with self._one_at_a_time:
-            if not self._has_room(self._file.file):
+            self._file.demand_in_place()
+            if not self._has_room(file):
                 return False
             self.note(moving=True)
             done = self._drop_passed_epochs() and self._checkpoint()
+            sync_folder(file.parent)  # or the log that DuckDB has removed may be back, and too old
             with self._write_lock:
                 self._saw()  # before the note, which says that the file is as we left it
             self.note(moving=False, closed=final and done)

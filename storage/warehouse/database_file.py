@@ -7,6 +7,7 @@ rest of the program does to them leaves the lock of the side folder (`folder_loc
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -16,9 +17,12 @@ import duckdb
 
 from ivm.storage.errors import CorruptionError, InputError, UnavailableError
 from ivm.storage.identifiers import literal
+from ivm.storage.log.segment import segment_path
+from ivm.storage.place import Place
 from ivm.storage.versions import demand_known_duckdb
 from ivm.storage.warehouse.folder_lock import FolderLock
 from ivm.storage.warehouse.side_folder import read_iteration, side_folder
+from ivm.storage.warehouse.stale_wal import is_too_old, set_log_aside, was_closed
 
 DEFAULT_MEMORY = 1 << 30
 """Bytes of DuckDB's buffer pool: with the operators' state at 10⁷ rows the process stays under
@@ -67,11 +71,12 @@ class DatabaseFile:
         except OSError as error:
             raise explained(self.file, error) from error
         self._fd = -1
+        self._place: Place | None = None
         self._lock = None if self.file is None else FolderLock(side_folder(self.file))
         if self.file is not None:
             _claim(self.file)
         try:
-            self.connection = self._connect(memory_limit or default_memory_limit(), threads)
+            self.connection = self._connected(memory_limit or default_memory_limit(), threads)
         except BaseException:
             self._release()
             raise
@@ -79,6 +84,7 @@ class DatabaseFile:
             self.catalog = self._opened()
             if self.file is not None:
                 self._fd = os.open(self.file, os.O_RDONLY)
+                self._place = Place(self.file, self._fd)
             self.lock_folder()
         except BaseException:
             self.close()
@@ -117,6 +123,17 @@ class DatabaseFile:
         except OSError as error:
             raise explained(self.file, error) from error
 
+    def demand_in_place(self) -> None:
+        """Checks that the paths of file and side folder name those that are open here.
+
+        Raises:
+            UnavailableError: they were moved, deleted or replaced.
+        """
+        if self._place is not None:
+            self._place.demand()
+        if self._lock is not None:
+            self._lock.demand_in_place()
+
     def close(self) -> None:
         """Releases the file, without a checkpoint."""
         self.connection.close()
@@ -141,6 +158,22 @@ class DatabaseFile:
             with _open_lock:
                 _open_files.pop(self.file, None)
 
+    def _connected(self, memory_limit: int, threads: int | None) -> duckdb.DuckDBPyConnection:
+        try:
+            try:
+                return self._connect(memory_limit, threads)
+            except duckdb.IOException as error:
+                if self.file is None or not is_too_old(error):
+                    raise
+                self.lock_folder()  # nobody else opens the file meanwhile
+                if not was_closed(self.file):
+                    raise
+                set_log_aside(self.file)
+            self.wal_found = 0
+            return self._connect(memory_limit, threads)
+        except (duckdb.Error, OSError) as error:
+            raise explained(self.file, error) from error
+
     def _connect(self, memory_limit: int, threads: int | None) -> duckdb.DuckDBPyConnection:
         config: dict[str, str | bool | int | float | list[str]] = {
             "arrow_lossless_conversion": "true",
@@ -150,10 +183,7 @@ class DatabaseFile:
         }
         if threads is not None:
             config["threads"] = threads
-        try:
-            connection = duckdb.connect(str(self.file or ":memory:"), config=config)
-        except duckdb.Error as error:
-            raise explained(self.file, error) from error
+        connection = duckdb.connect(str(self.file or ":memory:"), config=config)
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")
         connection.complete()
         return connection
@@ -184,6 +214,11 @@ def _resolved(file: Path) -> Path:
         raise InputError(
             f"cannot open {resolved}: there is no folder {resolved.parent}; make it first"
         )
+    if _is_too_long(segment_path(side_folder(resolved), 0)):
+        raise InputError(
+            f"{resolved} is too long: beside the file lies a folder with the same name and .ivm"
+            " behind it, and the system allows no such path; shorten the name or the path"
+        )
     if "?" in str(resolved):
         raise InputError(
             f"{resolved} has a ?, behind which DuckDB reads parameters, and so keeps its"
@@ -195,6 +230,14 @@ def _resolved(file: Path) -> Path:
             " records are: rename the file"
         )
     return resolved
+
+
+def _is_too_long(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError as error:
+        return error.errno == errno.ENAMETOOLONG
+    return False
 
 
 def _claim(file: Path) -> None:

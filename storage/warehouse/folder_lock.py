@@ -13,6 +13,8 @@ import os
 import weakref
 from pathlib import Path
 
+from ivm.storage.place import Place
+
 _held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
 
@@ -26,6 +28,7 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._fd = -1
+        self._place: Place | None = None
 
     def acquire(self) -> None:
         """Locks the folder of that name, if there is one; it may be another one than before.
@@ -44,8 +47,18 @@ class FolderLock:
         except BlockingIOError:
             self.forget()
             raise
-        except OSError:  # a disk that locks no folders: DuckDB's lock must do
-            self.forget()
+        except OSError:
+            pass  # a disk that locks no folders: DuckDB's lock must do
+        self._place = Place(self._folder, self._fd)
+
+    def demand_in_place(self) -> None:
+        """Checks that the folder of that name is the one that was locked, if one was.
+
+        Raises:
+            UnavailableError: it was moved, deleted or replaced.
+        """
+        if self._place is not None:
+            self._place.demand()
 
     def release(self) -> None:
         """Unlocks the folder, also where a child process has a copy of the descriptor."""
@@ -58,7 +71,7 @@ class FolderLock:
         """Closes the descriptor; the lock stays with its copies in other processes."""
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd = -1
+        self._fd, self._place = -1, None
         _held.discard(self)
 
 

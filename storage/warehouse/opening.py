@@ -129,10 +129,10 @@ def _check(file: DatabaseFile, cursor: Cursor, database_id: str, choice: Choice)
         commits = _commits(folder, database_id, epochs[BASE])
         if commits and not (note and as_at_the_crash(file, folder, note.iteration)):
             held = "1 commit" if commits == 1 else f"{commits} commits"
-            raise CorruptionError(
-                f"Another program has written to {file.file} while its log still held {held} that "
-                f"it lacks. {_ways(folder)}"
-            )
+            what = f"Another program has written to {file.file} while its log still held"
+            if note is not None and file.iteration() < note.iteration:
+                what = f"{file.file} is older than its folder {folder}, whose log holds"
+            raise CorruptionError(f"{what} {held} that it lacks. {_ways(folder)}")
     return foreign
 
 

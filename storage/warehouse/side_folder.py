@@ -47,14 +47,14 @@ def side_folder(file: Path) -> Path:
     return file.with_name(file.name + ".ivm")
 
 
-def set_aside(folder: Path) -> Path | None:
-    """Gives a folder another name, under which nothing looks for it; returns the new one."""
-    if not folder.exists():
+def set_aside(path: Path) -> Path | None:
+    """Gives a folder or file another name, under which nothing looks for it, and returns that."""
+    if not path.exists():
         return None
-    names = (folder.with_name(f"{folder.name}.given-up-{n}") for n in itertools.count(1))
+    names = (path.with_name(f"{path.name}.given-up-{n}") for n in itertools.count(1))
     aside = next(name for name in names if not name.exists())
-    folder.rename(aside)
-    sync_folder(folder.parent)
+    path.rename(aside)
+    sync_folder(path.parent)
     return aside
 
 

@@ -157,6 +157,16 @@ class Warehouse:
             raise explained(self.file.file, error) from error
         self._ours = True
 
+    def demand_in_place(self) -> None:
+        """Checks that the paths of file and side folder name those that are open here.
+
+        Called before all work by name, DuckDB's commits among it, which may begin its log.
+
+        Raises:
+            UnavailableError: they were moved, deleted or replaced, perhaps by another database's.
+        """
+        self.file.demand_in_place()
+
     def cursor(self) -> Cursor:
         """A new cursor of the instance; transactions and temp tables are its own."""
         return self.file.connection.cursor()
@@ -225,11 +235,12 @@ class Warehouse:
     def saw_own_commit(self) -> None:
         """Notes that a transaction of ours has committed besides the flushes."""
         if self._ours:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(UnavailableError, OSError):
                 self._saw_wal()
 
     def _saw_wal(self) -> None:
         if self._witness is not None:
+            self.demand_in_place()
             self._witness.saw(self.base_epoch, self.flushes)
 
     def refilled(self) -> None:
@@ -283,6 +294,7 @@ class Warehouse:
         if not epochs:
             return
         with self.write_lock:
+            self.demand_in_place()
             self._write_or_demand({**(tables or {}), **views}, epochs)
             self.recorded(epochs)
 
@@ -388,6 +400,7 @@ class Warehouse:
             self.log.close()
         if not self._ours:
             return
+        self.demand_in_place()
         checkpoint_attached(self.cursor(), self.database)
         if self.log is None or self.base_epoch >= self.log.last_epoch:
             system_tables.mark_closed(self._flusher)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from ivm import errors
 from ivm.engine import opening
 from ivm.shell.cli import app
 from ivm.storage.durable_files import sync_folder
+from ivm.storage.warehouse import checkpoints, wal_witness
 from ivm.storage.warehouse import opening as warehouse_opening
-from ivm.storage.warehouse import wal_witness
 from ivm.storage.warehouse.checkpoints import Checkpointer
 from ivm.storage.warehouse.side_folder import side_folder
 from ivm.storage.warehouse.wal_witness import kept_log, left, wal_of
@@ -505,3 +506,111 @@ def test_the_new_write_ahead_log_has_a_durable_name_before_commits_leave_the_log
             db.insert("t", {"a": [1]})
             db.flush()
             assert told == ["sync", "truncate", "truncate"]
+
+
+def test_a_write_ahead_log_that_a_power_failure_brings_back_is_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, old = tmp_path / "x.duckdb", tmp_path / "old"
+    with create(path) as db:
+        change(db, 0)
+        db.flush()
+        shutil.copy(wal_of(path), old)
+        db.execute("CHECKPOINT")
+        unclosed = image(path, tmp_path / "y.duckdb")
+    shutil.copy(old, wal_of(path))
+    assert ivm.recover(path).trouble is None
+    assert "set aside" in caplog.text
+    shutil.copy(old, wal_of(path))
+    with ivm.connect(path) as db:
+        check(db, range(1))
+    aside = list(tmp_path.glob("x.duckdb.wal.given-up-*"))
+    assert [found.read_bytes() for found in aside] == [old.read_bytes()] * 2
+    shutil.copy(old, wal_of(unclosed))
+    with pytest.raises(errors.UnavailableError, match="older version"):
+        ivm.connect(unclosed)
+
+
+def test_no_power_failure_brings_back_the_log_that_a_checkpoint_has_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.duckdb"
+    synced: list[tuple[Path, bool]] = []
+    monkeypatch.setattr(
+        checkpoints, "sync_folder", lambda folder: synced.append((folder, wal_of(path).exists()))
+    )
+    with create(path) as db:
+        synced.clear()
+        db.execute("CHECKPOINT")
+    assert synced == [(tmp_path, False)] * 2
+
+
+def no_write(*uses: Callable[[], object]) -> None:
+    for use in uses:
+        with pytest.raises(errors.UnavailableError, match="was moved, deleted or replaced"):
+            use()
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_what_stands_in_the_place_of_a_database_that_was_moved_away_is_left_alone(
+    tmp_path: Path, deleted: bool
+) -> None:
+    """Another process made one there, and its log and note went with the first one's."""
+    path, old = tmp_path / "x.duckdb", tmp_path / "old"
+    db = ivm.connect(path)
+    db.execute("CREATE TABLE t (a INTEGER); CREATE MATERIALIZED VIEW v AS SELECT count(*) FROM t")
+    db.insert("t", {"a": range(30)})
+    old.mkdir()
+    for name in ("x.duckdb", "x.duckdb.wal", "x.duckdb.ivm"):
+        (tmp_path / name).rename(old / name)
+    if deleted:
+        shutil.rmtree(old)
+    subprocess.run([sys.executable, "-c", _MADE, path], check=True)
+    there = {p: p.read_bytes() for p in tmp_path.glob("x.duckdb*/*")}
+    for sql in ("INSERT INTO t VALUES (0)", "CREATE TABLE u (a INTEGER)", "CHECKPOINT"):
+        no_write(partial(db.execute, sql))
+    no_write(db.flush, db.close)
+    assert {p: p.read_bytes() for p in tmp_path.glob("x.duckdb*/*")} == there
+    for place, count in ((path, 5), *[(old / "x.duckdb", 30)] * (not deleted)):
+        with ivm.connect(place) as opened:
+            assert contents(opened, "v") == {(count,): 1}
+
+
+_MADE = """
+import ivm, os, sys
+db = ivm.connect(sys.argv[1])
+db.execute("CREATE TABLE t (a INTEGER); CREATE MATERIALIZED VIEW v AS SELECT count(*) FROM t")
+for i in range(5):
+    db.insert("t", {"a": [i]})
+os._exit(0)
+"""
+
+
+def test_a_database_that_was_moved_back_goes_on(tmp_path: Path) -> None:
+    path, away = tmp_path / "x.duckdb", tmp_path / "away"
+    with create(path) as db:
+        change(db, 0)
+        side_folder(path).rename(away)
+        no_write(lambda: change(db, 1))
+        away.rename(side_folder(path))
+        change(db, 1)
+        path.rename(away)
+        no_write(lambda: db.execute("CREATE TABLE x (a INTEGER)"), db.flush)
+        away.rename(path)
+    with ivm.connect(path) as db:
+        check(db, range(2))
+
+
+def test_a_file_that_is_older_than_its_side_folder_is_called_so(tmp_path: Path) -> None:
+    path, older = tmp_path / "x.duckdb", tmp_path / "older"
+    with create(path) as db:
+        shutil.copy(path, older)
+        change(db, 0)
+        db.flush()
+        db.execute("CHECKPOINT")
+        change(db, 1)
+        crashed = image(path, tmp_path / "y.duckdb")
+    shutil.copy(older, crashed)
+    wal_of(crashed).unlink(missing_ok=True)
+    with pytest.raises(errors.CorruptionError, match="is older than its"):
+        ivm.connect(crashed)

@@ -52,6 +52,7 @@ def run_pipeline(
     every = with_session(stored_sources.load_all)
     chosen = _chosen(every, names)
     spark()  # what is lacking is told here and now
+    engine.warehouse.demand_in_place()
     folder = engine.warehouse.log.folder / "pipeline"
     forget_dropped(folder, [stored.name for stored in every])
 
