@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from typing import Any
+
+import asyncpg
 import psycopg
+import pytest
 
 from tests.serve.raw import DESCRIBE_PORTAL, EXECUTE, Raw, bind, describe, parse
 from tests.serve.serving import Served
@@ -53,3 +60,130 @@ def test_an_older_statement_keeps_its_name(shop: Served) -> None:
         found = client.send(bind("s"), DESCRIBE_PORTAL, EXECUTE)
         assert "E" not in [answer.tag for answer in found]
     _change(shop, "DROP TABLE gone")
+
+
+CHANGED = (  # a statement, what changes under it, and what undoes that
+    ("SELECT * FROM told", "ALTER TABLE told RENAME a TO z", "ALTER TABLE told RENAME z TO a"),
+    (
+        "SELECT * FROM told",
+        "CREATE OR REPLACE TABLE told AS SELECT b, a, c FROM told",
+        "CREATE OR REPLACE TABLE told AS SELECT a, b, c FROM told",
+    ),
+    ("SELECT * FROM told", "ALTER TABLE told ADD COLUMN d INTEGER", "ALTER TABLE told DROP d"),
+    ("SELECT * FROM told", "ALTER TABLE told DROP c", "ALTER TABLE told ADD c DECIMAL(8, 2)"),
+    (
+        "SELECT sum(a) AS s FROM told WHERE b < $1",
+        "ALTER TABLE told ALTER a TYPE DOUBLE",
+        "ALTER TABLE told ALTER a TYPE INTEGER",
+    ),
+    (
+        "SELECT * FROM live",
+        "CREATE OR REPLACE MATERIALIZED VIEW live AS SELECT b AS y, a AS x FROM other",
+        "CREATE OR REPLACE MATERIALIZED VIEW live AS SELECT a AS x, b AS y FROM other",
+    ),
+    (
+        "UPDATE told SET b = b + 1 RETURNING *",
+        "ALTER TABLE told ALTER a TYPE DOUBLE",
+        "ALTER TABLE told ALTER a TYPE INTEGER",
+    ),
+)
+
+
+def _told(shop: Served) -> None:
+    _change(
+        shop,
+        "CREATE OR REPLACE TABLE told (a INTEGER, b INTEGER, c DECIMAL(8, 2))",
+        "INSERT INTO told VALUES (1, 2, 3.5)",
+        "CREATE TABLE IF NOT EXISTS other (a INTEGER, b INTEGER)",
+        "CREATE OR REPLACE MATERIALIZED VIEW live AS SELECT a AS x, b AS y FROM other",
+        "DELETE FROM other",
+        "INSERT INTO other VALUES (100, 2)",
+    )
+
+
+def _asyncpg(shop: Served, work: Callable[[asyncpg.Connection], Awaitable[None]]) -> None:
+    async def run() -> None:
+        place: dict[str, Any] = {"host": "127.0.0.1", "port": shop.port, "user": "ann"}
+        client = await asyncpg.connect(**place, database="shop")
+        try:
+            await work(client)
+        finally:
+            await client.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("asked", "change", "back"), CHANGED)
+def test_other_columns_than_were_told_are_refused(
+    shop: Served, asked: str, change: str, back: str
+) -> None:
+    _told(shop)
+    given = [5] * asked.count("$1")
+
+    async def work(client: asyncpg.Connection) -> None:
+        statement = await client.prepare(asked)
+        before = await statement.fetch(*given)
+        _change(shop, change)
+        for _ in range(2):
+            with pytest.raises(asyncpg.InvalidCachedStatementError):
+                await statement.fetch(*given)
+        _change(shop, back)
+        after = await statement.fetch(*given)
+        if not asked.startswith("SELECT * FROM told"):  # which has NULL in a new column
+            changed = asked.startswith("UPDATE")  # twice in all: what is refused changes nothing
+            assert [row[0] for row in after] == [row[0] for row in before]
+            assert [row["b"] for row in after] == [4] if changed else after == before
+
+    _asyncpg(shop, work)
+
+
+def test_psycopg_prepares_anew_what_it_is_refused(shop: Served) -> None:
+    """It describes each run, so it may be told other columns: it is told what it gets."""
+    _told(shop)
+    with psycopg.connect(shop.dsn(), autocommit=True) as client:
+        asked = "SELECT * FROM live"
+        assert client.execute(asked, prepare=True).fetchall() == [(100, 2)]
+        change = (
+            "CREATE OR REPLACE MATERIALIZED VIEW live AS SELECT b AS y, a::DOUBLE AS x FROM other"
+        )
+        _change(shop, change)
+        cursor = client.execute(asked, prepare=True)
+        assert [column.name for column in cursor.description or ()] == ["y", "x"]
+        assert cursor.fetchall() == [(2, 100.0)]
+
+
+def test_ddl_that_leaves_the_columns_is_harmless(shop: Served) -> None:
+    _told(shop)
+
+    async def work(client: asyncpg.Connection) -> None:
+        statements = [
+            await client.prepare(sql)
+            for sql in (
+                "SELECT * FROM told",
+                "SELECT a + $1 AS x, $2 AS y FROM told",
+                "SELECT x, $1 + 1 FROM live",
+                "UPDATE told SET c = $1 RETURNING a, c",
+            )
+        ]
+
+        async def run() -> list[list[tuple[Any, ...]]]:
+            given: list[list[Any]] = [[], [7, "t"], [1], [Decimal("2.5")]]
+            return [
+                [tuple(row) for row in await s.fetch(*g)]
+                for s, g in zip(statements, given, strict=True)
+            ]
+
+        wanted = [[(1, 2, Decimal("3.5"))], [(8, "t")], [(100, 2)], [(1, Decimal("2.5"))]]
+        assert await run() == wanted
+        wanted[0] = [(1, 2, Decimal("2.5"))]
+        for change in (
+            "CREATE INDEX told_a ON told (a)",
+            "CREATE OR REPLACE TABLE told AS FROM told",
+            "CREATE TABLE beside (x INTEGER)",
+            "DROP TABLE beside",
+            "CREATE OR REPLACE MATERIALIZED VIEW live AS SELECT max(a) AS x, 2 AS y FROM other",
+        ):
+            _change(shop, change)
+            assert await run() == wanted, change
+
+    _asyncpg(shop, work)

@@ -280,8 +280,8 @@ class Backend:
 
     def _tell_columns(self, prepared: Prepared, formats: Sequence[int]) -> None:
         with self._prepared.binding(prepared):
-            columns = self._statements.columns(prepared.action, self._parameters(prepared))
-        prepared.told = columns
+            self._parameters(prepared)
+            columns = self._runs.described(prepared)
         self._runs.tell(columns, formats)
 
     def _execute(self, name: str, most: int, *, alone: bool) -> None:

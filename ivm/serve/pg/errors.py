@@ -107,11 +107,23 @@ class PgError(Exception):
     Args:
         code: its SQLSTATE.
         message: what is wrong and what to do.
+        routine: where PostgreSQL raises it, if drivers know it by that.
     """
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, routine: str = "") -> None:
         super().__init__(message)
         self.code = code
+        self.routine = routine
+
+
+def other_columns() -> PgError:
+    """A prepared statement has other columns than its client was told.
+
+    By these words, and by this routine, drivers know that they are to prepare it anew.
+    """
+    return PgError(
+        NOT_SUPPORTED, "cached plan must not change result type", "RevalidateCachedQuery"
+    )
 
 
 def code_of(error: BaseException) -> str:
@@ -139,6 +151,8 @@ def error_fields(error: BaseException, offset: int = 0) -> dict[str, str]:
     found = {"S": severity, "V": severity, "C": code_of(error), "M": first}
     if rest.strip():
         found["H"] = rest.strip()
+    if isinstance(error, PgError) and error.routine:
+        found["R"] = error.routine
     position = getattr(error, "position", None)
     if position is not None:
         found["P"] = str(position + offset + 1)

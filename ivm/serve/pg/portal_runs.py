@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable, Sequence
 
 from ivm.serve.pg import codec
+from ivm.serve.pg.actions import changes
 from ivm.serve.pg.codec import Column
 from ivm.serve.pg.columns import Wanted
 from ivm.serve.pg.copy_out import CopyOut
 from ivm.serve.pg.copy_syntax import CopyRows
 from ivm.serve.pg.describe import Columns
-from ivm.serve.pg.errors import TOO_LARGE, PgError
+from ivm.serve.pg.errors import TOO_LARGE, PgError, other_columns
 from ivm.serve.pg.output import Output
-from ivm.serve.pg.portals import Portal
+from ivm.serve.pg.portals import Portal, Prepared, Told
 from ivm.serve.pg.rows import Rows, as_told, formats_of
 from ivm.serve.pg.statements import Statements
 from ivm.serve.pg.types import pg_type
@@ -53,14 +54,51 @@ class PortalRuns:
     def run(self, portal: Portal) -> None:
         """Runs a portal, whose rows can be sent then."""
         portal.began = time.perf_counter()
-        assert portal.prepared.action is not None
-        portal.outcome = self._statements.run(portal.prepared.action, portal.params)
+        prepared = portal.prepared
+        assert prepared.action is not None
+        if changes(prepared.action) and not self._means_the_same(prepared):
+            self._demand_told(prepared)  # before the run: what it has changed would stay
+        portal.outcome = self._statements.run(prepared.action, portal.params)
         result = portal.outcome.result
-        if portal.prepared.told is not None and result.kind == "rows":
-            result = portal.outcome.result = as_told(result, portal.prepared.told)
+        if prepared.told is not None and result.kind == "rows":
+            columns = prepared.told.columns
+            if list(zip(result.columns, result.types, strict=True)) != columns:
+                if not prepared.parameters or not self._means_the_same(prepared):
+                    self._demand_told(prepared)
+                result = portal.outcome.result = as_told(result, columns)
         if result.kind == "rows":
             zone = self._statements.settings.get("timezone")
             portal.rows = Rows(result, portal.formats, zone)
+
+    def described(self, prepared: Prepared) -> Columns | None:
+        """The columns of a statement, None if it has none; the client is told them."""
+        meaning = self._statements.meaning(prepared.action)
+        columns = self._statements.columns(prepared.action, prepared.parameters or ())
+        prepared.told = None if columns is None else Told(columns, meaning)
+        return columns
+
+    def _means_the_same(self, prepared: Prepared) -> bool:
+        """Returns whether names mean what they did as the client was told the columns.
+
+        If so, only the values of parameters make the names and types of columns other ones.
+        """
+        told = prepared.told
+        if told is None:
+            return True
+        return told.meaning is not None and told.meaning == self._statements.meaning(
+            prepared.action
+        )
+
+    def _demand_told(self, prepared: Prepared) -> None:
+        """Refuses a statement whose columns are others by now than the client was told.
+
+        Raises:
+            PgError: they are.
+        """
+        told = prepared.told
+        if told is not None and self.described(prepared) != told.columns:
+            prepared.told = told
+            raise other_columns()
 
     def tell(self, columns: Columns | None, formats: Sequence[int]) -> None:
         """Tells the columns of a result, if there is one."""

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ivm.serve.pg.actions import Action
+from ivm.serve.pg.describe import Columns
 from ivm.serve.pg.errors import NO_STATEMENT, PgError
 from ivm.serve.pg.rows import Rows
 from ivm.serve.pg.statements import Outcome
 
 MOST_HELD = 4096
 """Prepared statements, and portals, of a client."""
+
+
+class Told(NamedTuple):
+    """The columns that a client was told a statement has.
+
+    Attributes:
+        columns: their names and types.
+        meaning: of the names in the statement; None if it cannot be told that they mean the same.
+    """
+
+    columns: Columns
+    meaning: Hashable
 
 
 @dataclass
@@ -33,7 +46,7 @@ class Prepared:
     action: Action | None
     oids: tuple[int, ...]
     parameters: tuple[int, ...] | None = None
-    told: list[tuple[str, str]] | None = None
+    told: Told | None = None
 
 
 class PreparedStatements:

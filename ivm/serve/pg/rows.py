@@ -16,7 +16,7 @@ import pyarrow as pa
 from ivm.serve.pg.batches import Batches
 from ivm.serve.pg.codec import data_row
 from ivm.serve.pg.columns import Wanted, data_rows, one_buffer
-from ivm.serve.pg.errors import NOT_SUPPORTED, PgError
+from ivm.serve.pg.errors import other_columns
 from ivm.serve.pg.values import Encoder, encoder
 from ivm.session.held_rows import lossless
 from ivm.session.result import Result
@@ -25,7 +25,6 @@ from ivm.storage.identifiers import quote
 from ivm.storage.values.types import importable
 
 _FEW = 50
-_CHANGED = "cached plan must not change result type"  # by these words clients know it
 
 
 def as_told(result: Result, columns: Sequence[tuple[str, str]]) -> Result:
@@ -38,10 +37,10 @@ def as_told(result: Result, columns: Sequence[tuple[str, str]]) -> Result:
     """
     types = [type for _, type in columns]
     if types == result.types:
-        return result
+        return result  # names are the values of parameters, too
     table = result.held()
     if table is None or len(types) != len(result.types):
-        raise PgError(NOT_SUPPORTED, _CHANGED)
+        raise other_columns()
     with closing(lossless()) as connection:
         names = [f"c{i}" for i in range(len(types))]
         connection.register("given", importable(table.rename_columns(names)))
@@ -52,7 +51,7 @@ def as_told(result: Result, columns: Sequence[tuple[str, str]]) -> Result:
             relation = connection.sql(f"SELECT {cells} FROM given")
             return Result.of_table(relation.to_arrow_table(), types)
         except duckdb.Error as error:
-            raise PgError(NOT_SUPPORTED, _CHANGED) from error
+            raise other_columns() from error
 
 
 class Rows:

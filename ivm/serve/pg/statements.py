@@ -7,7 +7,7 @@ statement has failed refuses all but its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -297,6 +297,16 @@ class Statements:
         if isinstance(statement, st.Execute):
             return self._executed(action, statement)
         return self._by_running(action) if isinstance(statement, (st.Query, *SHOWS)) else None
+
+    def meaning(self, action: Action | None) -> Hashable:
+        """Equal as long as the names in a statement mean the same; None if that is not known."""
+        if not isinstance(action, Sql) or not isinstance(action.statement, st.Dml | st.Query):
+            return None
+        if "getvariable" in action.text.lower():
+            return None
+        return self.with_session(
+            lambda session: None if session.sees_more() else session.engine.meaning()
+        )
 
     def _executed(self, action: Action, statement: st.Execute) -> Columns | None:
         """The columns of what EXECUTE gives: a query is run, a change is described."""
