@@ -17,9 +17,10 @@ Path: TypeAlias = tuple[str, ...]
 BLANKS_BEYOND_ASCII = "\u00a0\u202f\u205f\u2060\u3000\ufeff" + "".join(
     map(chr, range(0x2000, 0x200C))
 )
-WORD_CHARACTER = rf"[^\x00-/:-@\[-^`{{-\x7f{BLANKS_BEYOND_ASCII}]"
+WORD_CHARACTER = rf"[^\t-\r -/:-@\[-^`{{-~{BLANKS_BEYOND_ASCII}]"
 """A pattern of the characters of words: of those beyond ASCII all but the blanks, also signs and
-marks, which are no letters to Python. A `$` may stand in a name, too, and beside it as a quote."""
+marks, which are no letters to Python, and of control characters all but blanks. A `$` may stand in
+a name, too, and beside it as a quote."""
 
 _NAME = re.compile(rf'"((?:[^"]|"")+)"|({WORD_CHARACTER}+)')
 WORD = re.compile(f"{WORD_CHARACTER}+")

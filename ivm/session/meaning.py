@@ -8,9 +8,9 @@ DuckDB returns rows, commits and writes the file are the database's own, on all 
 
 from __future__ import annotations
 
-import re
-
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.spelling import string_value
+from ivm.sql.statements.tokens import is_string, kept_tokens
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 
@@ -40,8 +40,6 @@ _WAYS_OUT = {
     "search_path": "write the schema before the name",
     "table_function_identifier_conversion": "write the texts in quotes",
 }
-
-_PATH = re.compile("'((?:[^']|'')*)'")
 
 _ROWS = "by it DuckDB hands over the rows that views follow"
 _FILE = "the database writes the file by itself, and replays its log after a crash"
@@ -112,8 +110,9 @@ def _refuse_own(name: str, statement: st.Ddl) -> None:
 def _refuse_our_name(statement: st.Ddl) -> None:
     """Refuses to attach a database as _ivm: names resolve to databases before schemas, so that it
     would hide our records."""
-    path = _PATH.search(statement.text)
-    stem = path[1].replace("\\", "/").rsplit("/", 1)[-1].split(".")[0] if path else ""
+    path = next((t.text for t in kept_tokens(statement.text) if is_string(t)), None)
+    file = "" if path is None else string_value(path).replace("\\", "/").rsplit("/", 1)[-1]
+    stem = file.split(".")[0]
     name = statement.name[-1] if statement.name is not None else stem
     if fold(name) == "_ivm":
         raise UnsupportedError(

@@ -163,7 +163,7 @@ def _inner(source: SourceText, reader: Reader) -> Statement:
 
 def _prepare(source: SourceText, reader: Reader) -> Prepare:
     reader.expect("PREPARE")
-    name = reader.prepared_name()
+    name = reader.identifier()
     if reader.peek() == "(":
         reader.skip_parentheses()
     reader.expect("AS")
@@ -172,7 +172,7 @@ def _prepare(source: SourceText, reader: Reader) -> Prepare:
 
 def _execute(source: SourceText, reader: Reader) -> Execute:
     reader.expect("EXECUTE")
-    name = reader.prepared_name()
+    name = reader.identifier()
     if reader.done:
         return Execute(source.text, source.offset, name, "")
     begin = reader.tokens[reader.at].end
@@ -185,7 +185,7 @@ def _execute(source: SourceText, reader: Reader) -> Execute:
 def _deallocate(source: SourceText, reader: Reader) -> Deallocate:
     reader.expect("DEALLOCATE")
     reader.accept("PREPARE")
-    return Deallocate(source.text, source.offset, reader.prepared_name())
+    return Deallocate(source.text, source.offset, reader.identifier())
 
 
 def _explain(source: SourceText, reader: Reader) -> Statement:

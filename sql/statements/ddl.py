@@ -7,7 +7,7 @@ own syntax errors.
 from __future__ import annotations
 
 from ivm.sql.statements.nodes import Ddl, Name
-from ivm.sql.statements.tokens import Reader
+from ivm.sql.statements.tokens import Reader, StringForNameError, is_name
 from ivm.storage.errors import SqlError
 
 _TEMPORARY = frozenset(("TEMP", "TEMPORARY"))
@@ -39,6 +39,8 @@ def _optional_name(reader: Reader) -> tuple[Name, ...]:
         return ()
     try:
         return (reader.name(),)
+    except StringForNameError:
+        raise
     except SqlError:
         return ()
 
@@ -107,8 +109,14 @@ def session(reader: Reader, text: str, offset: int) -> Ddl:
         reader.at += 1
         target = scope.lower()
     exists = reader.accept("IF", "EXISTS") or reader.accept("IF", "NOT", "EXISTS")
-    names = _optional_name(reader) if action != "attach" else _attached(reader)
+    names = _attached(reader) if action == "attach" else _session_name(reader)
     return Ddl(text, offset, action, target, names, None, False, False, exists)
+
+
+def _session_name(reader: Reader) -> tuple[Name, ...]:
+    """The name of a setting, a database or the like; a string is a path."""
+    named = not reader.done and is_name(reader.tokens[reader.at])
+    return _optional_name(reader) if named else ()
 
 
 def _attached(reader: Reader) -> tuple[Name, ...]:

@@ -54,15 +54,18 @@ from ivm.sql.statements.own_nodes import (
     Subscribe,
     VerifyView,
 )
+from ivm.sql.statements.readable import place, refuse_odd_blanks, refuse_open
 from ivm.sql.statements.skeletons import skeleton_of
+from ivm.sql.statements.spelling import Spelling, spelled
 from ivm.sql.statements.tokens import (
     Reader,
+    StringForNameError,
     Token,
     kept_tokens,
-    open_comment,
+    open_at_end,
     tokens,
 )
-from ivm.storage.errors import SqlError
+from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.scratch import Scratch
 
 __all__ = [
@@ -124,6 +127,26 @@ def parse(script: str) -> tuple[Statement, ...]:
 
 @kept(texts=2048)
 def _parse(script: str) -> tuple[Statement, ...]:
+    spelling = spelled(script)
+    while True:
+        try:
+            return _as_written(spelling, _statements(spelling.text))
+        except StringForNameError as found:
+            spelling = spelling.naming(found)
+        except (SqlError, UnsupportedError) as error:
+            if error.position is not None:
+                error.position = spelling.written(error.position)
+            raise
+
+
+def _as_written(spelling: Spelling, statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """The statements at their offsets in the user's script."""
+    if not spelling.edits:
+        return statements
+    return tuple([dataclasses.replace(s, offset=spelling.written(s.offset)) for s in statements])
+
+
+def _statements(script: str) -> tuple[Statement, ...]:
     skeleton = skeleton_of(script) if len(script) <= LONGEST else None
     known = None if skeleton is None else _known.get(skeleton)
     if known is not None and known.statement is not None:
@@ -172,12 +195,11 @@ def _read(script: str, *, checked: bool) -> tuple[Statement, ...]:
         bulk = _bulk_insert(script)
         if bulk is not None:
             return (bulk,)
-    opened = open_comment(script)
-    if opened is not None:
-        what = f"unterminated /* comment{_at(script, opened)}: end it with */"
-        raise SqlError(what, opened)
-    parts = list(_split(kept_tokens(script)))
+    found = kept_tokens(script)
+    refuse_open(script, found)
+    parts = list(_split(found))
     statements = tuple([classify(script, part) for part in parts])
+    refuse_odd_blanks(script, found, statements)
     if not checked and (len(statements) > 1 or len(script) <= _CHECKED_LENGTH):
         for statement in statements:
             _check(script, statement)
@@ -198,9 +220,10 @@ def _bulk_insert(script: str) -> Insert | None:
     tail = script[end:].rstrip(" \t\r\n;")
     if len(tail) > _HEAD_LENGTH:
         return None
-    clauses = [token._replace(start=token.start + end) for token in tokens(tail)]
-    if any(token.word == ";" for token in clauses):
+    behind = tokens(tail)
+    if open_at_end(tail, behind) or any(token.word == ";" for token in behind):
         return None
+    clauses = [token._replace(start=token.start + end) for token in behind]
     statement = classify(script, [*head.tokens[: values + 1], last, *clauses])
     if not isinstance(statement, Insert):
         return None
@@ -267,10 +290,4 @@ def _sql_error(script: str, text: str, offset: int, message: str) -> SqlError:
     in_bytes = int(detail.get("position", 0))
     inside = len(text.encode()[:in_bytes].decode(errors="ignore"))
     found = offset + inside
-    return SqlError(detail["exception_message"] + _at(script, found) + hint(text, inside), found)
-
-
-def _at(script: str, offset: int) -> str:
-    line = script.count("\n", 0, offset) + 1
-    column = offset - (script.rfind("\n", 0, offset) + 1) + 1
-    return f" (line {line}, column {column})"
+    return SqlError(detail["exception_message"] + place(script, found) + hint(text, inside), found)

@@ -3,6 +3,8 @@
 Invariant: offsets count characters, not bytes. Comments are not tokens. A string, a quoted name or
 a dollar-quoted text is one token, so a semicolon inside it never ends a statement. A word in upper
 case that begins a clause (FROM, WITH, DISTINCT) never is a part of an operator or a type's name.
+Names stand in double quotes or backticks; where a name is expected, DuckDB may take a string for it
+(see `StringForNameError`).
 """
 
 from __future__ import annotations
@@ -14,18 +16,19 @@ from typing import NamedTuple
 
 import duckdb
 
+from ivm.sql.statements.blanks import encoded, plain_blanks
 from ivm.sql.statements.kept_texts import kept
 from ivm.storage.errors import SqlError
-from ivm.storage.identifiers import BLANKS_BEYOND_ASCII
 
 _NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
-_COMMENT_SIGN = re.compile(r"/\*|\*/")
 _COMMENT, _STRING = duckdb.token_type.comment, duckdb.token_type.string_const
+_QUOTES = ('"', "`")
+_NO_NAME = frozenset(" \t\r\n\f\v!\"#$%&'()*+,-./0123456789:;<=>?@[\\]^`{|}~")
+_CAPITALS = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _PHRASES = (("DISTINCT", "FROM"), ("WITH", "TIME", "ZONE"))
 _IN_PHRASES = re.compile("distinct|zone", re.IGNORECASE)
 _new = tuple.__new__  # Token() takes twice as long, and each statement has dozens
-_BEYOND_ASCII = re.compile(f"[{BLANKS_BEYOND_ASCII}]")
-_BLANKS = " \t\r\n\f\v" + BLANKS_BEYOND_ASCII
+_BLANKS = " \t\r\n\f\v"
 
 
 class Token(NamedTuple):
@@ -53,28 +56,32 @@ def tokens(script: str) -> list[Token]:
     Raises:
         SqlError: the script holds a character that UTF-8 cannot encode.
     """
-    # DuckDB's tokenizer takes for a letter what its parser takes for a blank.
-    plain = script if script.isascii() else _BEYOND_ASCII.sub(" ", script)
-    data = None if plain.isascii() else _encoded(plain)
+    plain = plain_blanks(script)
+    data = None if plain.isascii() else encoded(plain)
     raw = duckdb.tokenize(plain)
     if not raw:
         return []
     ends = [start for start, _ in raw[1:]]
-    ends.append(len(script) if data is None else len(data))
+    ends.append(len(plain) if data is None else len(data))
     result, offset, byte = [], 0, 0
     for (start, kind), end in zip(raw, ends, strict=True):
         if data is None:
-            offset, text = start, script[start:end]
+            offset, text = start, plain[start:end]
         else:  # DuckDB counts in bytes
             offset += len(data[byte:start].decode())
-            byte, text = start, script[offset : offset + len(data[start:end].decode())]
+            byte, text = start, plain[offset : offset + len(data[start:end].decode())]
         if kind is not _COMMENT:
             text = text.rstrip(_BLANKS)
-            opaque = kind is _STRING or text[:1] == '"'
-            result.append(_new(Token, ("" if opaque else text.upper(), text, offset)))
-    if _IN_PHRASES.search(script):
+            opaque = kind is _STRING or text[:1] in _QUOTES
+            result.append(_new(Token, ("" if opaque else _upper(text), text, offset)))
+    if _IN_PHRASES.search(plain):
         _mark_phrases(result)
     return result
+
+
+def _upper(text: str) -> str:
+    """The form that keywords have: to DuckDB no letter beyond ASCII is one of theirs."""
+    return text.upper() if text.isascii() else text.translate(_CAPITALS)
 
 
 def _mark_phrases(found: list[Token]) -> None:
@@ -115,24 +122,20 @@ def _end_of_parameter(found: list[Token], at: int) -> int:
     return following.end if token.word == "$" or following.word.isdigit() else token.end
 
 
-def _encoded(script: str) -> bytes:
-    try:
-        return script.encode()
-    except UnicodeEncodeError as error:
-        raise SqlError(
-            f"character {error.start + 1} is no text: write the statement in UTF-8", error.start
-        ) from error
+def open_at_end(script: str, found: Sequence[Token]) -> Token | None:
+    """The comment, string or quoted name that a script does not end, None if it ends all.
 
-
-def open_comment(script: str) -> int | None:
-    """The offset of an unterminated comment, None if there is none."""
-    if "/*" not in script:
+    Args:
+        found: the script's tokens.
+    """
+    start = found[-1].start if found else 0
+    tail = script[start:]
+    if (found and found[-1].word) and "/*" not in tail:
         return None
-    start, kind = duckdb.tokenize(script)[-1]
-    rest = script.encode()[start:].decode()
-    signs = _COMMENT_SIGN.findall(rest)  # comments nest
-    is_comment = kind is _COMMENT and rest.startswith("/*")
-    return len(script) - len(rest) if is_comment and 2 * signs.count("/*") > len(signs) else None
+    if tokens(f"{tail}\n;")[-1].start > len(tail):
+        return None
+    last = encoded(tail)[duckdb.tokenize(tail)[-1][0] :].decode()
+    return Token("", last, len(script) - len(last))
 
 
 def depths(tokens: Sequence[Token]) -> list[int]:
@@ -215,9 +218,18 @@ class Reader:
             raise self.error("expected the end of the statement")
 
     def identifier(self) -> str:
-        """Reads one name, quotes resolved."""
+        """Reads one name, quotes resolved.
+
+        Raises:
+            StringForNameError: a string stands in its place.
+            SqlError: anything else does.
+        """
         if self.done or not is_name(self.tokens[self.at]):
-            raise self.error("expected a name")
+            error = self.error("expected a name")
+            if self.done or not is_string(self.tokens[self.at]):
+                raise error
+            before = self.tokens[self.at - 1].word if self.at else ""
+            raise StringForNameError(error, self.tokens[self.at], qualified=before == ".")
         self.at += 1
         return unquoted(self.tokens[self.at - 1])
 
@@ -227,13 +239,6 @@ class Reader:
         while self.accept("."):
             parts.append(self.identifier())
         return tuple(parts)
-
-    def prepared_name(self) -> str:
-        """Reads the name of a prepared statement, which may be written as a text."""
-        if self.done or self.tokens[self.at].text[0] != "'":
-            return self.identifier()
-        self.at += 1
-        return self.tokens[self.at - 1].text[1:-1].replace("''", "'")
 
     def names(self) -> tuple[tuple[str, ...], ...]:
         """Reads qualified names separated by commas; DuckDB allows one behind the last."""
@@ -281,12 +286,33 @@ class Reader:
         return len(tokens)
 
 
+class StringForNameError(SqlError):
+    """A string stands where a name is expected; in many such places DuckDB takes it for one.
+
+    Attributes:
+        token: the string.
+        qualified: it stands behind a dot, where DuckDB takes its quotes, too, for the name's.
+    """
+
+    def __init__(self, error: SqlError, token: Token, *, qualified: bool) -> None:
+        super().__init__(str(error), error.position)
+        self.token = token
+        self.qualified = qualified
+
+
 def unquoted(token: Token) -> str:
     """The name that a token spells, without its quotes."""
     text = token.text
-    return text[1:-1].replace('""', '"') if text[0] == '"' else text
+    sign = text[0]
+    return text[1:-1].replace(sign * 2, sign) if sign in _QUOTES else text
 
 
 def is_name(token: Token) -> bool:
+    """Returns whether a token is a word or a quoted name."""
     first = token.text[:1]
-    return first == '"' or first == "_" or first.isalpha() or not first.isascii()
+    return first not in _NO_NAME if token.word else first in _QUOTES
+
+
+def is_string(token: Token) -> bool:
+    """Returns whether a token is a string in any quotes."""
+    return not token.word and token.text[:1] not in _QUOTES
