@@ -1,6 +1,7 @@
 """MERGE INTO: watches the target rows that the source matches.
 
-The source is evaluated once, into a temporary table under its own alias. MERGE changes matched rows
+The source is evaluated once, into a temporary table under its own alias, without columns that no
+branch reads, as they may fail where DuckDB does not evaluate them. MERGE changes matched rows
 and adds new ones, unless a branch is for rows NOT MATCHED BY SOURCE: then, and where the source has
 no plain alias, the whole table is compared.
 """
@@ -16,8 +17,9 @@ from ivm.capture.sources import alias_of
 from ivm.capture.trial import Trial
 from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
-from ivm.storage.identifiers import quote
-from ivm.storage.warehouse.duck import Cursor, run, temporary
+from ivm.sql.statements.tokens import unquoted
+from ivm.storage.identifiers import fold, quote
+from ivm.storage.warehouse.duck import Cursor, describe, run, temporary
 from ivm.storage.warehouse.row_ids import same_row
 from ivm.storage.warehouse.table_info import TableInfo
 
@@ -25,7 +27,13 @@ _SOURCE = "__ivm_source"
 
 
 class _Merge(NamedTuple):
-    """The pieces of a MERGE; `query` selects its source, `condition` is its ON or USING clause."""
+    """The pieces of a MERGE.
+
+    Attributes:
+        query: selects its source.
+        condition: its ON or USING clause.
+        mentioned: names that this and the branches may read, folded; None if they read all.
+    """
 
     prefix: str
     target: str
@@ -34,6 +42,7 @@ class _Merge(NamedTuple):
     alias: str
     condition: str
     branches: str
+    mentioned: frozenset[str] | None
     returning: bool
 
 
@@ -52,7 +61,8 @@ def _from_a_copy(
     trial: Trial, cursor: Cursor, clauses: Clauses, merge: _Merge, info: TableInfo
 ) -> Captured:
     values = clauses.params(merge.query)
-    with temporary(cursor, _SOURCE, f"AS {merge.query}", values) as source:
+    query = merge.query if values else _pruned(cursor, merge)
+    with temporary(cursor, _SOURCE, f"AS {query}", values) as source:
         matched, sql = _matched(merge, source), _merge(merge, source)
         same = f"t.rowid {same_row(cursor, info.qualified)} m.id"
         known = f"EXISTS (SELECT 1 FROM ({matched}) AS m(id) WHERE {same})"
@@ -61,6 +71,17 @@ def _from_a_copy(
             trial.commit()
             result = run_shown(cursor, sql, clauses.params(sql), merge.returning)
             return result.with_changes({info.name: watch.changes()})
+
+
+def _pruned(cursor: Cursor, merge: _Merge) -> str:
+    """The source's query with the columns that the statement mentions."""
+    if merge.mentioned is None:
+        return merge.query
+    names = [name for name, _ in describe(cursor, merge.query)]
+    read = [name for name in names if fold(name) in merge.mentioned]
+    if not read or len({fold(name) for name in names}) < len(names):
+        return merge.query
+    return f"SELECT {', '.join(map(quote, read))} FROM ({merge.query})"
 
 
 def _matched(merge: _Merge, source: str) -> str:
@@ -103,5 +124,29 @@ def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Merge | None:
         alias,
         clauses.piece(condition, branches),
         clauses.piece(branches, end),
+        _mentioned(clauses, alias, condition, branches),
         statement.returning,
     )
+
+
+def _mentioned(
+    clauses: Clauses, alias: str, condition: int, branches: int
+) -> frozenset[str] | None:
+    """The names from the condition on; None if columns may be read without their names."""
+    read = clauses.tokens[condition:]
+    names = [fold(unquoted(token)) for token in read]
+    followers = [*[token.word for token in read[1:]], ""]
+    whole = any(a == fold(alias) and b != "." for a, b in zip(names, followers, strict=True))
+    if whole or "*" in clauses.words(branches, len(clauses.tokens)):
+        return None
+    return None if _takes_all(clauses, branches) else frozenset(names)
+
+
+def _takes_all(clauses: Clauses, branches: int) -> bool:
+    """Returns whether an INSERT or UPDATE of some branch does not say what it writes."""
+    at, end = branches, len(clauses.tokens)
+    while (at := min(clauses.find(at + 1, "INSERT"), clauses.find(at + 1, "UPDATE"))) < end:
+        listed = min(clauses.find(at, "VALUES"), clauses.find(at, "SET"))
+        if listed >= min(clauses.find(at, "WHEN", "MATCHED"), clauses.find(at, "WHEN", "NOT")):
+            return True
+    return False

@@ -30,6 +30,7 @@ from ivm.session import dml, inserts, keyed_dml
 from ivm.session.result import Result
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.placeholders import has_names
 from ivm.sql.statements.values_list import LiteralRows, only
 from ivm.storage.errors import ConstraintError, InputError
@@ -334,6 +335,7 @@ class _Changes:
         info, plan = call.info, call.given.plan
         assert plan is not None
         self._sets, self._search = plan.sets, plan.search
+        _demand_one_type(call.batch, [*plan.sets.computed.values(), *plan.search.conditions])
         self._key = Keyed(call.given.keys, [info.schema[i][1] for i in plan.key])
         self._by = None
         if info.keyed and plan.key != info.primary_key:
@@ -392,6 +394,16 @@ class _Changes:
             call.session, call.transaction, call.info, self._statement, call.batch.values
         )
         return found.at(rows)
+
+
+def _demand_one_type(batch: Batch, expressions: Sequence[Expression]) -> None:
+    """Raises unless each parameter within an expression has one type in all rows.
+
+    A row that finds none is not evaluated, but has to bind, too.
+    """
+    within = {name for one in expressions if not one.is_parameter for name in one.parameters}
+    if any(len(set(map(type, batch.values(name)))) > 1 for name in within):
+        raise _NoBatchError
 
 
 def _fit_in_turn(path: FastPath, rows: ZSet, removed: Removed) -> bool:

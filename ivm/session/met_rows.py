@@ -87,7 +87,7 @@ class Meeting(NamedTuple):
 
     def _by_key(self) -> Met | None:
         session, transaction, path, info = self.table
-        read = self._read_source()
+        read = self._read()
         join = None if read is None else join_of(self.change, self.reference, path, read[0])
         if read is None or join is None or not _is_certain(session, join):
             return None
@@ -139,16 +139,19 @@ class Meeting(NamedTuple):
         found = self._rows(join, index, rows.project(source))
         return Met(found, rows.project(index.columns), np.arange(len(rows)))
 
-    def _read_source(self) -> tuple[Schema, ZSet] | None:
-        """As `_read`; None too if a query fails that may read the table's columns."""
+    def _read(self) -> tuple[Schema, ZSet] | None:
+        """As `_evaluated`; None too where the query fails, as the statement's own may not.
+
+        It reads columns that the statement does not use, or reads the table's where it may not.
+        """
         try:
-            return self._read()
+            return self._evaluated()
         except duckdb.Error as error:
-            if self.change.plain is None or is_cut_short(error):
+            if is_cut_short(error):
                 raise
             return None
 
-    def _read(self) -> tuple[Schema, ZSet] | None:
+    def _evaluated(self) -> tuple[Schema, ZSet] | None:
         """The columns and rows of the change's query."""
         session, sql = self.table.session, self.change.source
         given = self.clauses.params(sql)

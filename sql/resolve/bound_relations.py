@@ -15,9 +15,10 @@ from ivm.storage.identifiers import Path, fold, split_name
 from ivm.storage.warehouse.duck import Cursor, lenient, rows
 
 _NAME = re.compile(r'(?:"(?:[^"]|"")*"|[^"\s])+')  # of a relation; " AS alias" may follow
+# Of scans alone: types that a plan names have paths, too.
 _SCANNED = """
 SELECT CAST(system.main.json_extract(plan, '$.error') AS BOOLEAN),
-       CAST(system.main.json_extract(plan, '$..qualified_name.path') AS VARCHAR[][])
+       CAST(system.main.json_extract(plan, '$..function_data.qualified_name.path') AS VARCHAR[][])
 FROM (SELECT CASE WHEN plan <> '' THEN plan END AS plan
       FROM (SELECT CAST(system.main.json_serialize_plan($1) AS VARCHAR) AS plan))
 """

@@ -14,7 +14,7 @@ from sqlglot import exp
 from ivm.sql.scalar import int128
 from ivm.sql.scalar.comparison import compare
 from ivm.sql.scalar.conditional import choose
-from ivm.sql.scalar.constants import fold, is_constant
+from ivm.sql.scalar.constants import fold, is_constant, sql_of
 from ivm.sql.scalar.kernel import (
     NotListedError,
     Operand,
@@ -52,7 +52,7 @@ def _digits(decimals: exp.Expr | None) -> int:
         return 0
     if not is_constant(decimals):
         raise NotListedError("round() to computed digits")
-    column = fold(decimals, _INTEGER)
+    column = fold(f"CAST({sql_of(decimals)} AS INTEGER)", _INTEGER)
     if column.valid is not None:
         raise NotListedError("round() to NULL digits")
     assert isinstance(column, FixedColumn)

@@ -318,3 +318,16 @@ def test_in_a_transaction_it_is_a_part_of_it() -> None:
         assert db.in_transaction
         db.execute("ROLLBACK")
         assert db.execute("SELECT count(*) FROM t").fetchall() == [(4,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("UPDATE t SET n = n + ? WHERE id = ?", [[1, 1], ["x", 99]]),
+        ("UPDATE t SET s = upper(?) WHERE id = ?", [["q", 1], [5, 99]]),
+        ("DELETE FROM t WHERE id = ? AND n + ? > 100", [[1, 1], [99, "x"]]),
+        ("INSERT INTO t (id) VALUES (?) ON CONFLICT DO UPDATE SET n = t.n + ?", [[1, 1], [9, "x"]]),
+    ],
+)
+def test_a_row_that_finds_none_has_to_bind(sql: str, rows: list[list[Any]]) -> None:
+    demand_in_turn(Twin(TABLES, VIEW), sql, rows)

@@ -19,6 +19,7 @@ ROUNDINGS += [(f"round(c0, {n})", "DECIMAL(18,6)") for n in (0, 1, 2, 6, 9)]
 ROUNDINGS += [(f"{f}(c0)", "DECIMAL(38,4)") for f in ("round", "floor", "ceil")]
 ROUNDINGS += [("round(c0, 2)", "DECIMAL(38,4)"), ("round(c0)", "INTEGER"), ("sqrt(c0)", "DOUBLE")]
 ROUNDINGS += [("floor(c0)", "INTEGER"), ("ceil(c0)", "BIGINT"), ("sqrt(c0)", "BIGINT")]
+ROUNDINGS += [(f"round(c0, {n})", "DOUBLE") for n in ("'1'", "2::TINYINT", "1::UTINYINT")]
 ROUNDINGS += [("sign(c0)", "INTEGER"), ("round(c0 / 3, 2)", "BIGINT")]
 
 

@@ -192,3 +192,18 @@ def test_words_of_a_frame_are_read_in_any_case(words: Callable[[str], str]) -> N
         db.execute("INSERT INTO t VALUES (5, 3), (7, 1)")
         db.execute("DELETE FROM t WHERE b % 5 = 1")
         assert_verified(db)
+
+
+@pytest.mark.parametrize("bound", ["1e0", "(1e0)", "0.5e0", "0.5"])
+def test_a_distance_may_be_any_number(bound: str) -> None:
+    """Bug: a bound that DuckDB casts was taken for a relation named as the type."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (x DOUBLE, a INTEGER)")
+        db.execute("INSERT INTO t SELECT range / 2, range FROM range(6)")
+        frame = f"RANGE BETWEEN {bound} PRECEDING AND CURRENT ROW"
+        db.execute(
+            f"CREATE MATERIALIZED VIEW v AS SELECT x, sum(a) OVER (ORDER BY x {frame}) FROM t"
+        )
+        assert db.views()[0].reason is None
+        db.execute("INSERT INTO t VALUES (1.25, 9)")
+        assert_verified(db, "v")
