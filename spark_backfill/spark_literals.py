@@ -32,12 +32,18 @@ def literal_text(value: Any) -> str:
             return f"'{value:f}'"
         case str():
             return said_string(value)
-        case datetime.datetime() if 1 <= value.year < 9999 and value.tzinfo is None:
+        case datetime.datetime() if _is_finite(value, datetime.datetime.min):
             return f"TIMESTAMP_NTZ'{value.isoformat(sep=' ')}'"
-        case datetime.date() if not isinstance(value, datetime.datetime) and value.year < 9999:
+        case datetime.date() if _is_finite(value, datetime.date.min):
             return f"DATE'{value.isoformat()}'"
         case _:
             raise NotSaidError(f"a constant such as {value!r}")
+
+
+def _is_finite(value: datetime.date, least: datetime.date) -> bool:
+    """Returns whether it is certain: infinite ones are the first and last ones of Python."""
+    local = isinstance(value, datetime.datetime) == isinstance(least, datetime.datetime)
+    return local and value != least and value.year < 9999 and getattr(value, "tzinfo", None) is None
 
 
 def said_string(value: str) -> str:

@@ -88,7 +88,13 @@ def test_what_is_not_on_the_list_is_named() -> None:
         ("TRY_CAST(c0 AS INTEGER)", ["VARCHAR"], "try_cast"),
         ("c0 LIKE 'a%' ESCAPE '!'", ["VARCHAR"], "Escape"),
         ("c0 < DATE '290000-01-01'", ["DATE"], "constant"),
-        ("c0 < DATE 'infinity'", ["DATE"], "constant"),
+        *[
+            (f"c0 > {type} '{sign}infinity'", [type], "constant")
+            for type in ("DATE", "TIMESTAMP")
+            for sign in ("", "-")
+        ],
+        ("c0 > '-infinity'", ["TIMESTAMP"], "constant"),
+        ("c0 > DATE '-infinity'", ["TIMESTAMP"], "constant"),
         ("c0 < '0044-03-15 (BC)'", ["DATE"], "constant"),
         ("c0 > E'\\x01'", ["VARCHAR"], "control characters"),
     ]:
