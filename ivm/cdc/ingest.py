@@ -15,6 +15,7 @@ import pyarrow as pa
 from ivm.cdc import records
 from ivm.cdc.apply import Ingested, apply_parts, prepare
 from ivm.cdc.formats.json_statement import Envelope
+from ivm.cdc.formats.texts import texts_of
 from ivm.cdc.sources.json_part import JsonPart
 from ivm.cdc.sources.source import Position
 from ivm.ingest.python_parts import is_missing
@@ -63,7 +64,15 @@ def _lines(events: Sequence[Any] | pa.Array) -> pa.Array:
     if is_one or hasattr(events, "columns"):  # a frame, whose elements are columns
         what = "text" if isinstance(events, (str, bytes)) else type(events).__name__
         raise InputError(f"events are a list, one JSON text or dict each, not a single {what}")
-    return pa.array([_line(event) for event in events], pa.large_string())
+    return _texts([_line(event) for event in events])
+
+
+def _texts(lines: list[str | None]) -> pa.Array:
+    try:
+        return pa.array(lines, pa.large_string())
+    except UnicodeEncodeError:  # half of a character that takes two is no text
+        as_bytes = [None if line is None else line.encode(errors="surrogatepass") for line in lines]
+        return texts_of(pa.array(as_bytes, pa.large_binary()))
 
 
 def _line(event: object) -> str | None:

@@ -2,19 +2,25 @@
 
 A line is parsed once more here, to tell values that are null from those that were not sent or do
 not fit. So only the lines on which `json_statement` has doubts come here.
+
+Law: a value was not sent if its key is missing, unless the row before an update has the key: then
+it is NULL, which some upstreams leave out. A message that is known and no change is ignored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ivm.cdc.formats.json_statement import (
-    UNAVAILABLE,
     Envelope,
     Survey,
     TypedLines,
     all_null,
     some_null,
+    texts,
 )
 from ivm.cdc.formats.json_values import hint
+from ivm.cdc.formats.placeholders import has_one, is_one, may_have_one
 from ivm.cdc.formats.texts import NO_UTF8
 from ivm.storage.identifiers import literal
 from ivm.storage.warehouse.table_info import TableInfo
@@ -31,8 +37,8 @@ def doubts(info: TableInfo, envelope: Envelope, survey: Survey) -> str:
     """A query over `LINES`, see `json_statement.statement`.
 
     Returns:
-        SQL; its columns are `refused`, the reason or NULL, and of each column i with a key whether
-        its value was not sent `u<i>`.
+        SQL; its columns are `ignored`, whether the line is a message that is no change, `refused`,
+        the reason or NULL, and of each column i with a key whether its value was not sent `u<i>`.
     """
     return _Doubts(info, envelope, survey).text()
 
@@ -40,26 +46,28 @@ def doubts(info: TableInfo, envelope: Envelope, survey: Survey) -> str:
 class _Doubts(TypedLines):
     def text(self) -> str:
         """The whole statement."""
-        parts = [f"{self._refused()} AS refused"]
+        ignored = f"coalesce(op IS NULL AND ({self._envelope.messages}), FALSE)"
+        parts = [f"{ignored} AS ignored, CASE WHEN NOT {ignored} THEN {self._refused()} END"]
+        parts[0] += " AS refused"
         parts += [f"{self._unsent(i)} AS u{i}" for i in self.keys]
-        after = f"CASE WHEN op IN (0, 1, 2) AND ({some_null('a', self.keys)}) THEN "
-        after += self._map(self._envelope.after) + " END AS m"
+        after = f"CASE WHEN op IN (0, 1, 2) AND ({some_null('a', self.keys)} OR "
+        after += f"{may_have_one(self._types)}) THEN {self._map(self._envelope.after)} END AS m"
+        seen = f"{after}, {self._before_map()}, {self._listed()}"
         return (
-            f"{self._typed()}, seen AS (SELECT *, {after}, {self._before_map()} FROM typed)"
+            f"{self._typed()}, seen AS (SELECT *, {seen} FROM typed)"
             f" SELECT {', '.join(parts)} FROM seen"
         )
+
+    def _raw(self, i: int) -> str:
+        return f"CAST(m[{literal(self.keys[i])}] AS VARCHAR)"
 
     def _unsent(self, i: int) -> str:
         sent = f"system.main.map_contains(m, {literal(self.keys[i])})"
         unsent = f"coalesce(a{i} IS NULL AND op IN (0, 1) AND NOT {sent}, FALSE)"
-        return f"({unsent} OR {self._unavailable(i)})"
-
-    def _unavailable(self, i: int) -> str:
-        raw = f"CAST(m[{literal(self.keys[i])}] AS VARCHAR)"
-        found = f"(a{i} IS NULL AND coalesce(system.main.contains({raw}, '{UNAVAILABLE}'), FALSE))"
-        if not self._types[i].is_string:
-            return found
-        return f"({found} OR {self._is_placeholder(i)})"
+        if self._envelope.before:
+            was = f"system.main.list_contains(listed[2], {literal(self.keys[i])})"
+            unsent += f" AND NOT (op = 1 AND coalesce({was}, FALSE))"
+        return f"(({unsent}) OR {is_one(self._raw(i))})"
 
     def _refused(self) -> str:
         after, operation = ".".join(self._envelope.after), ".".join(self._envelope.operation or ())
@@ -68,12 +76,22 @@ class _Doubts(TypedLines):
             "op = -1 THEN NULL",
             f"e IS NULL AND {_IS_BINARY} THEN {literal(_BINARY)}",
             "e IS NULL THEN 'it is not JSON'",
+            f"{self._twice()} IS NOT NULL THEN 'it has the key ' || {self._twice()} || ' twice'",
             f"op IS NULL THEN 'its operation ({operation}) is unknown or missing'",
             f"{no_row} THEN 'it has no row ({after or 'line'})'",
             f"{self._lacks_old()}",
             f"op IN (0, 1) AND m IS NOT NULL THEN {self._misfits()}",
         ]
         return f"CASE {' '.join(f'WHEN {reason}' for reason in reasons)} END"
+
+    def _twice(self) -> str:
+        """The first key that counts and comes twice in its object, else NULL."""
+        rows, operation = 2 if self._envelope.before else 1, self._envelope.operation or ()
+        count = [*self.keys.values(), *operation[len(self._envelope.after) :][:1]]
+        looks = [_twice(f"listed[{n}]", count) for n in range(1, rows + 1)]
+        if self._envelope.parts:
+            looks.append(_twice(f"listed[{rows + 1}]", self._envelope.parts))
+        return f"coalesce({', '.join(looks)})"
 
     def _misfits(self) -> str:
         """The values that do not fit their columns, else NULL."""
@@ -91,9 +109,19 @@ class _Doubts(TypedLines):
         return f"{lacking} THEN 'the row before is missing, and the table has no key'"
 
     def _misfit(self, i: int) -> str:
-        raw = f"CAST(m[{literal(self.keys[i])}] AS VARCHAR)"
-        wrong = f"a{i} IS NULL AND {raw} IS NOT NULL AND NOT {self._unavailable(i)}"
+        raw = self._raw(i)
+        part = literal(f"{self.keys[i]} has a part that was not sent, since it has not changed: ")
+        wrong = f"a{i} IS NULL AND {raw} IS NOT NULL"
         head = literal(f"{self.keys[i]} is no {self._types[i].sql}: ")
-        tail = hint(raw, self._types[i], self._encodings[i])
-        said = f"{head} || system.main.left({raw}, 80) || coalesce({tail}, '')"
-        return f"CASE WHEN {wrong} THEN {said} END"
+        tail, said = hint(raw, self._types[i], self._encodings[i]), f"system.main.left({raw}, 80)"
+        return (
+            f"CASE WHEN {is_one(raw)} THEN NULL WHEN {has_one(raw)} THEN {part} || {said}"
+            f" WHEN {wrong} THEN {head} || {said} || coalesce({tail}, '') END"
+        )
+
+
+def _twice(listed: str, count: Sequence[str]) -> str:
+    """The first of some keys that is twice in a list, else NULL."""
+    again = f"system.main.len(system.main.list_filter({listed}, lambda other: other = key)) > 1"
+    counts = f"system.main.list_contains({texts(count)}, key)"
+    return f"system.main.list_filter({listed}, lambda key: {counts} AND {again})[1]"

@@ -119,6 +119,10 @@ def _decoded(
         asked = reader.table(known.doubts, lines.take(pa.array(doubtful)), settings)
     reasons = _reasons(doubtful, asked)
     operations = found["op"].to_numpy()
+    if asked is not None:
+        ignored = asked["ignored"].to_numpy() == 1
+        operations = operations.copy()
+        operations[doubtful[ignored]] = IGNORED
     sound = np.ones(len(operations), np.bool_)
     sound[list(reasons)] = False
     changes = (sound & (operations >= INSERT) & (operations <= DELETE)).nonzero()[0]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ivm.cdc.formats.json_values import PLAIN, Encoding, value, wire_type
+from ivm.cdc.formats.placeholders import may_have_one
 from ivm.storage.identifiers import fold, literal, quote
 from ivm.storage.warehouse.table_info import TableInfo
 
@@ -23,8 +24,6 @@ TRUNCATE = 3
 """The operation of a line that empties the table; `Events` has none for it."""
 IGNORED = -1
 """The operation of a line that is no change."""
-UNAVAILABLE = "__debezium_unavailable_value"
-"""Debezium's placeholder for a value that has not changed and was not sent."""
 NO_SCHEMA = ""
 """Among the schemas of a survey: of a row that has none."""
 SOUND, DOUBTFUL, UNKNOWN = 0, 1, 2
@@ -50,6 +49,9 @@ class Envelope:
         schema: the keys that lead to Kafka Connect's schema of the line, None if it has none.
         version: the name of the version column, whose value before a delete is read too.
         missing: the operation of a line that has none, None if it must have one.
+        origin: the keys that lead to the parts of the name of the event's table; () if the format
+            does not tell it.
+        messages: SQL of whether `text`, which has no operation, is a message that is no change.
     """
 
     after: tuple[str, ...]
@@ -61,6 +63,16 @@ class Envelope:
     schema: tuple[str, ...] | None = None
     version: str = ""
     missing: int | None = None
+    origin: tuple[tuple[str, ...], ...] = ()
+    messages: str = "FALSE"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The key that leads to the operation, and those beside it that lead to rows."""
+        if self.operation is None or self.operation[:-1] == self.after:
+            return ()
+        rows = [path[-1] for path in (self.after, self.before) if path is not None]
+        return (self.operation[-1], *rows)
 
 
 def json_path(keys: Sequence[str]) -> str:
@@ -94,9 +106,10 @@ def statement(info: TableInfo, envelope: Envelope, survey: Survey) -> str:
         survey: of these lines, or of lines before them.
 
     Returns:
-        SQL; its columns are `op`, `verdict`, of each column i of the table the value `c<i>`, and
-        the value before the change `o<i>` where the format has one and the column is needed to
-        find the row. Where a line is unknown, only its verdict has a meaning.
+        SQL; its columns are `op`, `verdict`, `origin` (the name of the event's table, if the format
+        has it), of each column i of the table the value `c<i>`, and the value before the change
+        `o<i>` where the format has one and the column is needed to find the row. Where a line is
+        unknown, only its verdict has a meaning.
     """
     return _Statement(info, envelope, survey).text()
 
@@ -144,6 +157,8 @@ class TypedLines:
             spec = _merged(spec, _nested(self._envelope.before, old or "JSON"))
         if self._envelope.operation:
             spec = _merged(spec, _nested(self._envelope.operation, "VARCHAR"))
+        for path in self._envelope.origin:
+            spec = _merged(spec, _nested(path, "VARCHAR"))
         return spec
 
     def _operation(self) -> str:
@@ -174,11 +189,13 @@ class TypedLines:
         deleted = f"CASE WHEN op = 2 THEN coalesce(b{i}, a{i}) ELSE a{i} END"
         return deleted if i in self._old else f"a{i}"
 
-    def _is_placeholder(self, i: int) -> str:
-        """Whether a text or a JSON value is `UNAVAILABLE`."""
-        # As a text: DuckDB would read the placeholder as JSON, which it is not without its quotes.
-        placeholder = UNAVAILABLE if self._types[i].sql == "VARCHAR" else f'"{UNAVAILABLE}"'
-        return f"coalesce(CAST(a{i} AS VARCHAR) = '{placeholder}', FALSE)"
+    def _listed(self) -> str:
+        """The keys of the row, of the row before, and of the event, where these are others."""
+        paths = [path for path in (self._envelope.after, self._envelope.before) if path is not None]
+        if self._envelope.parts and self._envelope.operation:
+            paths.append(self._envelope.operation[:-1])
+        # The one call: DuckDB would compute each of several for every line, also within a CASE.
+        return f"system.main.json_keys(text, [{', '.join(map(json_path, paths))}]) AS listed"
 
     def _before_map(self) -> str:
         """The row before as a map of JSON `w`, where a value of it is NULL."""
@@ -206,6 +223,8 @@ class _Statement(TypedLines):
     def text(self) -> str:
         """The whole statement."""
         parts = [f"coalesce(op, {_NO_OPERATION}) AS op, {self._verdict()} AS verdict"]
+        if self._envelope.origin:
+            parts.append(f"{self._origin()} AS origin")
         parts += [f"{self._column(i)} AS c{i}" for i in range(len(self._types))]
         old = self._key if self._key and self._envelope.before else self._old
         parts += [f"{self._before(i)} AS o{i}" for i in dict.fromkeys((*old, *self._old))]
@@ -224,12 +243,6 @@ class _Statement(TypedLines):
         kinds = f"system.main.json_type(text, [{', '.join(paths)}])"
         return f"CASE WHEN {needed} THEN {kinds} END AS kinds"
 
-    def _listed(self) -> str:
-        """The keys of the row, and of the row before."""
-        paths = [path for path in (self._envelope.after, self._envelope.before) if path is not None]
-        # The one call: DuckDB would compute each of several for every line, also within a CASE.
-        return f"system.main.json_keys(text, [{', '.join(map(json_path, paths))}]) AS listed"
-
     def _keyless_before(self) -> str:
         return "" if self._key else f", {self._before_map()}"
 
@@ -242,12 +255,23 @@ class _Statement(TypedLines):
         was_null = f"coalesce(system.main.map_contains(w, {literal(self.keys[i])}), FALSE)"
         return f"CASE WHEN op = 1 AND ({was_null} OR b{i} IS NOT NULL) THEN b{i} ELSE a{i} END"
 
+    def _origin(self) -> str:
+        """The name of the event's table, with what is known of its database and schema."""
+        parts = [fields("e", path) for path in self._envelope.origin]
+        name = f"system.main.concat_ws('.', {', '.join(parts)})"
+        return f"CASE WHEN {parts[-1]} IS NOT NULL THEN {name} END"
+
     def _verdict(self) -> str:
+        sound = (
+            f"op IN ({IGNORED}, {TRUNCATE}) OR (op = 2 AND {self._deletable()}) OR (op IN (0, 1)"
+            f" AND {self._writable()})"
+        )
+        doubtful = f"CASE WHEN {sound} THEN {SOUND} ELSE {DOUBTFUL} END"
+        placeholder = f"CASE WHEN {may_have_one(self._types)} THEN {DOUBTFUL} ELSE {SOUND} END"
+        looks = [self._schema(), self._keys(), self._parts(), placeholder, doubtful]
         return (
             f"CAST(CASE WHEN op = {IGNORED} AND e IS NULL THEN {SOUND} WHEN e IS NULL THEN "
-            f"{DOUBTFUL} WHEN NOT ({self._known()}) THEN {UNKNOWN} WHEN op IN ({IGNORED}, "
-            f"{TRUNCATE}) OR (op = 2 AND {self._deletable()}) OR (op IN (0, 1) AND "
-            f"{self._writable()}) THEN {SOUND} ELSE {DOUBTFUL} END AS TINYINT)"
+            f"{DOUBTFUL} ELSE system.main.greatest({', '.join(looks)}) END AS TINYINT)"
         )
 
     def _deletable(self) -> str:
@@ -261,27 +285,45 @@ class _Statement(TypedLines):
         kinds = {i: f"kinds[{n}] = 'NULL'" for n, i in enumerate(self._told, 1)}
         sent = [f"(a{i} IS NOT NULL OR {kinds.get(i, 'FALSE')})" for i in self.keys]
         whole = f"CASE WHEN {some_null('a', self.keys)} THEN {' AND '.join(sent) or 'FALSE'}"
-        texts = [i for i in self.keys if self._types[i].is_string]
         parts = [f"{whole} ELSE TRUE END"]
-        parts += [f"NOT {self._is_placeholder(i)}" for i in texts]
         if not self._key:
             parts.append(f"(op = 0 OR NOT ({all_null('b', self._old)}))")
         return " AND ".join(parts)
 
-    def _known(self) -> str:
-        """Whether the survey has all keys of a line, and its schema."""
-        names = _texts(sorted(self._survey.names))
-        has_all = f"system.main.list_has_all({names}, system.main.flatten(listed))"
-        known = f"CASE WHEN {self._usual()} THEN TRUE ELSE {has_all} END"
+    def _keys(self) -> str:
+        """The verdict on the keys of the rows: has the survey all, does one come twice?"""
+        names = texts(sorted(self._survey.names))
+        rows = [f"listed[{n}]" for n in range(1, 3 if self._envelope.before else 2)]
+        has_all = f"system.main.list_has_all({names}, system.main.flatten(listed[:{len(rows)}]))"
+        twice = [f"system.main.list_unique({row}) < system.main.len({row})" for row in rows]
+        return (
+            f"CASE WHEN {self._usual()} THEN {SOUND} WHEN NOT {has_all} THEN {UNKNOWN}"
+            f" WHEN {' OR '.join(twice)} THEN {DOUBTFUL} ELSE {SOUND} END"
+        )
+
+    def _parts(self) -> str:
+        """The verdict on the keys that lead to the rows and the operation: do they come once?"""
+        parts, rows = self._envelope.parts, 2 if self._envelope.before else 1
+        if not (parts and self._envelope.operation):
+            return str(SOUND)
+        found = f"system.main.list_filter(listed[{rows + 1}], lambda key: key IN {parts})"
+        there = [f"listed[{n}] IS NOT NULL" for n in range(1, rows + 1)]
+        there.append(f"{fields('e', self._envelope.operation)} IS NOT NULL")
+        once = " + ".join([f"CAST({each} AS BIGINT)" for each in there])
+        return f"CASE WHEN system.main.len({found}) > {once} THEN {DOUBTFUL} ELSE {SOUND} END"
+
+    def _schema(self) -> str:
+        """The verdict on the schema: has the survey it?"""
         if not self._envelope.schema:
-            return known
+            return str(SOUND)
         schema = f"system.main.json_extract_string(text, {json_path(self._envelope.schema)})"
-        texts = [f"{schema} = {literal(text)}" for text in self._survey.schemas if text]
+        told = [f"{schema} = {literal(text)}" for text in self._survey.schemas if text]
         none = f"{schema} IS NULL"
         if NO_SCHEMA not in self._survey.schemas:
             lists = range(1, 3 if self._envelope.before else 2)
             none += "".join([f" AND coalesce(system.main.len(listed[{i}]), 0) = 0" for i in lists])
-        return f"{known} AND coalesce({' OR '.join([none, *texts])}, FALSE)"
+        known = f"coalesce({' OR '.join([none, *told])}, FALSE)"
+        return f"CASE WHEN {known} THEN {SOUND} ELSE {UNKNOWN} END"
 
     def _usual(self) -> str:
         """Whether a row has the key of each column once and no others, as the row before has.
@@ -302,7 +344,8 @@ class _Statement(TypedLines):
         return f"{usual} AND CASE WHEN {none} THEN TRUE ELSE listed[2] = listed[1] END"
 
 
-def _texts(texts: Iterable[str]) -> str:
+def texts(texts: Iterable[str]) -> str:
+    """SQL of a list of texts."""
     return f"CAST([{', '.join(map(literal, texts))}] AS VARCHAR[])"
 
 
