@@ -187,3 +187,48 @@ def test_ddl_that_leaves_the_columns_is_harmless(shop: Served) -> None:
             assert await run() == wanted, change
 
     _asyncpg(shop, work)
+
+
+RETURNED = (
+    ("UPDATE told AS c SET b = 5 FROM other AS o WHERE o.a <> c.a RETURNING c.a, b, c.c", "abc"),
+    ("DELETE FROM told AS d USING other AS o WHERE o.a = d.a RETURNING d.*", "abc"),
+    ("DELETE FROM told d WHERE d.a = $1 RETURNING d.b AS x, d.b", "xb"),
+    ("INSERT INTO told VALUES (7, 8, 9) RETURNING a AS x, 'returning'||b AS y", "xy"),
+    ("INSERT INTO told VALUES (7, 8, 9) RETURNING a AS x, 'ß returning' AS y, 'ß' AS z", "xyz"),
+    ("UPDATE main.told SET b = 1 RETURNING a -- no returning", "a"),
+    (
+        "MERGE INTO told AS m USING other AS o ON m.a = o.a WHEN MATCHED THEN UPDATE SET b = o.b "
+        "WHEN NOT MATCHED THEN INSERT VALUES (o.a, o.b, 1) RETURNING upper(merge_action) AS u, *",
+        "uabc",
+    ),
+    ("WITH w AS (SELECT 1 AS k) UPDATE told AS z SET b = k FROM w WHERE a = k RETURNING z.b", "b"),
+)
+
+
+@pytest.mark.parametrize(("asked", "names"), RETURNED)
+def test_what_a_change_returns_is_described_as_it_comes(
+    shop: Served, asked: str, names: str
+) -> None:
+    _told(shop)
+
+    async def work(client: asyncpg.Connection) -> None:
+        statement = await client.prepare(asked)
+        assert [column.name for column in statement.get_attributes()] == list(names)
+        rows = await statement.fetch(*[1] * asked.count("$1"))
+        assert all(list(row.keys()) == list(names) for row in rows)
+
+    _asyncpg(shop, work)
+
+
+def test_what_returning_cannot_see_is_refused_as_it_is_described(shop: Served) -> None:
+    _told(shop)
+
+    async def work(client: asyncpg.Connection) -> None:
+        for asked in (
+            "UPDATE told AS c SET b = 5 FROM other WHERE other.a = c.a RETURNING other.b",
+            "UPDATE told AS c SET b = 5 RETURNING told.a",
+        ):
+            with pytest.raises(asyncpg.UndefinedTableError):
+                await client.prepare(asked)
+
+    _asyncpg(shop, work)

@@ -15,6 +15,7 @@ from ivm.serve.pg.types import duckdb_type
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import filled, placeholders
+from ivm.sql.statements.tokens import Reader, kept_tokens
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import quote
 from ivm.storage.warehouse.duck import rows
@@ -118,11 +119,28 @@ def _returned(session: Session, statement: st.Dml, oids: Sequence[int]) -> Colum
             "the columns of a query with a change in it are not known before it runs: run it as a "
             "simple query, or write the change with RETURNING"
         )
-    returned = getattr(statement, "returned", "")
     if not statement.returning or statement.table is None:
         return None
-    if not returned:
-        returned = statement.text[statement.text.upper().rindex("RETURNING") + 9 :]
-    table = ".".join(map(quote, statement.table))
-    text = filled(f"SELECT {returned} FROM {table}", lambda name: _null(oids, name))
-    return [(name, type) for name, type, *_ in rows(session.cursor, f"DESCRIBE {text}")]
+    query = filled(_as_query(statement, statement.table), lambda name: _null(oids, name))
+    return [(name, type) for name, type, *_ in rows(session.cursor, f"DESCRIBE {query}")]
+
+
+def _as_query(statement: st.Dml, table: st.Name) -> str:
+    """A query with the columns that a change returns.
+
+    As DuckDB has it, RETURNING sees the changed table alone: by its alias, but that of INSERT.
+    """
+    returned = getattr(statement, "returned", "") or _returned_list(statement.text)
+    source = ".".join(map(quote, table))
+    if statement.alias is not None and statement.kind != "insert":
+        source += f" AS {quote(statement.alias)}"
+    query = f"SELECT {returned}\nFROM {source}"
+    if statement.kind != "merge":
+        return query
+    outer = "(SELECT CAST(NULL AS VARCHAR) AS merge_action) AS _ivm_merge"  # not one of its *
+    return f"SELECT _ivm_returned.* FROM {outer}, LATERAL ({query}) AS _ivm_returned"
+
+
+def _returned_list(text: str) -> str:
+    found = Reader(kept_tokens(text))
+    return text[found.tokens[found.index("RETURNING")].end :]

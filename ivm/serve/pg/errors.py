@@ -53,7 +53,7 @@ _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...]
         "42000",
         (
             ("syntax error|^parser error|unterminated", SYNTAX),
-            ("(table|view|relation).*does not exist|no view|no table", "42P01"),
+            ("(table|view|relation).*does not exist|referenced table|no view|no table", "42P01"),
             ("(function|macro).*(does not exist|no function matches)|no function matches", "42883"),
             ("schema.*does not exist", "3F000"),
             ("type.*does not exist", "42704"),
