@@ -1,8 +1,8 @@
 """The job of one source: it reads ahead in one thread, and applies batch after batch in another.
 
-Law: a batch is applied only if the source's row still says `running` with the same options, and its
-positions are those at which this job stands. Both are looked up under the writer lock, so that
-neither a statement nor another job can come between.
+Law: a batch is applied only if the source was not dropped, its row still says `running` with the
+same options, and its positions are those at which this job stands. All is looked up under the
+writer lock, so that neither a statement nor another job can come between.
 
 A batch has as many events as take `HELD` seconds, for which other writers wait. An upstream that
 does not answer is tried again, later and later; any other error stops the source, with the reason
@@ -110,6 +110,10 @@ class SourceJob:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    def _is_there(self) -> bool:
+        """Whether the source was not dropped; another one, equal to it, may have its name."""
+        return self._engine.jobs.has_definition(self)
+
     def _run(self, after: SourceJob | None) -> None:
         if after is not None:
             while not after.join(_WAIT):
@@ -143,7 +147,7 @@ class SourceJob:
         stored = self._stored
         if stored is not None:
             with contextlib.suppress(IvmError):  # without a database, it is in the status alone
-                self._with_session(lambda s: stored_sources.stop(s, stored, reason))
+                self._with_session(lambda s: stored_sources.stop(s, stored, reason, self._is_there))
         return reason
 
     # -- reading --------------------------------------------------------------------------------
@@ -164,7 +168,7 @@ class SourceJob:
 
     def _load(self, session: Session) -> tuple[StoredSource, dict[str, Position], int]:
         stored = stored_sources.load(session, self._name)
-        if stored is None or stored.state != RUNNING:
+        if stored is None or stored.state != RUNNING or not self._is_there():
             raise _OverError
         return (
             stored,
@@ -203,6 +207,8 @@ class SourceJob:
             def admit(records: Records, done: Applied) -> None:
                 row = records.definition()
                 if row is None or stored_sources.stored_source(row) != stored:
+                    raise _OverError
+                if not self._is_there():
                     raise _OverError
                 letters = partial(stored_sources.count_letters, session, stored.name)
                 limit.admit(len(batch), done, letters)

@@ -7,7 +7,7 @@ a job that runs it sees the change when that transaction has committed, and neve
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from ivm.cdc.kinds import KINDS
 from ivm.cdc.records import Records
 from ivm.cdc.sources.definition import define, options_of
 from ivm.cdc.sources.source import OfTables, Position, Source
+from ivm.engine.jobs import Job
 from ivm.engine.transaction import Transaction
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
@@ -179,12 +180,19 @@ def set_state(session: Session, name: str, state: str) -> None:
             _define(session, transaction, stored.name, {"state": state, "reason": None})
 
 
-def stop(session: Session, stored: StoredSource, reason: str) -> None:
-    """Marks a source as stopped by an error, unless a statement has changed it meanwhile."""
+def stop(session: Session, stored: StoredSource, reason: str, is_there: Callable[[], bool]) -> None:
+    """Marks a source as stopped by an error, unless a statement has changed it meanwhile.
+
+    Args:
+        session: of this thread.
+        stored: the source.
+        reason: the error.
+        is_there: whether it was not dropped; another one may be equal to it.
+    """
     with session.writing() as transaction:
         found = Records(session, transaction, stored.name)
         row = found.definition()
-        if row is not None and stored_source(row) == stored:
+        if row is not None and stored_source(row) == stored and is_there():
             found.define({"state": STOPPED, "reason": reason})
 
 
@@ -226,13 +234,14 @@ def drop(session: Session, name: str, *, if_exists: bool) -> None:
             raise
         positions = load_positions(session, stored.name)
         Records(session, transaction, stored.name).forget(list(positions))
-        transaction.afterwards(lambda: _forget(session, stored, positions))
+        jobs = session.engine.jobs
+        old = jobs.find("source", stored.name)
+        transaction.at_commit(lambda: jobs.disown("source", stored.name))
+        transaction.afterwards(lambda: _forget(old, stored, positions))
 
 
-def _forget(session: Session, stored: StoredSource, positions: Mapping[str, Position]) -> None:
-    jobs = session.engine.jobs
-    jobs.changed("source", stored.name)
-    job = jobs.find("source", stored.name)
+def _forget(job: Job | None, stored: StoredSource, positions: Mapping[str, Position]) -> None:
+    """Ends the job, and removes what is upstream before another source of the name begins."""
     if job is not None:
         job.join(10.0)
     stored.definition.forget(stored.name, positions)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
@@ -31,6 +32,7 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[tuple[str, str], Job] = {}
         self._makers: dict[str, Make] = {}
+        self._disowned: weakref.WeakSet[Job] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -57,6 +59,20 @@ class Jobs:
             if make is None or self._closed:
                 return
             self._jobs[kind, name] = make(name, old)
+
+    def disown(self, kind: str, name: str) -> Job | None:
+        """Stops the job of a definition that is gone, though another one may have its name now."""
+        with self._lock:
+            job = self._jobs.get((kind, name))
+            if job is not None:
+                job.stop()
+                self._disowned.add(job)
+        return job
+
+    def has_definition(self, job: Job) -> bool:
+        """Whether what a job was started for is still there; exact with the writer lock held."""
+        with self._lock:
+            return job not in self._disowned
 
     @property
     def closed(self) -> bool:

@@ -68,6 +68,7 @@ class OpenChanges(Expiring):
         self._read_only = read_only
         self._breaks = False
         self.in_duckdb = False
+        self._at_commit: list[Callable[[], object]] = []
         self._afterwards: list[Callable[[], None]] = []
         if owned:
             engine.writer_lock.pass_to(self)
@@ -177,6 +178,13 @@ class OpenChanges(Expiring):
         if len(change):
             self._engine.indexes.record(change)
             self.changes.append(change)
+
+    def at_commit(self, act: Callable[[], object]) -> None:
+        """Calls a function once the transaction is committed, before anybody else can write.
+
+        It neither waits nor fails.
+        """
+        self._at_commit.append(act)
 
     def afterwards(self, act: Callable[[], None]) -> None:
         """Calls a function once the transaction is committed, durable, and its lock released."""

@@ -80,10 +80,15 @@ class Outbox:
         sinks = self.sinks
         for change in changes:
             if change.table == SINKS:
-                gone = set(sinks_removed(change))
+                gone = {name: sinks[name] for name in sinks_removed(change) if name in sinks}
                 kept = {name: sink for name, sink in sinks.items() if name not in gone}
-                sinks = kept | {sink.name: sink for sink in sinks_put(change)}
+                sinks = kept | {sink.name: _as(gone, sink) for sink in sinks_put(change)}
         return sinks
+
+    def is_current(self, sink: Sink) -> bool:
+        """Whether it is still there, and not another one of its name."""
+        found = self.sinks.get(sink.name)
+        return found is not None and found.identity is sink.identity
 
     def of_views(self, names: Iterable[str], changes: Iterable[TableChange] = ()) -> list[Sink]:
         """The sinks of these views, after changes that are not committed yet."""
@@ -300,7 +305,8 @@ class Outbox:
             most: rows of deltas beyond which no further epoch is begun.
         """
         with self._changed:
-            backlog = self._backlogs.get(sink.name) or Backlog()
+            found = self._backlogs.get(sink.name) if self.is_current(sink) else None
+            backlog = found or Backlog()
             parts: Iterable[Part] | None = backlog.recent(after, most)
             last = backlog.last_of(after, most)
             size = backlog.rows_of(after, last)
@@ -308,6 +314,8 @@ class Outbox:
             parts = self._stored(sink, after, last, whole=size <= 2 * most)
         schema = self._schema(sink)
         for part in parts:
+            if not self.is_current(sink):  # what was read may be another's
+                return
             yield part, unpacked(part.payload, schema)
 
     def _stored(self, sink: Sink, after: int, last: int, *, whole: bool) -> Iterator[Part]:
@@ -325,6 +333,11 @@ class Outbox:
             for key in rows(cursor, f"SELECT epoch, part {listed}", given):
                 for row in rows(cursor, one, [sink.name, *key]):
                     yield Part(*row)
+
+
+def _as(known: Mapping[str, Sink], sink: Sink) -> Sink:
+    """A sink that takes the place of one of its name."""
+    return replace(sink, identity=known[sink.name].identity) if sink.name in known else sink
 
 
 _NEVER = -1

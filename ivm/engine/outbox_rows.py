@@ -51,6 +51,7 @@ class Sink:
         options: of the target, as texts.
         paused: whether it gets nothing until it is resumed.
         acknowledged: the last epoch that its target has for good.
+        identity: of this sink as long as the database is open; another one may get its name.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Sink:
     options: Mapping[str, str] = field(default_factory=dict)
     paused: bool = False
     acknowledged: int = 0
+    identity: object = field(default_factory=object, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ class Transaction(OpenChanges):
         with Shelter():  # the lock is released before the sync, which waiting writers then share
             try:
                 try:
+                    for act in self._at_commit:
+                        act()
                     self._follow(epoch)
                 finally:
                     engine.feeds.publish()

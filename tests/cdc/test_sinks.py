@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 import ivm
 from ivm import errors
-from tests.cdc.sink_files import caught_up, lines_of, rows_in, rows_of
+from ivm.cdc.sinks.files import FilesTarget
+from tests.cdc.sink_files import WAIT, caught_up, lines_of, rows_in, rows_of
 from tests.support.crash_image import image
 from tests.support.view_oracle import assert_verified
 from tests.tiers import examples
@@ -171,6 +173,49 @@ def test_a_rolled_back_sink_leaves_nothing(tmp_path: Path) -> None:
         assert [found.name for found in db.sinks()] == ["first"]
         assert rows_of(tmp_path / "first") == rows_in(db, "grouped")
         assert not (tmp_path / "f").exists()
+
+
+def test_a_sink_of_the_name_of_a_dropped_one_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: the job of the dropped one acknowledged the rows with which the new one begins."""
+    real, flushing, going_on = FilesTarget.flush, threading.Event(), threading.Event()
+
+    def slowly(target: FilesTarget) -> int:
+        flushing.set()
+        assert going_on.wait(WAIT)
+        return real(target)
+
+    with made(tmp_path / "x.duckdb", "listed") as db:
+        db.execute("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2)")
+        sink(db, "s", "listed", tmp_path / "old.jsonl", format="jsonl")
+        caught_up(db)
+        monkeypatch.setattr(FilesTarget, "flush", slowly)
+        db.execute("INSERT INTO t VALUES (3, 'c', 3)")
+        assert flushing.wait(WAIT)
+        with db.transaction():
+            db.execute("DROP SINK s")
+            sink(db, "s", "listed", tmp_path / "new.jsonl", format="jsonl")
+        going_on.set()
+        db.execute("INSERT INTO t VALUES (4, 'd', 4)")
+        caught_up(db)
+        assert rows_of(tmp_path / "new.jsonl") == rows_in(db, "listed")
+        assert len(lines_of(tmp_path / "old.jsonl")) == 3
+
+
+def test_a_sink_may_be_made_and_dropped_again_in_one_transaction(tmp_path: Path) -> None:
+    with made(tmp_path / "x.duckdb", "listed") as db:
+        db.execute("INSERT INTO t VALUES (1, 'a', 1)")
+        sink(db, "s", "listed", tmp_path / "a.jsonl", format="jsonl")
+        with db.transaction():
+            db.execute("INSERT INTO t VALUES (2, 'b', 2)")
+            db.execute("DROP SINK s")
+            sink(db, "s", "listed", tmp_path / "b.jsonl", format="jsonl")
+            db.execute("DROP SINK s")
+            sink(db, "s", "listed", tmp_path / "c.jsonl", format="jsonl")
+        caught_up(db)
+        assert rows_of(tmp_path / "c.jsonl") == rows_in(db, "listed")
+        assert db.execute("SELECT count(*) FROM _ivm.outbox").fetchall() == [(0,)]
 
 
 def test_a_sink_gets_the_whole_transaction_that_creates_it(tmp_path: Path) -> None:

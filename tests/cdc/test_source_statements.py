@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 import ivm
+from ivm.cdc.sources.files.files import Files
 from ivm.errors import InputError, SqlError, UnavailableError, UnsupportedError
 from tests.cdc.orders import ORDERS, VIEW, content
 
@@ -491,3 +492,28 @@ def test_tables_of_a_source_are_added_and_taken_out(tmp_path: Path) -> None:
             db.execute('ALTER SOURCE shop DROP TABLE "Odd, ""name"""')
         [[options]] = db.execute("SELECT options FROM _ivm.sources").fetchall()
         assert json.loads(options)["tables"] == '"public"."Odd, ""name"""'
+
+
+def test_a_source_of_the_name_of_a_dropped_one_begins_after_it(
+    shop: ivm.Database, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: it was begun before what the dropped one has upstream was removed, and then lost it."""
+    acts: list[str] = []
+    opened = Files.open
+
+    def open(files: Files, *given: Any) -> Any:
+        acts.append("open")
+        return opened(files, *given)
+
+    monkeypatch.setattr(Files, "open", open)
+    monkeypatch.setattr(Files, "forget", lambda *given: acts.append("forget"))
+    shop.start_sources()
+    put(inbox, 1)
+    waited(lambda: len(content(shop)) == 1, shop)
+    with shop.transaction():
+        shop.execute("DROP SOURCE shop")
+        shop.execute(CREATE.format(inbox))
+    put(inbox, 2)
+    waited(lambda: len(content(shop)) == 2, shop)
+    assert acts == ["open", "forget", "open"]
+    assert only(shop).state == "running"

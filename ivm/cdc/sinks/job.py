@@ -50,6 +50,7 @@ class SinkJob:
         self._engine = engine
         self._name = name
         self._stopping = threading.Event()
+        self._identity: object = None  # of the sink: its name may go to another one
         self._reached = 0  # the last epoch that the target has for good
         self._next_acknowledgement = self._next_refresh = 0.0
         self.reason: str | None = None
@@ -76,6 +77,8 @@ class SinkJob:
         while after is not None and not after.join(_WAIT):
             pass
         pause = 0.1
+        found = self._engine.outbox.sinks.get(self._name)
+        self._identity = None if found is None else found.identity
         while (sink := self._sink()) is not None:
             before = self._reached = sink.acknowledged
             try:
@@ -87,8 +90,13 @@ class SinkJob:
 
     def _sink(self) -> Sink | None:
         """The sink, if it is to go on."""
-        sink = self._engine.outbox.sinks.get(self._name)
+        sink = self._own()
         return None if sink is None or sink.paused or self._stopping.is_set() else sink
+
+    def _own(self) -> Sink | None:
+        """The sink as it is now; None if it was dropped, whoever has its name."""
+        sink = self._engine.outbox.sinks.get(self._name)
+        return None if sink is None or sink.identity is not self._identity else sink
 
     def _deliver(self, sink: Sink) -> None:
         """Gives the target all that comes until the sink is not to go on."""
@@ -134,7 +142,7 @@ class SinkJob:
     # -- acknowledging --------------------------------------------------------------------------
 
     def _unacknowledged(self) -> Sink | None:
-        sink = self._engine.outbox.sinks.get(self._name)
+        sink = self._own()
         return sink if sink is not None and sink.acknowledged < self._reached else None
 
     def _patience(self) -> float:
