@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ivm.access.content import Content, Definitions
+from ivm.access.content import Content, Definitions, definitions_of
 from ivm.access.roles import ADMIN, Grant
 from ivm.engine.engine import Engine
 from ivm.session.replacement_scans import explained
@@ -104,11 +104,12 @@ class Checks:
     def _content(self, session: Session, grant: Grant) -> Content:
         generation, definitions = self._current(), self._definitions
         if definitions is None:
-            definitions = Definitions(self._engine.warehouse.cursor())
+            definitions = definitions_of(self._engine.warehouse.cursor())
             with self._lock:
                 if generation == self._generation:  # else they may be of before
                     self._definitions = definitions
-        return Content(session, grant, definitions)
+        cursor = self._engine.warehouse.cursor()  # the session's may hold a result
+        return Content(cursor, grant, definitions, session.names.hidden)
 
     # -- kinds of statements ----------------------------------------------------------------------
 

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from ivm.access.functions import allowed
 from ivm.access.roles import Grant
-from ivm.catalog.names import NameRules
-from ivm.session.session import Session
+from ivm.catalog.names import NOTHING, NameRules
 from ivm.sql.parse.duckdb_tree import read_or_error
 from ivm.sql.parse.function_list import Macro, list_functions
 from ivm.sql.statements.stored_text import bare_lambdas, view_query
@@ -41,6 +40,10 @@ _TABLES = """
 SELECT schema_oid, table_name FROM system.main.duckdb_tables()
 WHERE database_name = $1 AND NOT temporary
 """
+_FUNCTIONS = """
+SELECT DISTINCT function_name FROM system.main.duckdb_functions()
+WHERE function_type NOT IN ('macro', 'table_macro')
+"""
 _DATABASES = "SELECT database_name FROM system.main.duckdb_databases()"
 _MAIN = "main"
 _ADMIN = "this is for admins"
@@ -58,31 +61,53 @@ class _View(NamedTuple):
         return within in (self.path, (schema,), (database,) if schema == _MAIN else ())
 
 
-class Definitions:
+class Definitions(NamedTuple):
     """The macros, plain views and relations of a database, DuckDB's own included.
-
-    They are those that a cursor sees: what another session has not committed is none of them.
-
-    Args:
-        cursor: sees them.
 
     Attributes:
         names: resolves the names of tables and materialized views.
         elsewhere: the folded names of the other databases that are attached.
+        views: the plain views by folded name.
+        macros: by folded name.
+        functions: folded names of all functions that are no macros.
+        free: folded names of functions that every role may call besides those on the list.
     """
 
-    def __init__(self, cursor: Cursor) -> None:
-        databases = {fold(name) for (name,) in rows(cursor, _DATABASES)}
-        [(own,)] = rows(cursor, "SELECT system.main.current_database()")
-        self.elsewhere = frozenset(databases - {fold(own), "system", "temp"})
-        self.names = _names(cursor, own, databases)
-        self.macros: dict[str, list[Macro]] = {}
-        for macro in list_functions(cursor).macros:
-            self.macros.setdefault(macro.name, []).append(macro)
-        self.views: dict[str, list[_View]] = {}
-        for name, database, schema, sql in rows(cursor, _VIEWS):
-            found = _View((fold(database), fold(schema)), sql)
-            self.views.setdefault(fold(name), []).append(found)
+    names: NameRules
+    elsewhere: frozenset[str]
+    views: Mapping[str, Sequence[_View]]
+    macros: Mapping[str, Sequence[Macro]]
+    functions: frozenset[str]
+    free: frozenset[str] = frozenset()
+
+
+def definitions_of(cursor: Cursor) -> Definitions:
+    """The definitions that a cursor sees, so none that another session has not committed."""
+    databases = {fold(name) for (name,) in rows(cursor, _DATABASES)}
+    [(own,)] = rows(cursor, "SELECT system.main.current_database()")
+    views: dict[str, list[_View]] = {}
+    for name, database, schema, sql in rows(cursor, _VIEWS):
+        views.setdefault(fold(name), []).append(_View((fold(database), fold(schema)), sql))
+    return Definitions(
+        _names(cursor, own, databases),
+        frozenset(databases - {fold(own), "system", "temp"}),
+        views,
+        macros_of(cursor),
+        functions_of(cursor),
+    )
+
+
+def macros_of(cursor: Cursor) -> Mapping[str, Sequence[Macro]]:
+    """The macros that a cursor sees, by folded name."""
+    found: dict[str, list[Macro]] = {}
+    for macro in list_functions(cursor).macros:
+        found.setdefault(macro.name, []).append(macro)
+    return found
+
+
+def functions_of(cursor: Cursor) -> frozenset[str]:
+    """The folded names of the functions of a cursor that are no macros."""
+    return frozenset([fold(name) for (name,) in rows(cursor, _FUNCTIONS)])
 
 
 def _names(cursor: Cursor, database: str, databases: Iterable[str]) -> NameRules:
@@ -96,16 +121,23 @@ class Content:
     """Looks through queries for one statement of a role.
 
     Args:
-        session: which will run it.
+        cursor: of the database; not one that may hold a result.
         grant: the role.
         definitions: of the database.
+        hidden: folded names of the session's temporary relations.
     """
 
-    def __init__(self, session: Session, grant: Grant, definitions: Definitions) -> None:
-        self._session = session
-        self._cursor = session.engine.warehouse.cursor()  # the session's may hold a result
+    def __init__(
+        self,
+        cursor: Cursor,
+        grant: Grant,
+        definitions: Definitions,
+        hidden: frozenset[str] = NOTHING,
+    ) -> None:
+        self._cursor = cursor
         self._grant = grant
         self._definitions = definitions
+        self._hidden = hidden
         self._seen: set[tuple[str, str, tuple[str, str] | None]] = set()
         self._around: tuple[str, str] | None = None  # the schema of the view that is looked through
 
@@ -204,7 +236,7 @@ class Content:
 
     def relation(self, path: Sequence[str]) -> str | None:
         """The canonical name of the table or materialized view that a name means; None for none."""
-        return self._definitions.names.resolve(path, self._session.names.hidden)
+        return self._definitions.names.resolve(path, self._hidden)
 
     def _is_known(self, path: list[str], depth: int) -> bool:
         """Returns whether a name is of a relation or a plain view.
@@ -230,7 +262,8 @@ class Content:
             raise AccessError(f"the function {name}() of another database is for admins")
         macros = self._definitions.macros.get(name, [])
         known = name in listed or (self._grant.writes and name in allowed().writing)
-        if not known and not macros:
+        known = known or (name in self._definitions.free and "system" not in within)
+        if not known and (not macros or name in self._definitions.functions):  # it may mean both
             raise AccessError(f"the function {name}() is for admins")
         if name in _OF_SEQUENCES and self._grant.schema is not None:
             self._demand_sequence(_sequence(node))

@@ -41,6 +41,10 @@ _GIVEN_UP = (
     "DuckDB has given the database up after this fault of its own. Close it and open it again: "
     "of a file's commits none is lost"
 )
+_PERHAPS = (  # not after every one: DuckDB does not tell
+    "This is a fault of DuckDB's own. If what follows is refused, it has given the database up: "
+    "close it then and open it again. Of a file's commits none is lost"
+)
 _LOST = "a value is refused, and DuckDB's words are lost: they quote bytes that are no UTF-8 text"
 """As after DuckDB's fault `undecodable_messages`."""
 _INTERRUPTED = "Query interrupted"  # DuckDB's words for a KeyboardInterrupt
@@ -76,7 +80,8 @@ def translated(
     message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error) or _LOST)
     message = _VIEWS.sub(r"\g<0>\nSHOW MATERIALIZED VIEWS lists the views.", message)
     if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):
-        message = f"{message.partition('Stack Trace')[0].rstrip()}\n{_GIVEN_UP}"
+        outlook = _GIVEN_UP if isinstance(error, duckdb.FatalException) else _PERHAPS
+        message = f"{message.partition('Stack Trace')[0].rstrip()}\n{outlook}"
     kind = next((ours for theirs, ours in _CLASSES if isinstance(error, theirs)), InputError)
     if kind in (SqlError, UnsupportedError):
         whole = None if text is None else before + text

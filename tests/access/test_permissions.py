@@ -13,7 +13,7 @@ from hypothesis import strategies as h
 import ivm
 from ivm.access import check
 from ivm.access.check import Checks
-from ivm.access.content import Definitions
+from ivm.access.content import Definitions, definitions_of
 from ivm.access.functions import allowed
 from ivm.access.roles import Grant
 from ivm.dispatch import _RUN, execute
@@ -403,17 +403,17 @@ def test_names_mean_what_is_committed(served: Served) -> None:
 def test_definitions_that_change_while_they_are_read_are_not_kept(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    db, made = served.db, Definitions
+    db, made = served.db, definitions_of
     db.execute("CREATE VIEW changing AS SELECT 1 AS a")
 
     def read(cursor: Cursor) -> Definitions:
         found = made(cursor)
-        monkeypatch.setattr(check, "Definitions", made)
+        monkeypatch.setattr(check, "definitions_of", made)
         db.execute("CREATE OR REPLACE VIEW changing AS FROM read_text('/etc/hostname')")
         served.demand("read", "SELECT 1")  # another session's, that reads the new ones
         return found
 
-    monkeypatch.setattr(check, "Definitions", read)
+    monkeypatch.setattr(check, "definitions_of", read)
     served.demand("read", "FROM changing")
     refused(served, "FROM changing")
     db.execute("DROP VIEW changing")

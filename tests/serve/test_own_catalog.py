@@ -89,3 +89,32 @@ def test_psql_describes_a_temporary_table(shop: Served) -> None:
     told = psql(shop, "CREATE TEMPORARY TABLE tt (a INTEGER NOT NULL, b TEXT)", r"\d tt")
     assert 'Table "temp.tt"' in told
     assert "not null" in told
+
+
+def test_a_fault_of_duckdbs_does_not_end_the_catalog(shop: Served) -> None:
+    faulty, catalog = """SELECT "="(relname, oid) FROM pg_class""", "SELECT count(*) FROM pg_class"
+    with psycopg.connect(shop.dsn(), autocommit=True) as one:
+        before = one.execute(catalog).fetchall()
+        for _ in range(2):
+            with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="by a fault"):
+                one.execute(faulty)
+            assert one.execute(catalog).fetchall() == before
+
+
+def test_the_catalog_reads_no_file_and_keeps_its_settings(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as one:
+        for call in ("enable_logging()", "glob(''.tmp/*'')", "read_text(''/etc/hostname'')"):
+            with pytest.raises(psycopg.Error, match=r"locked|disabled"):
+                one.execute(f"SELECT q.* FROM pg_namespace, query('FROM {call}') q".encode())
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="memory_limit"):
+            one.execute("SELECT set_config('memory_limit', '1MB', false)")
+        one.execute("SELECT set_config('application_name', 'x', false)")
+
+
+def test_an_answer_of_the_catalog_has_a_size(shop: Served) -> None:
+    large = "SELECT repeat('x', 100000) FROM pg_type, generate_series(1, 100)"
+    with (
+        psycopg.connect(shop.dsn(), autocommit=True) as one,
+        pytest.raises(psycopg.Error, match=r"at most 256 MiB|memory"),
+    ):
+        one.execute(large)

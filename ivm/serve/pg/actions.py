@@ -175,7 +175,7 @@ _REFUSED = {
     "GRANT": "what a user may do is decided by the user's role",
     "REVOKE": "what a user may do is decided by the user's role",
 }
-_OWN_SETTINGS = frozenset(
+OWN_SETTINGS = frozenset(
     (
         *(
             "application_name",
@@ -214,6 +214,7 @@ _OWN_SETTINGS = frozenset(
         *("default_transaction_deferrable", "tcp_keepalives_idle"),
     )
 )
+"""The settings of PostgreSQL that are kept for the session, or have an effect here."""
 
 
 def actions_of(text: str) -> tuple[Action, ...]:
@@ -328,7 +329,7 @@ def _set(text: str, offset: int) -> Action | None:
         return None
     name = "timezone" if found["zone"] else "client_encoding" if found["names"] else found["name"]
     name = name.strip('"').lower()
-    if name not in _OWN_SETTINGS and "." not in name:
+    if name not in OWN_SETTINGS and "." not in name:
         return None
     local = (found["scope"] or "").upper() == "LOCAL"
     return Setting(text, offset, "SET", name, unquoted_value(found["value"]), local)
@@ -341,7 +342,7 @@ def _reset(text: str, offset: int) -> Action | None:
     name = "timezone" if found["zone"] else found["name"].strip('"').lower()
     if name == "all":
         return Setting(text, offset, "RESET", None)
-    return Setting(text, offset, "RESET", name) if name in _OWN_SETTINGS else None
+    return Setting(text, offset, "RESET", name) if name in OWN_SETTINGS else None
 
 
 def _show(text: str, offset: int) -> Action | None:
@@ -350,7 +351,7 @@ def _show(text: str, offset: int) -> Action | None:
         return None
     name = "timezone" if found["zone"] else "transaction_isolation" if found["level"] else None
     name = name or found["name"].strip('"').lower()
-    return Setting(text, offset, "SHOW", name) if name in _OWN_SETTINGS else None
+    return Setting(text, offset, "SHOW", name) if name in OWN_SETTINGS else None
 
 
 def _savepoint(text: str, offset: int) -> Action | None:

@@ -2,7 +2,9 @@
 
 Contract: an answer shows what was committed when the query began, and what the session alone sees.
 It is made anew after the names of the user's database have changed, and for each query of a session
-that sees more; the user's database is never asked such a query.
+that sees more; the user's database is never asked such a query. It reads and writes no file, loads
+nothing, and its settings cannot be changed; a fault of DuckDB's ends it, and the next query has it
+made anew.
 """
 
 from __future__ import annotations
@@ -12,23 +14,28 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import duckdb
+import pyarrow as pa
 
 from ivm.serve.pg import types
+from ivm.serve.pg.actions import OWN_SETTINGS
+from ivm.serve.pg.catalog_check import CatalogCheck
 from ivm.serve.pg.catalog_facts import facts_of
-from ivm.serve.pg.catalog_rewrite import rewritten
+from ivm.serve.pg.catalog_rewrite import Rewritten, rewritten
 from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS, empty
 from ivm.serve.pg.session_settings import VERSION, SessionSettings
 from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements.placeholders import placeholders
-from ivm.storage.errors import UnavailableError
+from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.identifiers import literal
 from ivm.storage.interrupts import check, interruptible
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
+
+T = TypeVar("T")
 
 _CASTS = re.compile(r'\$(\d+)\s*::\s*(?:"?pg_catalog"?\s*\.\s*)?"?(\w+(?:\[\])?)')
 _NAMED = {
@@ -44,14 +51,31 @@ _CAST_OIDS = {
     **{f"{name}[]": types.ARRAYS[oid] for name, oid in _NAMED.items()},
     **{f"_{name}": types.ARRAYS[oid] for name, oid in _NAMED.items()},
 }
+_BATCH = 256  # rows, each of which may be large
+_LARGEST = 256 << 20  # bytes of an answer
+_LOCKED = (
+    "temp_directory = ''",  # else it could be read and written
+    "autoinstall_known_extensions = false",
+    "autoload_known_extensions = false",
+    "enable_external_access = false",
+    "memory_limit = '512MiB'",
+    "lock_configuration = true",
+)
 _PATIENCE, _PAUSE, _TRIES = 2.0, 0.01, 3
 _NUMBERED = re.compile(r"(?i)\b(\w*oid|attrelid|attnum|\w*relid)\s*=\s*\$(\d+)")
+
+
+class Around(Protocol):
+    """Calls a function that can be cancelled."""
+
+    def __call__(self, work: Callable[[], T], /) -> T: ...
 
 
 class Teller(NamedTuple):
     """What a session tells of itself.
 
     Attributes:
+        demand: refuses a user who is not what it was at login, and returns whether it is an admin.
         set: sets a setting.
         run: calls a function with the session.
         around: calls a function that can be cancelled.
@@ -60,9 +84,10 @@ class Teller(NamedTuple):
     number: int
     user: str
     settings: SessionSettings
+    demand: Callable[[], bool]
     set: Callable[[str, str], None]
     run: Callable[[Callable[[Session], Cursor]], Cursor]
-    around: Callable[[Callable[[], Result]], Result]
+    around: Around
 
 
 class Catalog:
@@ -76,6 +101,7 @@ class Catalog:
         self._lock = threading.Lock()
         self._meaning: Hashable = None
         self._connection: Cursor | None = None
+        self._check = CatalogCheck()
         self._name = Path(path).stem.strip(":") or "memory"
 
     def answer(self, text: str, params: Sequence[Any] | None, teller: Teller) -> Result:
@@ -87,17 +113,43 @@ class Catalog:
             teller: the session.
 
         Raises:
+            AccessError: the user may not ask it.
             CancelledError: it was cancelled, or took too long.
             IvmError: it does not parse or bind, or fails.
         """
-        sql, settings = rewritten(text)
-        for name, value in settings:
-            teller.set(name, value)
-        cursor = teller.run(self._cursor)
+        is_admin = teller.demand()
+        query = rewritten(text)
+        connection = teller.run(self._made)
         try:
+            return self._answer(connection, query, params, teller, is_admin)
+        except duckdb.FatalException:  # another query has ended the database meanwhile
+            self._forget(connection)
+            return self._answer(teller.run(self._made), query, params, teller, is_admin)
+        except duckdb.InternalException as error:
+            self._forget(connection)
+            first = str(error).partition("\n")[0]
+            raise UnavailableError(
+                f"DuckDB fails on this query about the catalog by a fault of its own ({first}): "
+                "ask in another way"
+            ) from error
+
+    def _answer(
+        self,
+        connection: Cursor,
+        query: Rewritten,
+        params: Sequence[Any] | None,
+        teller: Teller,
+        is_admin: bool,
+    ) -> Result:
+        cursor = connection.cursor()
+        try:
+            if not is_admin:
+                teller.around(lambda: self._check.demand(query.sql, cursor))
+            for name, value in query.settings:
+                _set(name, value, teller)
             for name, value in self._variables(teller).items():
                 cursor.execute(f"SET VARIABLE ivm_{name} = {value}")
-            return teller.around(lambda: _rows(cursor, sql, params))
+            return teller.around(lambda: _rows(cursor, query.sql, params))
         finally:
             cursor.close()
 
@@ -113,18 +165,30 @@ class Catalog:
             "settings": f"MAP {{{settings}}}",
         }
 
-    def _cursor(self, session: Session) -> Cursor:
-        """A cursor of the catalog as it is now for a session."""
+    def _made(self, session: Session) -> Cursor:
+        """The catalog as it is now for a session; it is closed when nobody reads it any more."""
         if session.sees_more():
             return _made_beside(session)
         with self._lock:
             meaning = session.engine.meaning()
             if self._connection is None or meaning is None or meaning != self._meaning:
-                made = _made_beside(session)
-                before, self._connection, self._meaning = self._connection, made, meaning
-                if before is not None:
-                    before.close()
-            return self._connection.cursor()
+                self._connection, self._meaning = _made_beside(session), meaning
+            return self._connection
+
+    def _forget(self, connection: Cursor) -> None:
+        """A database has had a fault of DuckDB's, after which it may refuse all that follows."""
+        with self._lock:
+            if self._connection is connection:
+                self._connection = None
+
+
+def _set(name: str, value: str, teller: Teller) -> None:
+    """Does what set_config() asks for."""
+    if name.lower() not in OWN_SETTINGS and "." not in name:
+        raise InputError(
+            f"set_config() sets the settings that PostgreSQL's drivers send, not {name!r}: SET it"
+        )
+    teller.set(name, value)
 
 
 def _rows(cursor: Cursor, sql: str, params: Sequence[Any] | None) -> Result:
@@ -132,9 +196,24 @@ def _rows(cursor: Cursor, sql: str, params: Sequence[Any] | None) -> Result:
         with interruptible(cursor):
             relation = cursor.sql(sql, params=list(params) if params else None)
             found = [str(type).replace("UINTEGER", "OID") for type in relation.types]
-            return Result.of_table(relation.to_arrow_table(), found)
+            return Result.of_table(_table(relation), found)
+    except (duckdb.FatalException, duckdb.InternalException):
+        raise
     except duckdb.Error as error:
         raise translated(error) from error
+
+
+def _table(relation: duckdb.DuckDBPyRelation) -> pa.Table:
+    """The rows, which are few in any catalog: more are no question about one."""
+    reader, batches, size = relation.to_arrow_reader(_BATCH), [], 0
+    for batch in reader:
+        batches.append(batch)
+        size += batch.nbytes
+        if size > _LARGEST:
+            raise UnavailableError(
+                f"an answer about the catalog has at most {_LARGEST >> 20} MiB: ask for less"
+            )
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def catalog_parameters(text: str, given: Sequence[int]) -> tuple[int, ...]:
@@ -189,5 +268,6 @@ def _made(session: Session) -> Cursor:
         connection.execute(f"CREATE VIEW pgi.{name} AS {query}")
     connection.execute(MACROS)
     connection.execute("SET VARIABLE ivm_began = now()")
-    connection.execute("SET enable_external_access = false")
+    for setting in _LOCKED:
+        connection.execute(f"SET {setting}")
     return connection

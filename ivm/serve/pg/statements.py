@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ivm.access.roles import ADMIN
 from ivm.dispatch import run_statement
 from ivm.serve.access import Gate
 from ivm.serve.pg.actions import (
@@ -422,9 +423,19 @@ class Statements:
     def _teller(self) -> Teller:
         served = self._served
         return Teller(
-            *(served.number, served.user.name, self.settings),
-            *(self.effects.set, served.run, served.around),
+            served.number,
+            served.user.name,
+            self.settings,
+            demand=self._is_admin,
+            set=self.effects.set,
+            run=served.run,
+            around=served.around,
         )
+
+    def _is_admin(self) -> bool:
+        """Whether the user, who is what it was at login, is an admin."""
+        self._gate.demand_unchanged(self._served.user)
+        return self._served.user.role == ADMIN
 
 
 def _fetched(verb: str, result: Result) -> Outcome:
