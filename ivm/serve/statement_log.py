@@ -1,6 +1,7 @@
 """The server's log: one line for each login and each statement, by `logging`, under `ivm.serve`.
 
-Law: no line has a password: what stands behind words that announce one is left out.
+Law: no line has a password. What stands behind words that announce one is left out, and in a
+statement about a user or a secret whatever is none of its words: one of them may be misspelt.
 """
 
 from __future__ import annotations
@@ -15,17 +16,30 @@ from ivm.storage.identifiers import BLANKS_BEYOND_ASCII, WORD_CHARACTER
 LOG = logging.getLogger("ivm.serve")
 _MOST = 400  # characters of a statement
 _GAP = rf"(?:[\s{BLANKS_BEYOND_ASCII}]|/\*.*?\*/|--[^\n]*(?:\n|$))*+"
+_NAMES = ["password", "passwort", "passwd", "passw", "pwd", "pass", "passphrase", "secret", "token"]
 _QUOTED = rf"(?P<tag>\${WORD_CHARACTER}*\$).*?(?:(?P=tag)|$)"
+_BARE = rf"(?:{'|'.join(f'(?<={name}=)' for name in _NAMES)})[^\s'\",;)&]+"
 _SECRET = re.compile(
-    r"(?i)(\b\w*(?:password|passwd|secret|token|access_key|private_key|credential)\w*['\"]?"
+    r"(?i)(\b\w*(?:passw\w*|passphrase|pass|pwd"
+    r"|(?:secret|token|access_key|private_key|credential)\w*)\b['\"]?"
     rf"{_GAP}(?::=|=>|=|:)?{_GAP}\(?{_GAP})"
-    rf"((?:E|N|X|U&)?'(?:[^']|'')*'?|{_QUOTED}|(?<=password=)[^\s'\",;)&]+)",
+    rf"((?:E|N|X|U&)?'(?:[^']|'')*'?|{_QUOTED}|{_BARE})",
     re.DOTALL,
 )
-_OF_USER = re.compile(  # what else stands there in the place of a text, by mistake
-    r"(?i)(\b(?:create|alter)\s+(?:user|role)\b[^;]*?\b(?:password|by)\b)\s*(.*?)"
-    r"(?=\s+role\b|\s+in\s|;|$)",
+_TEXT = rf"""(?:E|N|X|U&)?'(?:[^']|'')*(?:'|$)|"(?:[^"]|"")*(?:"|$)|{_QUOTED}"""
+_OF_USER = re.compile(
+    rf"(?i)\b(?P<head>(?:create|alter){_GAP}(?:or{_GAP}replace{_GAP}|(?:persistent|temp|temporary)"
+    rf"{_GAP})?(?:user|role|group|secret)\b{_GAP}(?:if{_GAP}(?:not{_GAP})?exists\b{_GAP})?[\w.]*)"
+    rf"(?P<rest>(?:{_TEXT}|[^;])*)",
     re.DOTALL,
+)
+_PART = re.compile(rf"(?i){_TEXT.replace('tag', 'mark')}|[^\s(),=*]+", re.DOTALL)
+_WORDS = frozenset(
+    (
+        *("password", "role", "read", "write", "admin", "in", "schema", "schemas", "all", "with"),
+        *("if", "not", "exists", "type", "provider", "scope", "key_id", "secret", "region"),
+        *("endpoint", "url_style", "use_ssl", "on", "to"),
+    )
 )
 _URL = re.compile(r"(://[^/\s:@']+:)[^@\s']+@")
 
@@ -67,7 +81,8 @@ class StatementLog:
 
     def failed(self, session: ServedSession, sql: str, error: BaseException) -> None:
         """A statement has failed."""
-        reason = one_line(without_secrets(str(error)[: 4 * _MOST]))
+        reason = _without(secrets_of(sql), str(error)[: 4 * _MOST])
+        reason = one_line(without_secrets(reason))
         LOG.warning("%s: %s: failed: %s", _who(session), told(sql), reason)
 
 
@@ -83,9 +98,29 @@ def told(sql: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """The text without what stands behind words such as PASSWORD, and in URLs."""
-    found = _URL.sub(r"\1***@", _SECRET.sub(r"\1'***'", text))
-    return _OF_USER.sub(r"\1 '***'", found)
+    """The text without what stands behind words such as PASSWORD, in statements, and in URLs."""
+    text = _OF_USER.sub(_user_told, text)
+    return _URL.sub(r"\1***@", _SECRET.sub(r"\1'***'", text))
+
+
+def _user_told(found: re.Match[str]) -> str:
+    return found["head"] + _PART.sub(
+        lambda part: part[0] if part[0].lower() in _WORDS else "'***'", found["rest"]
+    )
+
+
+def secrets_of(sql: str) -> set[str]:
+    """What is left out of a statement, which an error may quote without the words before it."""
+    found = [part[0] for each in _OF_USER.finditer(sql) for part in _PART.finditer(each["rest"])]
+    found += [each[2] for each in _SECRET.finditer(sql)]
+    bare = {text.strip("'\"$") for text in found if text.lower() not in _WORDS}
+    return {text for text in bare if len(text) > 2}
+
+
+def _without(secrets: set[str], text: str) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
 
 
 def one_line(text: str) -> str:

@@ -239,6 +239,11 @@ def test_passwords_are_not_logged(path: Path) -> None:
         for sql in (
             "SELECT 1 AS a -- PASSWORD 'geheim'",
             "CREATE USER x PASSWORD 'geheim'",
+            "CREATE USER x PASSWORT 'geheim'",
+            "ALTER USER x /* */ WITH PASSWRD $$geheim$$ ROLE read",
+            "CREATE USER x PASSWORT geheim",
+            "CREATE SECRET y (TYPE s3, SECRETT 'geheim')",
+            "ATTACH 'host=nowhere passwd=geheim user=ann' AS y (TYPE postgres)",
             "SELECT 'postgres://ann:geheim@host/db'",
         ):
             with contextlib.suppress(psycopg.Error):
