@@ -15,7 +15,7 @@ from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.warehouse.carried import may_be_unfit, unfit_type, why_unfit
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duck import Cursor, rows
 from ivm.storage.warehouse.table_info import TableInfo
 
 _CALLED = {"macro", "function"}
@@ -45,6 +45,7 @@ def refuse_conflicts(session: Session, statement: st.Ddl) -> None:
         UnsupportedError: the statement does so.
     """
     _refuse_used_names(statement)
+    _refuse_hidden_sequences(session, statement)
     _refuse_views(session, statement)
     _refuse_on_view(session, statement)
     _refuse_schema_of_unstored(session, statement)
@@ -126,6 +127,26 @@ def _refuse_used_names(statement: st.Ddl) -> None:
         if registered or (statement.target in _CALLED and name in _READERS):
             raise UnsupportedError(
                 f"{name} is a name that the database works with: choose another", statement.offset
+            )
+
+
+def _refuse_hidden_sequences(session: Session, statement: st.Ddl) -> None:
+    """Refuses a temporary sequence with the name of another, and another with that of one.
+
+    DuckDB would draw the defaults of all tables from the temporary one, in this session alone.
+    """
+    if statement.action != "create" or statement.target != "sequence":
+        return
+    names = {fold(parts[-1]) for parts in statement.names}
+    sql = """SELECT sequence_name, temporary FROM system.main.duckdb_sequences()
+        WHERE temporary OR database_name = system.main.current_database()"""
+    temporary = statement.temporary or any(fold(p[0]) == "temp" for p in statement.names if p[1:])
+    for name, other in rows(session.cursor, sql):
+        if fold(name) in names and other != temporary:
+            raise UnsupportedError(
+                f"a temporary sequence {name!r} would hide the other of that name from defaults of "
+                "tables, in this session alone: give it a name of its own",
+                statement.offset,
             )
 
 

@@ -36,7 +36,7 @@ from ivm.sql.resolve.plain_views import PlainViews
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of
-from ivm.storage.warehouse.duckdb_errors import translated
+from ivm.storage.warehouse.duckdb_errors import is_cut_short, translated
 
 
 def create(session: Session, statement: st.CreateView, params: Params) -> Result:
@@ -229,21 +229,48 @@ def verify(session: Session, statement: st.VerifyView, params: Params) -> Result
     """Runs VERIFY MATERIALIZED VIEW: compares each view with its query, a row per view.
 
     If a query leaves part of its answer open, one more column says which part; and if a view is
-    broken, so that there is nothing to compare, one says why.
+    broken, or of all views the query of one fails, so that there is nothing to compare, one says
+    why.
     """
     if statement.spark:
         return _verdicts(*_verified_on_spark(session, statement))
+    failed: dict[str, str | None] = {}
+    while True:
+        try:
+            return _verdicts(*_verified(session, statement, failed))
+        except _QueryFailedError as error:
+            failed[error.view] = f"its query fails: {error.__cause__}"
+
+
+class _QueryFailedError(Exception):
+    """The query of one of several views fails, which aborts DuckDB's transaction."""
+
+    def __init__(self, view: str) -> None:
+        self.view = view
+
+
+def _verified(
+    session: Session, statement: st.VerifyView, failed: Mapping[str, str | None]
+) -> tuple[dict[str, str | None], list[Verdict | None]]:
+    """Compares views, all but those whose queries are known to fail."""
+    several = statement.name is None and session.transaction is None
+    found: list[Verdict | None] = []
     with session.writing() as transaction:
         engine = session.engine
         chosen = _chosen(session, statement)
         session.refuse_temporary([(view.name, view.query) for view in chosen])
         transaction.show([view.name for view in chosen])
-        broken = {v.name: why_broken(engine.catalog.views, v.name) for v in chosen}
-        found = [
-            None if broken[view.name] else verify_view(engine, session.cursor, view)
-            for view in chosen
-        ]
-    return _verdicts(broken, found)
+        views = engine.catalog.views
+        broken = {v.name: failed.get(v.name) or why_broken(views, v.name) for v in chosen}
+        for view in chosen:
+            try:
+                whole = broken[view.name] is None
+                found.append(verify_view(engine, session.cursor, view) if whole else None)
+            except duckdb.Error as error:
+                if not several or is_cut_short(error):
+                    raise
+                raise _QueryFailedError(view.name) from error
+    return broken, found
 
 
 def _chosen(session: Session, statement: st.VerifyView) -> list[View]:

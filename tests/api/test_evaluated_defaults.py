@@ -323,3 +323,19 @@ def test_explain_says_when_duckdb_tells_the_time() -> None:
         db.execute("ALTER TABLE t ADD COLUMN c TIME DEFAULT current_localtime()")
         told = "the defaults of a, b, u, c are evaluated by DuckDB"
         assert told in db.execute(insert).fetchall()[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("CREATE SEQUENCE s", "CREATE TEMP SEQUENCE s START 500"),
+        ("CREATE SEQUENCE s", "CREATE SEQUENCE temp.S"),
+        ("CREATE TEMPORARY SEQUENCE s", "CREATE SEQUENCE IF NOT EXISTS s"),
+    ],
+)
+def test_no_temporary_sequence_hides_the_one_of_a_default(first: str, second: str) -> None:
+    with ivm.connect() as db:
+        db.execute(first)
+        with pytest.raises(errors.UnsupportedError, match="a name of its own"):
+            db.execute(second)
+        db.execute("CREATE TEMP SEQUENCE mine; CREATE SEQUENCE theirs")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import ivm
+from ivm.errors import EvaluationError
 from ivm.sql.bind.bind import bind
 from ivm.sql.plan.nodes import Plan
 from tests.support.view_oracle import verdicts
@@ -150,3 +151,23 @@ def test_the_answer_has_another_column_only_if_something_is_open(db: ivm.Databas
     assert db.execute("VERIFY MATERIALIZED VIEW w").fetchall() == [("w", 7, 0, 0, True)]
     verdicts = db.execute("VERIFY MATERIALIZED VIEWS").fetchall()
     assert verdicts == [("v", 7, 0, 0, True, "the values of id"), ("w", 7, 0, 0, True, None)]
+
+
+def test_a_query_that_fails_is_told_of_its_view_alone(db: ivm.Database) -> None:
+    """DuckDB adds in the order of the rows, where the sum is beyond DECIMAL meanwhile."""
+    most = "9" * 38
+    db.execute("CREATE TABLE big (id INTEGER PRIMARY KEY, x DECIMAL(38,0))")
+    db.execute("CREATE MATERIALIZED VIEW total AS SELECT sum(x) AS x FROM big")
+    db.execute("CREATE MATERIALIZED VIEW fine AS SELECT count(*) AS n FROM t")
+    db.execute(f"INSERT INTO big VALUES (1, {most})")
+    with db.transaction():
+        db.execute(f"INSERT INTO big VALUES (3, {most})")
+        db.execute(f"INSERT INTO big VALUES (4, -{most})")
+    result = db.execute("VERIFY MATERIALIZED VIEWS")
+    found = dict(zip(result.columns, zip(*result.fetchall(), strict=True), strict=True))
+    told = dict(zip(found["view"], zip(found["ok"], found["broken"], strict=True), strict=True))
+    assert told["fine"] == (True, None)
+    assert told["total"][0] is False
+    assert "its query fails: " in told["total"][1]
+    with pytest.raises(EvaluationError, match="Overflow"):
+        db.execute("VERIFY MATERIALIZED VIEW total")
