@@ -1,10 +1,14 @@
 """Tables of ours follow their upstream tables: created when they are lacking, wider when those are.
 
-Contract: nothing of ours is dropped or narrowed. What cannot be followed stops the source, with the
-statement that resolves it.
+Contract: nothing of ours is dropped or narrowed, and no table is half altered. Views that show a
+column that becomes wider are created anew in the transaction that makes it so. What cannot be
+followed stops the source, with the statement that resolves it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ivm.catalog.catalog import name_parts
 from ivm.cdc.formats import upstream_schema
@@ -35,12 +39,31 @@ def follow(session: Session, part: Part) -> None:
             "be copied anew: DROP SOURCE and CREATE SOURCE with the same options"
         )
     given = upstream.columns, upstream.key, upstream.complete
-    for sql in upstream_schema.follow(info, part.table, *given):
-        for statement in st.parse(sql):
-            assert isinstance(statement, st.Ddl)
-            try:
-                ddl.ddl(session, statement, None)
-            except UnsupportedError as error:
-                raise UnsupportedError(
-                    f"table {part.table} must follow the one upstream, by {sql}: {error}"
-                ) from error
+    statements = upstream_schema.follow(info, part.table, *given)
+    if statements:
+        with _one_transaction(session):
+            for sql in statements:
+                _run(session, part.table, sql)
+
+
+@contextmanager
+def _one_transaction(session: Session) -> Iterator[None]:
+    """A transaction that is undone by an error."""
+    session.begin()
+    try:
+        yield
+    except BaseException:
+        session.rollback()
+        raise
+    session.commit()
+
+
+def _run(session: Session, table: str, sql: str) -> None:
+    for statement in st.parse(sql):
+        assert isinstance(statement, st.Ddl)
+        try:
+            ddl.ddl(session, statement, None, retypes=True)
+        except UnsupportedError as error:
+            raise UnsupportedError(
+                f"table {table} must follow the one upstream, by {sql}: {error}"
+            ) from error

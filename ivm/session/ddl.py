@@ -37,6 +37,7 @@ from ivm.session.meaning import refuse_meaning
 from ivm.session.query import query
 from ivm.session.result import Result
 from ivm.session.retention import follow_tables, refuse_retention, retain_created
+from ivm.session.retyped_views import create_anew, is_retyped
 from ivm.session.session import Session
 from ivm.session.stream_positions import move_positions
 from ivm.session.view_indexes import change_index
@@ -80,8 +81,15 @@ def _is_own(session: Session, text: str) -> bool:
     return last.word.lower() == "checkpoint" or fold(unquoted(last)) == own
 
 
-def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
-    """Runs a statement that changes the catalog or the session."""
+def ddl(session: Session, statement: st.Ddl, params: Params, *, retypes: bool = False) -> Result:
+    """Runs a statement that changes the catalog or the session.
+
+    Args:
+        session: that runs it.
+        statement: what it is.
+        params: of the statement.
+        retypes: whether views may get columns of other types by it.
+    """
     refuse_meaning(statement)
     refuse_alias(session, statement)
     refuse_retention(statement)
@@ -120,7 +128,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         except duckdb.Error as error:
             raise translated(error, statement.offset, statement.text) from error
         if not temporary:
-            changed(session, transaction, statement)
+            changed(session, transaction, statement, retypes=retypes)
     return Result("done") if counted is None else Result.count(counted)
 
 
@@ -184,7 +192,9 @@ def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl)
         view_statements.drop_views(session, transaction, doomed)
 
 
-def changed(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
+def changed(
+    session: Session, transaction: Transaction, statement: st.Ddl, *, retypes: bool = False
+) -> None:
     """Updates the catalog and the views after a change of tables, plain views, macros or types."""
     engine = session.engine
     before, typed = engine.catalog.tables, _typed(session, statement)
@@ -199,7 +209,7 @@ def changed(session: Session, transaction: Transaction, statement: st.Ddl) -> No
         retain_created(session, statement, before)
     affected = _affected(session, statement, before, typed | transaction.unbound)
     session.refuse_temporary([(view.name, view.query) for view in affected])
-    rebuilt = _bound_anew(session, transaction, statement, affected, typed)
+    rebuilt = _bound_anew(session, transaction, statement, affected, typed, retypes)
     broken = engine.broken.names()
     transaction.rebuild([view for view in rebuilt if view.name not in broken])
 
@@ -210,9 +220,10 @@ def _bound_anew(
     statement: st.Ddl,
     affected: list[View],
     typed: set[str],
+    retypes: bool,
 ) -> list[View]:
     """Binds views to the changed catalog; those whose rows may be others by it."""
-    engine = session.engine
+    engine, anew = session.engine, set[str]()
     functions = list_functions(session.cursor) if affected else None
     broken, rebuilt, unbound = engine.broken.names(), dict[str, View](), transaction.unbound
     waits = transaction.begun and renames_table(statement)  # for another table of the name
@@ -223,6 +234,14 @@ def _bound_anew(
         may_wait = (waits or view.name in unbound) and view.name not in broken
         if may_wait and engine.catalog.lacks(view.name):
             transaction.unbind(view)
+            continue
+        if (
+            retypes
+            and functions is not None
+            and (not view.reads.isdisjoint(anew) or is_retyped(session, view))
+        ):
+            rebuilt[view.name] = create_anew(session, transaction, view, functions)
+            anew.add(view.name)
             continue
         _demand_valid(session, statement, view, functions)
         _update_reads(session, view)

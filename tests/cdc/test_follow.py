@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -40,3 +42,56 @@ def test_a_star_of_a_view_stops_the_source_with_the_way_out() -> None:
         db._with_session(lambda session: follow(session, wide))
         assert db.execute("FROM t").fetchall() == [(1, 2, None)]
         assert db.execute("FROM every, n").fetchall() == [(1, 2, 1)]
+
+
+def test_views_of_a_column_that_becomes_wider_are_created_anew() -> None:
+    with ivm.connect() as db:
+        db.execute("""
+            CREATE TABLE t (id INTEGER PRIMARY KEY, x INTEGER);
+            INSERT INTO t VALUES (1, 2), (2, 2), (3, 4);
+            CREATE MATERIALIZED VIEW n (k, count) AS SELECT x, count(*) FROM t GROUP BY x;
+            CREATE MATERIALIZED VIEW above AS SELECT max(k) AS most FROM n;
+            CREATE MATERIALIZED VIEW other AS SELECT id FROM t;
+            CREATE MATERIALIZED VIEW star AS SELECT * FROM t;
+            CREATE INDEX by_k ON n (k)
+        """)
+        wide = part(("id", "INTEGER"), ("x", "BIGINT"))
+        db._with_session(lambda session: follow(session, wide))
+        db.insert("t", {"id": [4], "x": [10_000_000_000]})
+        assert db.execute("FROM n ORDER BY k").fetchall() == [(2, 2), (4, 1), (10_000_000_000, 1)]
+        assert db.execute("FROM above").fetchall() == [(10_000_000_000,)]
+        assert db.execute("SELECT typeof(k) FROM n WHERE k = 4").fetchall() == [("BIGINT",)]
+        assert [row[-1] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall()] == [True] * 4
+        db.execute("DROP INDEX by_k")
+
+
+def test_views_of_wider_columns_are_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
+    with ivm.connect(tmp_path / "a.duckdb") as db:
+        db.execute("""
+            CREATE TABLE t (id INTEGER PRIMARY KEY, x INTEGER, y INTEGER);
+            INSERT INTO t VALUES (1, 2, 3);
+            CREATE MATERIALIZED VIEW n AS SELECT x, y, count(*) AS n FROM t GROUP BY ALL;
+            CREATE MATERIALIZED VIEW above AS SELECT x FROM n;
+        """)
+        wide = part(("id", "BIGINT"), ("x", "BIGINT"), ("y", "BIGINT"), ("z", "INTEGER"))
+        db._with_session(lambda session: follow(session, wide))
+    with ivm.connect(tmp_path / "a.duckdb") as db:
+        db.insert("t", {"id": [1 << 40], "x": [1 << 40], "y": [1 << 40], "z": [1]})
+        assert db.execute("SELECT count(*), max(x) FROM above").fetchall() == [(2, 1 << 40)]
+        assert [row[-1] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall()] == [True] * 2
+
+
+def test_a_view_with_a_sink_keeps_its_types_and_says_so(tmp_path: Path) -> None:
+    with ivm.connect() as db:
+        db.execute(f"""
+            CREATE TABLE t (id INTEGER PRIMARY KEY, x INTEGER);
+            CREATE MATERIALIZED VIEW n AS SELECT x, count(*) AS n FROM t GROUP BY x;
+            CREATE SINK out FROM n INTO FILES (path '{tmp_path}/out')
+        """)
+        wide = part(("id", "INTEGER"), ("x", "BIGINT"), ("y", "INTEGER"))
+        with pytest.raises(ivm.errors.UnsupportedError, match="the sink out would end; DROP SINK"):
+            db._with_session(lambda session: follow(session, wide))
+        assert db.execute("SELECT column_name FROM (DESCRIBE t)").fetchall() == [("id",), ("x",)]
+        db.execute("DROP SINK out")
+        db._with_session(lambda session: follow(session, wide))
+        assert db.execute("VERIFY MATERIALIZED VIEW n").fetchall()[0][-1]
