@@ -36,6 +36,7 @@ class UpstreamColumn:
             is NULL, or not known.
         is_number: its values are numbers of any length, as texts: a column of ours that is a DOUBLE
             or a DECIMAL of all digits may have them rounded, as whoever made it wants.
+        was: the name under which it was here before, empty if it is new; None if that is not known.
     """
 
     name: str
@@ -43,6 +44,7 @@ class UpstreamColumn:
     nullable: bool = True
     before: str | None = None
     is_number: bool = False
+    was: str | None = None
 
 
 def follow(
@@ -73,6 +75,7 @@ def follow(
         return [*_schemas(name), upstream.created("CREATE TABLE")]
     types = _types(info, upstream)
     kinds = (
+        _moved(info, upstream),
         _made_anew(info, upstream),
         _other_key(info, upstream, types) if key is not None else [],
         [p for i, type in types.items() if (p := _retyped(info, upstream, i, type)) is not None],
@@ -92,6 +95,7 @@ class _Upstream:
         table: SQL of our table's name.
         columns: types by name.
         key: names of the key columns, as `columns` has them.
+        was: the names that columns had here before, where that is known; see `UpstreamColumn`.
     """
 
     def __init__(self, name: str, columns: Sequence[UpstreamColumn], key: Sequence[str]) -> None:
@@ -101,6 +105,7 @@ class _Upstream:
         self._required = {column.name for column in columns if not column.nullable}
         self._known = {fold(column): column for column in self.columns}
         self._numbers = {column.name for column in columns if column.is_number}
+        self.was = {column.name: column.was for column in columns if column.was is not None}
         self._before = {column.name: column.before for column in columns if column.before}
         if not columns or len(self._known) < len(columns):
             why = "two columns whose names differ in case alone" if columns else "no columns"
@@ -176,6 +181,29 @@ def _additions(info: TableInfo, upstream: _Upstream) -> list[str]:
     return [sql for name in new for sql in upstream.added(name)]
 
 
+def _moved(info: TableInfo, upstream: _Upstream) -> list[_Problem]:
+    """The problems of columns that are new, or had other names, and are not so here."""
+    problems = [_moved_column(info, upstream, *column) for column in upstream.was.items()]
+    return [problem for problem in problems if problem is not None]
+
+
+def _moved_column(info: TableInfo, upstream: _Upstream, name: str, was: str) -> _Problem | None:
+    here, alter = info.position(name), f"ALTER TABLE {upstream.table}"
+    if not was:
+        if here is None or not (here in info.generated or here in info.defaults):
+            return None
+        what = f"column {name!r} of table {info.name!r} is its own, and upstream it is a new one"
+        return _Problem(what, f"{alter} DROP COLUMN {quote(name)}", "; it then comes anew")
+    before = info.position(was)
+    if fold(was) == fold(name) or (here is not None and before is None):
+        return None
+    what = f"column {was!r} of table {info.name!r} is {name!r} upstream"
+    if here is None and before is not None:
+        return _Problem(what, f"{alter} RENAME COLUMN {quote(was)} TO {quote(name)}")
+    note = " (the table is then empty: load it anew)"
+    return _Problem(what, upstream.created("CREATE OR REPLACE TABLE"), note)
+
+
 def _made_anew(info: TableInfo, upstream: _Upstream) -> list[_Problem]:
     """The problem that no row of ours can become one of upstream's."""
     made = upstream.created("CREATE OR REPLACE TABLE")
@@ -233,7 +261,7 @@ def _lost(info: TableInfo, upstream: _Upstream, position: int) -> _Problem:
     ways = [
         f"if {name!r} was renamed, {alter} RENAME COLUMN {column} TO {quote(other)}"
         for other, other_type in upstream.columns.items()
-        if info.position(other) is None and wider(type, other_type) is not None
+        if not upstream.was and info.position(other) is None and wider(type, other_type) is not None
     ]
     if position not in info.not_null:
         ways.append(f"to keep {name!r}, {alter} ALTER COLUMN {column} SET DEFAULT NULL")

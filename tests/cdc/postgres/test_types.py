@@ -12,6 +12,7 @@ import ivm
 from ivm.cdc.formats.events import Decoded
 from ivm.cdc.sources.postgres.copying import Copier
 from ivm.cdc.sources.postgres.described import Catalog
+from ivm.cdc.sources.postgres.identities import Identities
 from ivm.cdc.sources.postgres.snapshot import Copies, Snapshot
 from ivm.cdc.sources.postgres.table_names import TableName
 from ivm.session.row_calls import table_info
@@ -181,8 +182,8 @@ def copied(shop: Database, db: ivm.Database, tables: Sequence[str]) -> dict[str,
     with closing(Catalog(shop.dsn, None)) as catalog:
         snapshot = Snapshot(shop.dsn, "copy", True, 2)
         names = [TableName("public", name) for name in tables]
-        with closing(Copies(snapshot, names, catalog.types)) as copies:
-            copier = Copier(catalog, {})
+        with closing(Copies(snapshot, names, catalog.types, "")) as copies:
+            copier = Copier(catalog, {}, Identities({}))
             while not copies.is_over:
                 chunk = copies.next(10)
                 assert chunk is not None

@@ -105,6 +105,34 @@ def test_a_publication_of_fewer_changes_is_noticed(
     assert "Changes may be missing" in state(db)[1]
 
 
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_server_whose_disk_was_put_back_is_noticed(tmp_path: Path, goes_on: bool) -> None:
+    """The log has grown past our position again, and the slot is there."""
+    with running() as server, ivm.connect(tmp_path / "a.duckdb") as db:
+        shop = server.database("shop")
+        shop.execute(ORDERS, "INSERT INTO orders VALUES (1, 1, 1, '')")
+        follow(db, shop)
+        db.execute("PAUSE SOURCE shop")
+        until(lambda: shop.execute(SLOT_OF) == [(None,)], db)
+        if not goes_on:
+            server.keep()
+        db.execute("RESUME SOURCE shop")
+        shop.execute("INSERT INTO orders VALUES (2, 2, 2, ''); UPDATE orders SET amount = 10")
+        until(same(db, shop, *ALL), db)
+        db.execute("PAUSE SOURCE shop")
+        until(lambda: shop.execute(SLOT_OF) == [(None,)], db)
+        if goes_on:
+            server.keep()
+        server.put_back()
+        shop.execute(*[f"INSERT INTO orders VALUES ({i}, 1, 1, '')" for i in range(3, 60)])
+        shop.execute("SELECT pg_switch_wal()", "INSERT INTO orders VALUES (99, 1, 1, '')")
+        db.execute("RESUME SOURCE shop")
+        if goes_on:
+            return until(same(db, shop, *ALL), db)
+        until(lambda: state(db)[0] == "stopped", db)
+        assert "was put back to an earlier state" in state(db)[1]
+
+
 def test_closing_does_not_wait_for_transactions_upstream(shop: Database, tmp_path: Path) -> None:
     shop.execute(ORDERS)
     dsn = shop.dsn.replace("'", "''")

@@ -6,13 +6,15 @@ copy's snapshot has seen are dropped then, and the others follow the copy in the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ivm.cdc.sources.postgres.batches import Changes, Shapes
 from ivm.cdc.sources.postgres.catalog import Table
 from ivm.cdc.sources.postgres.copying import COPYING, Copier, copy_stream
+from ivm.cdc.sources.postgres.messages import Relation
+from ivm.cdc.sources.postgres.parts import Described
 from ivm.cdc.sources.postgres.snapshot import Copies
 from ivm.cdc.sources.postgres.spool import Spool
 from ivm.cdc.sources.postgres.table_names import TableName
@@ -60,7 +62,12 @@ class Held:
             self._runs.insert(0, (count - taken, shapes))
         found = self._spool.take(taken)
         dropped = sum(commit < start for commit, _ in found)  # commits are in order
-        left = [(max(at - dropped, 0), relation, known) for at, relation, known in shapes]
+        ends = [*(at for at, _, _ in shapes[1:]), taken]
+        left = [
+            (max(at - dropped, 0), relation, known)
+            for (at, relation, known), end in zip(shapes, ends, strict=True)
+            if end > dropped
+        ]
         return [message for _, message in found[dropped:]], left
 
     def close(self) -> None:
@@ -75,18 +82,30 @@ class AddedTables:
         tables: what is copied.
         copies: of these tables.
         copier: makes parts of chunks.
+        shown: describes a table that is copied, as the stream has shown it.
     """
 
-    def __init__(self, tables: Sequence[TableName], copies: Copies, copier: Copier) -> None:
+    def __init__(
+        self,
+        tables: Sequence[TableName],
+        copies: Copies,
+        copier: Copier,
+        shown: Callable[[Relation], Described],
+    ) -> None:
         self._held = {table: Held() for table in tables}
         self._copied: list[Table] = []
         self._copies = copies
         self._copier = copier
+        self._shown = shown
 
     @property
     def is_over(self) -> bool:
         """All tables are copied, and nothing is held."""
         return not self._held
+
+    def holds(self, table: TableName) -> bool:
+        """Whether the changes of a table are held."""
+        return table in self._held
 
     def hold(self, found: Transactions, changes: Changes, oid: int, shapes: Shapes) -> bool:
         """Holds the changes of a table, if it is one of these.
@@ -123,6 +142,7 @@ class AddedTables:
             return None
         if chunk.is_last:
             self._copied.append(chunk.table)
+            self._copier.copied(chunk.table)
         part = self._copier.part(chunk)
         return Batch((part,), self._copier.position(chunk.table.name))
 
@@ -141,7 +161,8 @@ class AddedTables:
             self._copied.pop()
             self._copier.finish(table)
             return Batch((), self._copier.position(name))
-        messages, shapes = found
+        messages, held = found
+        shapes = [(at, relation, self._shown(relation)) for at, relation, _ in held]
         at = self._copier.move(name, len(messages), COPYING)
         parts = []
         if messages:

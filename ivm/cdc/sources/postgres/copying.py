@@ -12,6 +12,8 @@ import numpy as np
 
 from ivm.cdc.sources.postgres.catalog import Table
 from ivm.cdc.sources.postgres.described import Catalog
+from ivm.cdc.sources.postgres.identities import Identities
+from ivm.cdc.sources.postgres.identity import Identity, identity
 from ivm.cdc.sources.postgres.parts import PostgresPart
 from ivm.cdc.sources.postgres.snapshot import Chunk
 from ivm.cdc.sources.postgres.table_names import TableName
@@ -32,12 +34,21 @@ def copied_oid(positions: Mapping[str, Position], table: TableName) -> int | Non
     found = positions.get(copy_stream(table))
     if found is None or not found.detail.startswith(DONE):
         return None
-    return int(found.detail.removeprefix(DONE))
+    return int(found.detail.split(" ", 2)[1])
 
 
-def done(table: Table) -> str:
+def copied_identities(
+    positions: Mapping[str, Position], tables: Iterable[TableName]
+) -> dict[TableName, Identity]:
+    """The identities of those of these tables whose copies are complete."""
+    details = {table: positions.get(copy_stream(table), Position(0)).detail for table in tables}
+    words = {table: detail.split(" ", 2) for table, detail in details.items()}
+    return {t: identity(w[2]) for t, w in words.items() if w[0] == DONE and len(w) > 2}
+
+
+def done(oid: int, known: Identity) -> str:
     """The detail of a copy that is complete."""
-    return f"{DONE} {table.oid}"
+    return f"{DONE} {oid} {known.text}"
 
 
 def dropped(positions: Mapping[str, Position], tables: Iterable[TableName]) -> dict[str, Position]:
@@ -56,13 +67,17 @@ class Copier:
     Args:
         catalog: of the database.
         positions: of the source; moved by what is made.
+        identities: of the tables.
 
     Attributes:
         rows: how many were copied, by table.
     """
 
-    def __init__(self, catalog: Catalog, positions: dict[str, Position]) -> None:
+    def __init__(
+        self, catalog: Catalog, positions: dict[str, Position], identities: Identities
+    ) -> None:
         self._catalog = catalog
+        self._identities = identities
         self._positions = positions
         self._begun: set[TableName] = set()
         self.rows: dict[TableName, int] = {}
@@ -78,9 +93,25 @@ class Copier:
         stream = copy_stream(name)
         return PostgresPart(described, texts, lines, truncates, stream, at.offset)
 
+    def copied(self, table: Table) -> None:
+        """Notes that all rows of a table are copied."""
+        self._identities.copied(table)
+
     def finish(self, table: Table) -> None:
         """Moves the position of a copy to its end."""
-        self.move(table.name, 0, done(table))
+        known = self._identities.of(table.name)
+        assert known is not None
+        self.move(table.name, 0, done(table.oid, known))
+
+    def stored(self) -> dict[str, Position]:
+        """Positions of the copies that are complete, with identities that have changed."""
+        oids = {table: copied_oid(self._positions, table) for table in self._identities.changed}
+        self._identities.changed.clear()
+        for table, oid in oids.items():
+            known = self._identities.of(table)
+            if oid is not None and known is not None:
+                self.move(table, 0, done(oid, known))
+        return {copy_stream(t): self._positions[copy_stream(t)] for t in oids}
 
     def position(self, table: TableName) -> dict[str, Position]:
         """The position of a copy, by its stream."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
 from ivm.cdc.sources.postgres.catalog import Table, load_table, load_types
+from ivm.cdc.sources.postgres.identities import Identities, Shown
+from ivm.cdc.sources.postgres.identity import Identity
 from ivm.cdc.sources.postgres.messages import Relation
 from ivm.cdc.sources.postgres.parts import Described
 from ivm.cdc.sources.postgres.server import connect
+from ivm.cdc.sources.postgres.slot import replaced
 from ivm.cdc.sources.postgres.table_names import TableName
 from ivm.cdc.sources.postgres.texts import constant
 from ivm.cdc.sources.postgres.types import NUMBER_TEXT, PostgresType, Reading, reading
@@ -24,11 +27,13 @@ class Catalog:
     Args:
         dsn: of the database.
         into: the name of our table, where it is not that of the upstream's.
+        publication: of the tables; if it is not given, their identities tell nothing of it.
     """
 
-    def __init__(self, dsn: str, into: str | None) -> None:
+    def __init__(self, dsn: str, into: str | None, publication: str = "") -> None:
         self._dsn = dsn
         self._into = into
+        self._publication = publication
         self._connection: Any = None
         self._types: dict[int, PostgresType] | None = None
 
@@ -52,7 +57,12 @@ class Catalog:
 
     def table(self, name: TableName) -> Table:
         """A table as it is now."""
-        return load_table(self.connection, self.types, name)
+        return load_table(self.connection, self.types, name, self._publication)
+
+    def look(self, table: Table, identities: Identities) -> None:
+        """Compares a table with what it was; see `Identities`."""
+        self._know([column.type for column in table.identity.columns if column.name])
+        identities.look(self.connection, self.types, table)
 
     def described(self, table: Table) -> Described:
         """A table as COPY sends it."""
@@ -60,25 +70,36 @@ class Catalog:
         found_by = None if table.is_full else frozenset(table.key)
         return self._described(table.name, columns, table.key, found_by)
 
-    def sent(self, relation: Relation) -> Described:
-        """A table as the stream sends it."""
+    def sent(self, relation: Relation, identities: Identities | None = None) -> Described:
+        """A table as the stream sends it.
+
+        Args:
+            relation: as it is sent.
+            identities: of the tables; without them columns are known by their names.
+
+        Raises:
+            SourceError: changes may have been missed.
+            UnavailableError: the catalog does not show the table's columns yet.
+        """
         name = TableName(relation.schema, relation.name)
-        if any(column.oid not in self.types for column in relation.columns):
-            self._types = load_types(self.connection)
+        now, since = self.table(name), None if identities is None else identities.of(name)
+        self._know([c.oid for c in relation.columns] + [c.type for c in now.identity.columns])
         columns = {c.name: reading(self.types, c.oid, c.modifier) for c in relation.columns}
+        shown: dict[str, Shown] | None = None
+        if identities is not None and since is not None:
+            found = identities.show(self.connection, self.types, relation, now)
+            shown = dict(zip(columns, found, strict=True))
         key = [column.name for column in relation.columns if column.is_key]
-        now = self.table(name)
-        before = {
-            c.name: c.before
-            for c in now.columns
-            if c.before is not None
-            and (sent := columns.get(c.name)) is not None
-            and sent.type == c.reading.type
-        }
         found_by = None if relation.identity == "f" else frozenset(key)
         ordered = now.key if found_by in (None, set(now.key)) else tuple(key)
-        described = self._described(name, columns, ordered, found_by, before)
+        before = _before(now, since, columns, shown)
+        described = self._described(name, columns, ordered, found_by, before, shown)
         return replace(described, upstream=replace(described.upstream, goes_on=True))
+
+    def _know(self, types: Iterable[int]) -> None:
+        """Loads the types again if one of these is not known."""
+        if any(oid not in self.types for oid in types if oid):
+            self._types = load_types(self.connection)
 
     def close(self) -> None:
         """Ends the connection."""
@@ -92,11 +113,43 @@ class Catalog:
         key: tuple[str, ...],
         found_by: frozenset[str] | None,
         before: Mapping[str, str] = MappingProxyType({}),
+        shown: Mapping[str, Shown] | None = None,
     ) -> Described:
         values = {label: constant(columns[label], text) for label, text in before.items()}
         listed = [
-            UpstreamColumn(label, r.type, label not in key, values.get(label), r is NUMBER_TEXT)
+            UpstreamColumn(
+                *(label, r.type, label not in key, values.get(label), r is NUMBER_TEXT),
+                was=None if shown is None else shown[label].was,
+            )
             for label, r in columns.items()
         ]
         upstream = Upstream(tuple(listed), key)
         return Described(self._into or name.ours, upstream, columns, found_by, before)
+
+
+def _before(
+    now: Table,
+    since: Identity | None,
+    columns: Iterable[str],
+    shown: Mapping[str, Shown] | None,
+) -> dict[str, str]:
+    """The texts that rows have which are older than columns, where those are not NULL.
+
+    Raises:
+        SourceError: they cannot be known.
+    """
+    numbers = {column.name: column.number for column in now.columns}
+    if shown is not None:
+        numbers = {name: column.number for name, column in shown.items() if not column.was}
+    published = {column.number: column for column in now.columns}
+    found = {n: published[numbers[n]] for n in columns if numbers.get(n) in published}
+    is_rewritten = since is not None and now.identity.is_rewritten(since)
+    for name, column in found.items():
+        may_have_one = not column.nullable or now.identity.columns[column.number - 1].default
+        if len(column.before) > 1 or (is_rewritten and not column.before and may_have_one):
+            raise replaced(
+                now.name,
+                f"has a new column {name!r} and was written anew, so that the values of older "
+                "rows cannot be told",
+            )
+    return {name: column.before[0] for name, column in found.items() if column.before}

@@ -15,18 +15,21 @@ from datetime import UTC, datetime
 
 from ivm.cdc.sources.postgres import slot as slots
 from ivm.cdc.sources.postgres.added import AddedTables
-from ivm.cdc.sources.postgres.batches import Changes, shapes_in
-from ivm.cdc.sources.postgres.copying import Copier, copied_oid, dropped
+from ivm.cdc.sources.postgres.batches import Changes, Shapes, shapes_in
+from ivm.cdc.sources.postgres.copying import Copier, copied_identities, copied_oid, dropped
 from ivm.cdc.sources.postgres.described import Catalog
+from ivm.cdc.sources.postgres.identities import Identities
 from ivm.cdc.sources.postgres.lag import Lag
-from ivm.cdc.sources.postgres.messages import Relation
+from ivm.cdc.sources.postgres.messages import Commit, Relation
 from ivm.cdc.sources.postgres.parts import Described
+from ivm.cdc.sources.postgres.place import Place, behind_first, last_commit, place
 from ivm.cdc.sources.postgres.settings import Settings
 from ivm.cdc.sources.postgres.snapshot import Chunk, Copies, Snapshot
 from ivm.cdc.sources.postgres.stream import Stream
 from ivm.cdc.sources.postgres.table_names import TableName
 from ivm.cdc.sources.postgres.transactions import Transactions
 from ivm.cdc.sources.source import Batch, Position
+from ivm.storage.errors import InternalError
 
 STREAM = "stream"
 _NEW = "new"
@@ -45,12 +48,14 @@ class PostgresReader:
     def __init__(self, settings: Settings, positions: Mapping[str, Position]) -> None:
         self._settings = settings
         self._positions = dict(positions)
-        self._catalog = Catalog(settings.dsn, settings.into)
-        self._copier = Copier(self._catalog, self._positions)
+        self._catalog = Catalog(settings.dsn, settings.into, settings.publication)
+        self._identities = Identities(copied_identities(positions, settings.tables))
+        self._copier = Copier(self._catalog, self._positions, self._identities)
         self._shapes: dict[int, tuple[Relation, Described]] = {}
         self._copies: Copies | None = None
         self._added: AddedTables | None = None
         self._stream: Stream | None = None
+        self._last: Commit | None = None  # which the stream is to begin with
         self._slot_is_ours = threading.Event()
         self._start = 0
         self._rows: dict[TableName, int] = {}
@@ -65,9 +70,12 @@ class PostgresReader:
     def _open(self) -> None:
         settings, connection = self._settings, self._catalog.connection
         slots.check_server(connection)
-        self._check_tables()
-        self._system = slots.system(settings.dsn)
+        self._server = slots.server(settings.dsn)
         stored = self._positions.get(STREAM)
+        if stored is not None and stored.detail != _NEW:
+            known = place(stored.detail).server
+            slots.check_server_is(settings.dsn, known, self._server, stored.offset)
+        self._check_tables()
         slots.publish(
             *(connection, settings.publication, settings.tables),
             create=settings.create_slot,
@@ -80,9 +88,14 @@ class PostgresReader:
         elif stored.detail == _NEW:
             self._slot_is_ours.set()
         else:
-            slots.check_system(stored.detail, self._system)
-            slots.check_slot(connection, settings.slot, stored.offset)
-            self._begin_stream(stored.offset)
+            self._go_on(stored)
+
+    def _go_on(self, stored: Position) -> None:
+        """Begins the stream where it was left, by the last commit if the slot still has it."""
+        connection, last = self._catalog.connection, place(stored.detail).commit
+        confirmed = slots.check_slot(connection, self._settings.slot, stored.offset)
+        self._last = last if last is not None and confirmed <= last.start else None
+        self._begin_stream(stored.offset if self._last is None else self._last.start)
 
     def _check_tables(self) -> None:
         """Checks that the tables are still those that were copied, and published since."""
@@ -95,6 +108,8 @@ class PostgresReader:
             known = oids[table.name]
             if known is not None and (known != table.oid or table.name in lacking):
                 raise slots.replaced(table.name)
+            if known is not None:
+                self._catalog.look(table, self._identities)
 
     def _begin_stream(self, start: int) -> None:
         settings = self._settings
@@ -124,7 +139,8 @@ class PostgresReader:
             return
         self._slot_is_ours.set()
         if self._stream is not None and found.detail != _NEW:
-            self._stream.confirm(found.offset)
+            commit = place(found.detail).commit
+            self._stream.confirm(found.offset if commit is None else commit.start)
 
     def lag(self) -> int | None:
         """See `Reader`."""
@@ -161,13 +177,14 @@ class PostgresReader:
         assert self._copies is not None
         part = self._copier.part(chunk)
         if chunk.is_last:
+            self._copier.copied(chunk.table)
             self._copier.finish(chunk.table)
         moved = [part.stream]
         if self._copies.is_over:
             start = self._copies.start
             self._copies.close()
             self._copies = None
-            self._positions[STREAM] = Position(start, self._system)
+            self._reach(start)
             self._begin_stream(start)
             moved.append(STREAM)
         return Batch((part,), {stream: self._positions[stream] for stream in moved})
@@ -176,7 +193,7 @@ class PostgresReader:
         settings = self._settings
         name = f"{settings.slot}_copy" if temporary else settings.slot
         snapshot = Snapshot(settings.dsn, name, temporary, min(len(tables), settings.copies))
-        return Copies(snapshot, tables, self._catalog.types)
+        return Copies(snapshot, tables, self._catalog.types, settings.publication)
 
     def _added_batch(self, limit: int) -> Batch | None:
         """Rows of tables that were added later, if there are any already."""
@@ -186,7 +203,7 @@ class PostgresReader:
             if not lacking:
                 return None
             copies = self._copies_of(lacking, temporary=True)
-            self._added = AddedTables(lacking, copies, self._copier)
+            self._added = AddedTables(lacking, copies, self._copier, self._shown)
         found = self._added.next(limit)
         if self._added.is_over:
             self._added.close()
@@ -202,37 +219,88 @@ class PostgresReader:
             self._check_tables()
         found = self._stream.read(limit, timeout if self._added is None else _TURN)
         self._was_idle = found is None
+        if self._last is not None:
+            found = self._verified(self._last, found)
         if found is not None:
             return self._batch(found)
-        self._lag.idle(self._stream.idle_position)
-        if self._stream.idle_position < self._reached + _IDLE_BYTES:
-            return None
-        return Batch((), {STREAM: self._reach(self._stream.idle_position)})
+        return self._idle(self._stream.idle_position)
+
+    def _verified(self, last: Commit, found: Transactions | None) -> Transactions | None:
+        """What follows the commit that was read last, with which the stream must begin.
+
+        Raises:
+            SourceError: it does not.
+        """
+        assert self._stream is not None
+        if found is None and self._stream.idle_position < last.end:
+            return None  # it has not come yet
+        if found is None or found.commits[0] != last:
+            raise slots.restored(last.end)
+        self._last, rest = None, behind_first(found)
+        if rest.commits:
+            return rest
+        self._keep(self._new_shapes(rest))  # the server does not send them again
+        return None
+
+    def _idle(self, position: int) -> Batch | None:
+        """What is to be noted of a position before which there are no more changes."""
+        self._lag.idle(position)
+        self._identities.reach(position)
+        moved = self._copier.stored()
+        if position >= self._reached + _IDLE_BYTES:
+            moved[STREAM] = self._reach(position)
+        return Batch((), moved) if moved else None
 
     @property
     def _reached(self) -> int:
         found = self._positions.get(STREAM)
         return self._start if found is None else found.offset
 
-    def _reach(self, position: int) -> Position:
-        self._positions[STREAM] = Position(position, self._system)
+    def _reach(self, position: int, commit: Commit | None = None) -> Position:
+        self._positions[STREAM] = Position(position, Place(self._server, commit).text)
         return self._positions[STREAM]
 
     def _batch(self, found: Transactions) -> Batch:
         last, changes = found.commits[-1], Changes(found.messages)
-        at = self._reach(last.end)
-        own = [(i, shape) for i, shape in found.shapes if self._is_own(shape)]
-        shapes = [(i, shape, self._catalog.sent(shape)) for i, shape in own]
+        at = self._reach(last.end, last_commit(found))
+        shapes = self._new_shapes(found)
+        _demand_names(changes, shapes)
+        self._identities.reach(last.end)
         parts = []
         for oid in changes.tables():
             known = shapes_in(self._shapes, shapes, oid)
-            if not known:  # a table that is published, but is none of the source
+            if not known:
+                self._demand_other(oid)
                 continue
             if self._added is None or not self._added.hold(found, changes, oid, known):
                 parts.append(changes.part(oid, known, STREAM, at.offset))
-        self._shapes.update({shape.oid: (shape, known) for _, shape, known in shapes})
+        self._keep(shapes)
         self._lag.read(len(found.messages), last.end)
-        return Batch(parts, {STREAM: at}, datetime.fromtimestamp(last.micros / 1e6, UTC))
+        moved = {STREAM: at, **self._copier.stored()}
+        return Batch(parts, moved, datetime.fromtimestamp(last.micros / 1e6, UTC))
+
+    def _new_shapes(self, found: Transactions) -> Shapes:
+        own = [(i, shape) for i, shape in found.shapes if self._is_own(shape)]
+        return [(i, shape, self._described(shape)) for i, shape in own]
+
+    def _keep(self, shapes: Shapes) -> None:
+        self._shapes.update({shape.oid: (shape, known) for _, shape, known in shapes})
+
+    def _described(self, shape: Relation) -> Described:
+        """A table of the source; one that is being copied is known when that is over."""
+        if self._added is not None and self._added.holds(TableName(shape.schema, shape.name)):
+            return self._catalog.sent(shape)
+        return self._shown(shape)
+
+    def _shown(self, shape: Relation) -> Described:
+        return self._catalog.sent(shape, self._identities)
+
+    def _demand_other(self, oid: int) -> None:
+        """Raises InternalError if a table whose columns were never told is one of the source."""
+        if oid in [copied_oid(self._positions, table) for table in self._settings.tables]:
+            raise InternalError(
+                f"the stream has changes of a table (oid {oid}) without its columns"
+            )
 
     def _is_own(self, shape: Relation) -> bool:
         """Whether a table is one of the source.
@@ -250,3 +318,16 @@ class PostgresReader:
         if copied_oid(self._positions, name) not in (None, shape.oid):
             raise slots.replaced(name)
         return True
+
+
+def _demand_names(changes: Changes, shapes: Shapes) -> None:
+    """Raises SourceError if a column is renamed within a transaction that has changed rows."""
+    for at, shape, known in shapes:
+        is_renamed = any(
+            column.was not in (None, "", column.name) for column in known.upstream.columns
+        )
+        if is_renamed and (changes.numbers(shape.oid) < at).any():
+            raise slots.replaced(
+                TableName(shape.schema, shape.name),
+                "has a column that was renamed within a transaction that has changed rows before",
+            )

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import Any
 
 from ivm.cdc.sources.postgres.messages import lsn_number, lsn_text
+from ivm.cdc.sources.postgres.place import Server, follows
 from ivm.cdc.sources.postgres.replication import Commands
 from ivm.cdc.sources.postgres.server import ask
 from ivm.cdc.sources.postgres.table_names import TableName
@@ -62,20 +63,49 @@ def check_server(connection: Any) -> None:
         raise SourceError(f"PostgreSQL 13 or newer is needed, this is {version // 10000}")
 
 
-def system(dsn: str) -> str:
-    """The number that tells this server's data from those of all others."""
+_ANEW = (
+    "The tables must be copied anew: DROP SOURCE, and CREATE SOURCE with the same options; its "
+    "first copy replaces what the tables have now"
+)
+
+
+def server(dsn: str) -> Server:
+    """The server that a dsn names."""
     with closing(Commands(dsn)) as connection:
-        return connection.ask("IDENTIFY_SYSTEM")[0]
+        system, timeline, *_ = connection.ask("IDENTIFY_SYSTEM")
+    return Server(system, int(timeline))
 
 
-def check_system(known: str, found: str) -> None:
-    """Raises SourceError if the server is not the one whose log was read."""
-    if known != found:
+def check_server_is(dsn: str, known: Server, found: Server, reached: int) -> None:
+    """Raises SourceError if a server is not the one whose log was read up to a position."""
+    if known.system != found.system:
         raise SourceError(
-            f"this is another PostgreSQL server (system identifier {found}) than the one whose "
-            f"changes were read ({known}): let the dsn name that one, or DROP SOURCE and CREATE "
-            "SOURCE again, which copies the tables anew"
+            f"this is another PostgreSQL server (system identifier {found.system}) than the one "
+            f"whose changes were read ({known.system}): let the dsn name that one, or DROP SOURCE "
+            "and CREATE SOURCE again, which copies the tables anew"
         )
+    if known.timeline in (0, found.timeline):
+        return
+    history = ""
+    if found.timeline > 1:
+        with closing(Commands(dsn)) as connection:
+            _, history = connection.ask(f"TIMELINE_HISTORY {found.timeline}")
+    if not follows(known.timeline, reached, history.splitlines()):
+        raise SourceError(
+            f"PostgreSQL's server is on timeline {found.timeline}, whose history is not that of "
+            f"timeline {known.timeline} up to {lsn_text(reached)}, which this database has "
+            f"reached: it was restored to an earlier time, or is a standby that lacked changes "
+            f"when it was promoted. {_ANEW}"
+        )
+
+
+def restored(reached: int) -> SourceError:
+    """The error that a server's log has no longer the commit that was read last."""
+    return SourceError(
+        f"PostgreSQL's log has another history than the one whose changes were read up to "
+        f"{lsn_text(reached)}: the last commit is not there, so the server was put back to an "
+        f"earlier state. {_ANEW}"
+    )
 
 
 def unpublished(connection: Any, publication: str, tables: Sequence[TableName]) -> list[TableName]:
@@ -84,13 +114,18 @@ def unpublished(connection: Any, publication: str, tables: Sequence[TableName]) 
     return [table for table in tables if table not in published]
 
 
-def replaced(table: TableName) -> SourceError:
+_REPLACED = (
+    "was renamed, dropped and made again, or taken out of the publication, so changes of it may be "
+    "missing"
+)
+
+
+def replaced(table: TableName, why: str = _REPLACED) -> SourceError:
     """The error that a table's changes may have been missed."""
     return SourceError(
-        f"PostgreSQL's table {table.sql} was renamed, dropped and made again, or taken out of the "
-        "publication, so changes of it may be missing. When it is as it should be, let it be "
-        f"copied anew: ALTER SOURCE … DROP TABLE {table.schema}.{table.name}, RESUME SOURCE …, and "
-        "when that runs ALTER SOURCE … ADD TABLE; or DROP SOURCE and CREATE SOURCE"
+        f"PostgreSQL's table {table.sql} {why}. When it is as it should be, let it be copied anew: "
+        f"ALTER SOURCE … DROP TABLE {table.schema}.{table.name}, RESUME SOURCE …, and when that "
+        "runs ALTER SOURCE … ADD TABLE; or DROP SOURCE and CREATE SOURCE"
     )
 
 
@@ -183,13 +218,7 @@ def slot_position(connection: Any, slot: str) -> int:
     Raises:
         SourceError: there is no such slot.
     """
-    check_slot(connection, slot, 0)
-    ((found,),) = ask(
-        connection,
-        "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s",
-        [slot],
-    )
-    return lsn_number(found)
+    return check_slot(connection, slot, 0)
 
 
 def demand_no_slot(connection: Any, slot: str) -> None:
@@ -221,21 +250,20 @@ def drop_slot(connection: Any, slot: str) -> None:
         ask(connection, "SELECT pg_drop_replication_slot(%s)", [slot])
 
 
-def check_slot(connection: Any, slot: str, reached: int) -> None:
+def check_slot(connection: Any, slot: str, reached: int) -> int:
     """Checks that the slot has all that follows a position.
+
+    Returns:
+        The position up to which it was confirmed.
 
     Raises:
         SourceError: it has not, or is another one.
     """
     found = ask(connection, _SLOT, [slot])
-    again = (
-        "The tables must be copied anew: DROP SOURCE, and CREATE SOURCE with the same options; its "
-        "first copy replaces what the tables have now"
-    )
     if not found:
         raise SourceError(
             f"PostgreSQL's replication slot {slot!r} is gone, and with it the changes after "
-            f"{lsn_text(reached)}. {again}"
+            f"{lsn_text(reached)}. {_ANEW}"
         )
     plugin, is_here, _, status, confirmed = found[0]
     if plugin != "pgoutput" or not is_here:
@@ -246,13 +274,13 @@ def check_slot(connection: Any, slot: str, reached: int) -> None:
     if status == "lost":
         raise SourceError(
             f"PostgreSQL has removed the log that its replication slot {slot!r} needs (see "
-            f"max_slot_wal_keep_size): changes after {lsn_text(reached)} are lost. {again}"
+            f"max_slot_wal_keep_size): changes after {lsn_text(reached)} are lost. {_ANEW}"
         )
     if confirmed is not None and lsn_number(confirmed) > reached > 0:
         raise SourceError(
             f"PostgreSQL's replication slot {slot!r} stands at {confirmed}, and this database has "
             f"reached {lsn_text(reached)}: somebody else has read the changes between, or this "
-            f"file is an older copy. {again}"
+            f"file is an older copy. {_ANEW}"
         )
     ((behind,),) = ask(
         connection, "SELECT pg_current_wal_flush_lsn() < %s::pg_lsn", [lsn_text(reached)]
@@ -260,5 +288,6 @@ def check_slot(connection: Any, slot: str, reached: int) -> None:
     if behind:
         raise SourceError(
             f"PostgreSQL's log ends before {lsn_text(reached)}, which this database has reached: "
-            f"the server was restored from a backup. {again}"
+            f"the server was restored from a backup. {_ANEW}"
         )
+    return 0 if confirmed is None else lsn_number(confirmed)

@@ -65,6 +65,7 @@ class Snapshot:
         count: of the connections.
 
     Attributes:
+        dsn: of the database.
         start: the position from which on the slot's changes are not in the snapshot.
         connections: those that see it.
     """
@@ -72,7 +73,7 @@ class Snapshot:
     def __init__(self, dsn: str, slot: str, temporary: bool, count: int) -> None:
         kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
         self._create = f"CREATE_REPLICATION_SLOT {quote(slot)} {kind} pgoutput EXPORT_SNAPSHOT"
-        self._dsn = dsn
+        self.dsn = dsn
         self._count = count
         self._replication: Commands | None = None
         self.start = 0
@@ -80,12 +81,12 @@ class Snapshot:
 
     def take(self) -> None:
         """Makes the slot, which waits for the end of all transactions that are open."""
-        self._replication = Commands(self._dsn)
+        self._replication = Commands(self.dsn)
         with closing(self._replication):
             _, start, name, _ = self._replication.ask(self._create)
             self.start = lsn_number(start)
             for _ in range(self._count):
-                self.connections.append(_Connections(connect(self._dsn), ArrowRows(self._dsn)))
+                self.connections.append(_Connections(connect(self.dsn), ArrowRows(self.dsn)))
                 begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
                 see = f"SET TRANSACTION SNAPSHOT {literal(name)}"
                 for statement in (begin, see):
@@ -116,6 +117,7 @@ class Copies:
         snapshot: is taken in the background.
         tables: what to copy.
         types: of the database.
+        publication: of the tables.
 
     Attributes:
         limit: the rows of the chunks to come.
@@ -126,8 +128,10 @@ class Copies:
         snapshot: Snapshot,
         tables: Sequence[TableName],
         types: dict[int, PostgresType],
+        publication: str,
     ) -> None:
         self.limit = 1000
+        self._publication = publication
         self._snapshot = snapshot
         self._types = types
         self._left = list(reversed(tables))
@@ -203,12 +207,10 @@ class Copies:
                 self._put(error)
 
     def _copy(self, connections: _Connections, name: TableName) -> None:
-        table = load_table(connections.catalog, self._types, name)
+        table = self._locked(connections, name)
         forms = [form(column.reading) for column in table.columns]
         asked = zip(forms, table.columns, strict=True)
         columns = ", ".join(known.sql(quote(column.name)) for known, column in asked)
-        # Tells that the rows may not be read, by its code; and nobody changes the columns now.
-        ask(connections.catalog, f"LOCK TABLE {table.source} IN ACCESS SHARE MODE")
         _demand_all_rows(connections.catalog, table)
         for batch in connections.rows.batches(f"SELECT {columns} FROM {table.source}"):
             at = 0
@@ -218,6 +220,22 @@ class Copies:
                 at += len(rows)
             nothing = batch.slice(0, 0)
         self._put(_chunk(table, forms, nothing, is_last=True))
+
+    def _locked(self, connections: _Connections, name: TableName) -> Table:
+        """A table as the snapshot has it, whose columns nobody changes from now on."""
+        given = self._types, name, self._publication
+        table = load_table(connections.catalog, *given)
+        # Tells that the rows may not be read, by its code.
+        ask(connections.catalog, f"LOCK TABLE {table.source} IN ACCESS SHARE MODE")
+        with closing(connect(self._snapshot.dsn)) as connection:
+            now = load_table(connection, *given)
+        if (now.oid, now.identity.columns) != (table.oid, table.identity.columns):
+            # Its rows may be gone from the snapshot: ALTER TABLE that writes them anew has no past.
+            raise UnavailableError(
+                f"PostgreSQL's table {name.sql} was altered while it waited to be copied: all "
+                "copies are begun anew"
+            )
+        return table
 
     def _put(self, item: Chunk | BaseException) -> None:
         while not self._stopping.is_set():

@@ -1,8 +1,8 @@
 """Messages of a replication stream as whole transactions, in the order of their commits.
 
 Law: a batch ends behind a commit. What a transaction or a subtransaction that was rolled back has
-changed is in no batch. The shape of a table (its Relation message) changes only between two
-batches, or inside of a transaction that changes it itself.
+changed is in no batch. The shape of a table (its Relation message) is told anew only between
+two batches, or inside of a transaction that changes it itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Assembler:
         self.streaming: int | None = None
         self.is_open = False
         self.is_cut = False
-        self._relations: dict[int, Relation] = {}
+        self._relations: set[int] = set()
         self._shapes: list[tuple[int, Relation]] = []
         self._ends: list[int] = []
         self._commits: list[Commit] = []
@@ -107,11 +107,9 @@ class Assembler:
             stream.changes.close()
 
     def _shape(self, relation: Relation) -> None:
-        if self._relations.get(relation.oid) == relation:
-            return
         if relation.oid in self._relations and self._commits:
             self.is_cut = True
-        self._relations[relation.oid] = relation
+        self._relations.add(relation.oid)
         self._shapes.append((len(self.messages), relation))
 
     def _end(self, commit: Commit) -> None:

@@ -82,10 +82,7 @@ def reading(types: Mapping[int, PostgresType], oid: int, modifier: int) -> Readi
         oid: of the column's type.
         modifier: of the column's type, -1 if it has none.
     """
-    found = types.get(oid)
-    while found is not None and found.kind == "d":
-        modifier = found.modifier if modifier < 0 else modifier
-        found = types.get(found.base)
+    found, modifier = without_domains(types, oid, modifier)
     if found is None or (found.schema != "pg_catalog" and not found.element):
         return TEXT
     if found.element:
@@ -93,6 +90,17 @@ def reading(types: Mapping[int, PostgresType], oid: int, modifier: int) -> Readi
     if found.name == "numeric":
         return _numeric(modifier)
     return _READINGS.get(found.name, TEXT)
+
+
+def without_domains(
+    types: Mapping[int, PostgresType], oid: int, modifier: int
+) -> tuple[PostgresType | None, int]:
+    """The type under a domain and its modifier; another type itself, None if it is not known."""
+    found = types.get(oid)
+    while found is not None and found.kind == "d":
+        modifier = found.modifier if modifier < 0 else modifier
+        found = types.get(found.base)
+    return found, modifier
 
 
 def _cast(type: str, binary: str = "") -> Reading:
