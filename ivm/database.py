@@ -21,7 +21,7 @@ from duckdb.func import FunctionNullHandling, PythonUDFType
 from ivm.backfill.job import KIND
 from ivm.backfill.progress import FillProgress
 from ivm.backfill.run_fills import run_fills, wait_for_fill
-from ivm.backfill.settings import Given, SparkSettings
+from ivm.backfill.settings import Given
 from ivm.block import TransactionBlock
 from ivm.catalog.broken_views import why_broken
 from ivm.catalog.catalog import name_parts
@@ -37,17 +37,16 @@ from ivm.client.database import connect as connect_to_server
 from ivm.client.wire import SCHEMES
 from ivm.connection import Connection, Cursor
 from ivm.dispatch import execute
-from ivm.engine.clock import micros_of
-from ivm.engine.opening import open_engine
-from ivm.engine.ticking import run_clock
 from ivm.ingest.parameters import Params, parameters_of
-from ivm.lifetime import Lifetime, close_forgotten
+from ivm.lifetime import handle_to
 from ivm.listings import TableListing, ViewInfo, columns_of, listing_of
+from ivm.open_databases import close_forgotten
 from ivm.row_writes import RowWrites
 from ivm.session.clock import tick_now
 from ivm.session.relation import Relation
 from ivm.session.result import Result
 from ivm.session.session import Session
+from ivm.settings import Settings
 from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import Deferral, check
@@ -69,7 +68,7 @@ class Database(RowWrites, Streams):
         self,
         path: str | Path = ":memory:",
         *,
-        durability: str = "commit",
+        durability: str | None = None,
         memory_limit: int | None = None,
         threads: int | None = None,
         functions: Iterable[Function] = (),
@@ -80,33 +79,16 @@ class Database(RowWrites, Streams):
             raise InputError(
                 f"a database is opened by a path such as 'shop.duckdb', not by {path!r}"
             )
-        if durability not in ("commit", "interval"):
-            raise InputError(f'durability is "commit" or "interval", not {durability!r}')
-        if memory_limit is not None and (not isinstance(memory_limit, int) or memory_limit < 1):
-            raise InputError(f"memory_limit is a number of bytes, not {memory_limit!r}")
-        functions = tuple(functions)
-        for function in functions:
-            demand_function(function)
+        given = durability, memory_limit, threads, tuple(functions), spark, clock
+        settings = Settings(*given)
         super().__init__()
         path = os.path.expanduser(path)  # as DuckDB does
         self.path = str(path)
-        self._spark = SparkSettings(self.path, spark)
         self._local = threading.local()
         with Deferral(), Translating():
             close_forgotten()  # perhaps of this file
-            self._engine = open_engine(
-                path,
-                sync_at_commit=durability == "commit",
-                memory_limit=memory_limit,
-                threads=threads,
-                functions=functions,
-            )
-            run_fills(self._engine, self._spark)
-            if clock is None:
-                run_clock(self._engine)
-            else:
-                self._engine.clock.time = micros_of(clock)
-            self._lifetime = Lifetime(self._engine, self)
+            self._lifetime = handle_to(path, settings, self)
+            self._engine = self._lifetime.engine
             try:
                 check()
             except BaseException:
@@ -303,7 +285,7 @@ class Database(RowWrites, Streams):
                 "db.backfill() waits for a fill that waits for this transaction: COMMIT first"
             )
         if spark is not None:
-            self._spark.use(spark)
+            self._lifetime.opened.spark.use(spark)
         with Deferral(), Translating():
             catalog = self._engine.catalog
             found = catalog.committed_view(name_parts(view)) or catalog.view(name_parts(view))
@@ -313,7 +295,7 @@ class Database(RowWrites, Streams):
         """Stops the first fills that run, and waits until they have ended; what is done is kept."""
         self._lifetime.demand_open()
         self._engine.jobs.stop(KIND, timeout=_PATIENCE)
-        run_fills(self._engine, self._spark)
+        run_fills(self._engine, self._lifetime.opened.spark)
 
     def unfilled_views(self) -> list[str]:
         """The names of the views whose first fill on Spark has not ended."""
@@ -346,6 +328,8 @@ class Database(RowWrites, Streams):
     def close(self) -> None:
         """Rolls back open transactions, flushes, checkpoints and releases the file.
 
+        Other handles to the same database keep it open: it is released with the last of them.
+
         Raises:
             UnavailableError: DuckDB cannot write; the file is released, and its log has every
                 commit.
@@ -354,6 +338,8 @@ class Database(RowWrites, Streams):
             try:
                 if not self._lifetime.closed:
                     self._close_appenders()
+                    if self._lifetime.is_shared:
+                        self._end_streams()
             finally:
                 self._lifetime.close()
 
@@ -378,20 +364,21 @@ class Database(RowWrites, Streams):
 def connect(
     path: str | Path = ":memory:",
     *,
-    durability: str = "commit",
+    durability: str | None = "commit",
     memory_limit: int | None = None,
     threads: int | None = None,
     functions: Iterable[Function] = (),
     spark: Given = None,
     clock: Callable[[], datetime] | None = None,
 ) -> Database:
-    """Opens or creates a database.
+    """Opens or creates a database; another handle to it, if this process has it open.
 
     Args:
         path: of a DuckDB file (an existing one is adopted as it is), or ":memory:"; or the URL of
             a server, `ivm://user:password@host:port`, see `ivm.client.connect`.
         durability: "commit": a commit is on disk when it returns; "interval": within some 10 ms,
-            so that a crash may lose the last commits (never a part of one).
+            so that a crash may lose the last commits (never a part of one); None: as this process
+            has it open, else "commit".
         memory_limit: bytes for DuckDB's buffers; default 1 GiB, at most half of the memory.
         threads: the number of DuckDB's threads; default DuckDB's own.
         functions: Python functions for SQL; all that the database's views call.
@@ -401,7 +388,8 @@ def connect(
             `Database.tick` alone; default the system's, which ticks by itself.
 
     Raises:
-        UnavailableError: another process has it open.
+        UnavailableError: another process has it open, or this one with other settings than those
+            that are given.
         CorruptionError: it is no DuckDB file, or its log is damaged.
     """
     if isinstance(path, str) and path.partition("://")[0] in SCHEMES:

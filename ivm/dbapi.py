@@ -1,20 +1,17 @@
 """The database as PEP 249 has one: for pandas, SQLAlchemy and the like.
 
-Contract: all connections of a process to one file share one open database: that of `ivm.connect` if
-there is one, else one that is closed with the last of them.
+Contract: a connection is a handle to its database, as `ivm.connect` gives them: all handles of a
+process to one file share what is open, and the last one that is closed releases the file.
 """
 
 from __future__ import annotations
 
 import datetime
-import threading
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
 
 from ivm.connection import Connection, Cursor
 from ivm.database import Database
-from ivm.lifetime import opened
 from ivm.storage.errors import (
     ConstraintError,
     EvaluationError,
@@ -112,34 +109,13 @@ def TimeFromTicks(ticks: float) -> datetime.time:  # noqa: N802 -- PEP 249 has t
     return datetime.datetime.fromtimestamp(ticks).time()
 
 
-_ours: WeakKeyDictionary[Database, WeakSet[Connection]] = WeakKeyDictionary()
-"""What was opened here, and its connections: one that the program forgets keeps nothing open."""
-_changing = threading.Lock()
-
-
 def connect(path: str | Path = ":memory:", **options: Any) -> Connection:
-    """A connection to a file; see `ivm.connect` for the options of the first one.
+    """A connection to a file; see `ivm.connect` for the options.
+
+    What is left out is as this process has the file open.
 
     Raises:
         UnavailableError: another process has the file open.
     """
-    with _changing:
-        database = None if str(path) == ":memory:" else opened(str(path))
-        if not isinstance(database, Database):
-            database = Database(path, **options)
-            _ours[database] = WeakSet()
-        if database not in _ours:
-            return database.connection()
-        made = database.connection(leave=lambda: _leave(database))
-        _ours[database].add(made)
-        return made
-
-
-def _leave(database: Database) -> None:
-    """Closes a database that was opened here, and has no other open connection."""
-    with _changing:
-        last = database in _ours and all(each.closed for each in _ours[database])
-        if last:
-            del _ours[database]
-    if last:
-        database.close()
+    database = Database(path, **options)
+    return database.connection(leave=database.close)

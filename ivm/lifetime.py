@@ -1,80 +1,73 @@
-"""The open databases of this process, and their closing, also of those the program has dropped.
+"""One handle to an open database, from its opening to its closing, and its sessions.
 
-Contract: a database is closed once: by `Database.close`, else by the next `connect` after the last
-reference to it is gone, else as the program ends. Closing does not wait forever: statements that
-run are interrupted, and the file is released at the end of the last one that goes on. A database
-that cannot be closed prevents neither the closing of others nor a `connect`. A forked child closes
-nothing: it has neither the threads nor the lock of the file, and two writers would destroy both
-log and file.
+Contract: what a handle has begun ends with it; what others do with the same database goes on.
 """
 
 from __future__ import annotations
 
-import atexit
-import logging
-import os
 import threading
 import time
 import weakref
 from collections.abc import Callable
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ivm.engine.background_flush import BackgroundFlush
-from ivm.engine.engine import Engine
-from ivm.reads.reads import StateReads
+from ivm import open_databases
+from ivm.open_databases import CLOSED, OpenDatabase, file_of, open_database, opened, opening
 from ivm.session.session import Session
+from ivm.settings import Settings
 from ivm.storage.errors import UnavailableError
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.database_file import OF_THE_PARENT
-from ivm.storage.warehouse.duckdb_errors import Translating, ours
+from ivm.storage.warehouse.duckdb_errors import Translating
+
+if TYPE_CHECKING:
+    from ivm.database import Database
 
 T = TypeVar("T")
 
-PATIENCE = 10.0
-"""Seconds that closing waits for interrupted statements to end."""
-
-_CLOSED = "the database is closed: open it again with ivm.connect()"
 _PAUSE = 0.02  # seconds between interrupts: one that comes between two statements is lost
-
-_open: dict[Lifetime, weakref.ref[object]] = {}
-_log = logging.getLogger("ivm")
 
 
 class Lifetime:
-    """The sessions and the background thread of a `Database` from its opening to its closing.
+    """The sessions of a `Database`.
 
     Args:
-        engine: just opened.
-        owner: the `Database`: without references to it, the engine can be closed.
+        opened: what it is a handle to.
+        owner: the `Database`: without references to it, the handle counts as closed.
 
     Attributes:
+        opened: as given.
         closed: whether no statement may begin any more.
-        unfinished: whether it is closed, but the file not yet released.
+        unfinished: whether it is closed, but a statement goes on.
     """
 
-    def __init__(self, engine: Engine, owner: object) -> None:
-        self.engine = engine
+    def __init__(self, opened: OpenDatabase, owner: Database) -> None:
+        self.opened = opened
+        self.engine = opened.engine
         self.closed = self.unfinished = False
+        self._owner = weakref.ref(owner)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # held by their threads
         self._changing = threading.Lock()  # guards `closed` and `_sessions`
-        self._closing = threading.Lock()  # a second `close` waits for the first
-        self._reason = _CLOSED
-        self._failed: list[BaseException] = []
-        self._flusher = BackgroundFlush(engine)
-        self._reads = StateReads(engine)
-        _open[self] = weakref.ref(owner)
+        self._reason = CLOSED
+        self._left = 0  # sessions whose statements have not ended
+
+    @property
+    def owner(self) -> Database | None:
+        """The `Database`; None if the program has forgotten it."""
+        return self._owner()
 
     def demand_open(self) -> None:
-        """Raises UnavailableError if the database is closed or the parent process's."""
+        """Raises UnavailableError if the handle is closed or the parent process's."""
         if self.closed:
             raise UnavailableError(self._reason)
 
     def session(self) -> Session:
         """A new session."""
+        owner = self._owner
         with self._changing:
             self.demand_open()
-            session = Session(self.engine, self._reads)
+            session = Session(self.engine, self.opened.reads)
+            session.is_forgotten = lambda: owner() is None
             self._sessions.add(session)
         return session
 
@@ -111,118 +104,96 @@ class Lifetime:
                         raise
             finally:
                 if self.unfinished:
-                    self.finish()
-
-    def leave_to_parent(self) -> None:
-        """Refuses all use in a child process, forked from the one that opened the database."""
-        self.closed, self._reason = True, OF_THE_PARENT
+                    self.opened.finish()
 
     @property
     def busy(self) -> bool:
         """Returns whether a statement runs, or a result is being read."""
+        return any(session.busy for session in self._made())
+
+    def _made(self) -> list[Session]:
         with self._changing:  # a set that grows meanwhile cannot be walked through
-            sessions = list(self._sessions)
-        return any(session.busy for session in sessions)
+            return list(self._sessions)
+
+    @property
+    def is_shared(self) -> bool:
+        """Returns whether the program has other handles to the same database."""
+        return self.opened.is_used_beside(self)
+
+    # -- closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Rolls back open transactions, flushes, checkpoints and releases the file.
+        """Rolls back open transactions; the last handle flushes, checkpoints, releases the file.
 
         Raises:
             UnavailableError: a statement has not ended, and the file is released when it does; or
                 DuckDB cannot write: the file is released, and its log has every commit.
         """
-        with self._closing:
-            self.engine.jobs.close()
-            with self._changing:
-                if self.closed:
-                    return
-                self.closed = self.unfinished = True
-                sessions = list(self._sessions)
-            _open.pop(self, None)
-            self._flusher.stop()
-            self.engine.writer_lock.close(_CLOSED)
-            end = time.monotonic() + PATIENCE
-            left = [session for session in sessions if not self._end(session, end)]
-            if not left:
-                self._finish()
-        if left:
-            self.finish()  # the last statement may have ended while this thread held `_closing`
+        was_closed = self.closed
+        self.opened.close(self)
         if self.unfinished:
+            self.opened.finish()  # the last statement may have ended while `close` held its lock
+        if self.unfinished and not was_closed:
             raise UnavailableError(
-                f"{len(left)} statements of other threads have not ended {PATIENCE:g} s after they "
-                "were interrupted: the database is closed, and its file is let go when they end"
+                f"{self._left} statements of other threads have not ended "
+                f"{open_databases.PATIENCE:g} s after they were interrupted: the database is "
+                "closed, and its file is let go when they end"
             )
 
-    def finish(self) -> None:
-        """Releases the file, if the last statement that the closing did not wait for has ended."""
-        with self._closing:
-            with self._changing:
-                sessions = list(self._sessions)
-            if self.unfinished and not [s for s in sessions if not self._end(s, 0)]:
-                self._finish()
+    def refuse(self, reason: str) -> None:
+        """Lets no statement begin any more."""
+        with self._changing:
+            self.unfinished = self.unfinished or not self.closed
+            self.closed, self._reason = True, reason
 
-    def _end(self, session: Session, end: float) -> bool:
-        """Interrupts a session's statement until it has ended, and closes the session; False if it
-        has not ended in time."""
-        try:
-            while not session.close(_PAUSE):
-                if time.monotonic() > end:
-                    return False
-                session.interrupt()
-        except BaseException as error:  # the session is closed; the others must be, too
-            self._failed.append(error)
-        return True
+    def leave_to_parent(self) -> None:
+        """Refuses all use in a child process; a thread that it lacks may hold the locks."""
+        self.closed, self._reason = True, OF_THE_PARENT
 
-    def _finish(self) -> None:
-        self.unfinished = False
-        failed = self._failed
-        for step in (self.engine.writer_lock.end, self.engine.close, self.engine.warehouse.close):
-            try:
-                step()
-            except BaseException as error:  # the other steps run all the same
-                failed.append(error)
-        if not failed:
-            self.engine.save_state()
-        for other in failed[1:]:
-            failed[0].add_note(str(other))
-        if failed:
-            raise failed[0]
+    def end(self, end: float) -> list[BaseException]:
+        """Closes the sessions; it stays `unfinished` if one has a statement that does not end.
+
+        Args:
+            end: the time, as `time.monotonic` tells it, until which statements are interrupted.
+
+        Returns:
+            What was raised.
+        """
+        failed: list[BaseException] = []
+        ended = [_end(session, end, failed) for session in self._made()]
+        self._left = ended.count(False)
+        self.unfinished = self._left > 0
+        return failed
 
 
-def opened(path: str) -> object | None:
-    """The `Database` of a file that this process has open; None if it has none."""
-    wanted = Path(os.path.expanduser(path)).resolve()
-    for lifetime, owner in list(_open.items()):
-        if lifetime.engine.warehouse.file.file == wanted and not lifetime.closed:
-            return owner()
-    return None
-
-
-def close_forgotten() -> None:
-    """Closes the databases without references whose results are not being read."""
-    for lifetime, owner in list(_open.items()):
-        if owner() is None and not lifetime.busy:
-            _close_for_nobody(lifetime)
-
-
-def _close_for_nobody(lifetime: Lifetime) -> None:
+def _end(session: Session, end: float, failed: list[BaseException]) -> bool:
+    """Interrupts a session's statement until it has ended, and closes the session; False if it
+    has not ended in time."""
     try:
-        lifetime.close()
-    except Exception as error:  # logged: no caller waits for this database
-        file = lifetime.engine.warehouse.file.file
-        _log.warning("%s could not be closed in good order: %s", file, ours(error))
+        while not session.close(_PAUSE):
+            if time.monotonic() > end:
+                return False
+            session.interrupt()
+    except BaseException as error:  # the session is closed; the others must be, too
+        failed.append(error)
+    return True
 
 
-def _leave_to_parent() -> None:
-    for lifetime in _open:
-        lifetime.leave_to_parent()
-    _open.clear()
+def handle_to(path: str, settings: Settings, owner: Database) -> Lifetime:
+    """A handle to the database of a file, which is opened unless this process has it open.
 
-
-os.register_at_fork(after_in_child=_leave_to_parent)
-
-
-@atexit.register
-def _close_all() -> None:
-    for lifetime in list(_open):
-        _close_for_nobody(lifetime)
+    Raises:
+        UnavailableError: it is open with other settings.
+    """
+    file = file_of(path)
+    with opening(file):
+        found = opened(file)
+        if found is not None:
+            found.demand_shareable(settings)
+            shared = Lifetime(found, owner)
+            if found.add(shared):
+                return shared
+        made = open_database(path, settings)
+        handle = Lifetime(made, owner)
+        made.add(handle)
+        return handle

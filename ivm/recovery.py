@@ -17,7 +17,7 @@ import duckdb
 
 from ivm.catalog.functions import Function
 from ivm.engine.opening import open_engine
-from ivm.lifetime import close_forgotten
+from ivm.open_databases import close_forgotten
 from ivm.storage.errors import CorruptionError, InputError
 from ivm.storage.warehouse.database_file import DatabaseFile, explained
 from ivm.storage.warehouse.duckdb_errors import Translating

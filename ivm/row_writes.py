@@ -30,6 +30,7 @@ class RowWrites(Calls):
     """The part of `Database` that is about rows given in Python."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._appenders: weakref.WeakSet[Appender] = weakref.WeakSet()
         self._has_no_more = False  # appenders: the database is being closed
         self._appending = threading.Lock()  # guards both

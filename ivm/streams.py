@@ -5,6 +5,7 @@ Contract: see `Database`, which has these calls among its own.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -32,6 +33,11 @@ class Streams(Calls):
     """The part of `Database` that is about change streams."""
 
     _engine: Engine
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._feeds: weakref.WeakSet[Subscription] = weakref.WeakSet()
+        self._running: set[str] = set()  # kinds of jobs
 
     # -- events and sources ---------------------------------------------------------------------
 
@@ -115,6 +121,7 @@ class Streams(Calls):
         """
         chosen = None if names is None else list(names)
         run_sources(self._with_session, self._engine, chosen)
+        self._running.add("source")
 
     def start_pipeline(self, names: Iterable[str] | None = None) -> list[str]:
         """Runs sources as `start_sources` does, read and decoded by Spark's Structured Streaming.
@@ -133,7 +140,9 @@ class Streams(Calls):
             UnavailableError: sources are run already, or Spark cannot be started.
         """
         chosen = None if names is None else list(names)
-        return run_pipeline(self._with_session, self._engine, chosen, self._engine.spark)
+        found = run_pipeline(self._with_session, self._engine, chosen, self._engine.spark)
+        self._running.add("source")
+        return found
 
     def stop_sources(self, timeout: float = 10.0) -> bool:
         """Ends the threads of all sources; each goes on from its position when it is run again.
@@ -174,6 +183,7 @@ class Streams(Calls):
         Sinks created or resumed later are run too; while they run, the database stays open.
         """
         run_sinks(self._with_session, self._engine)
+        self._running.add("sink")
 
     def stop_sinks(self, timeout: float = 10.0) -> bool:
         """Ends the threads of all sinks; what they have not acknowledged waits in the outbox.
@@ -201,14 +211,23 @@ class Streams(Calls):
             limit: rows that wait to be read; beyond it, the feed ends with an error.
             snapshot: whether the first delta is the rows that the view has.
         """
-        return self._with_session(
+        feed = self._with_session(
             lambda session: subscribe(session, view, limit, self._unsubscribe, snapshot=snapshot)
         )
+        self._feeds.add(feed)
+        return feed
 
     def _unsubscribe(self, feed: Subscription) -> None:
         """Removes a closed feed. A feed that the program holds refers to this method, and so keeps
         the database open; the engine does not hold it."""
         self._engine.feeds.remove(feed)
+
+    def _end_streams(self) -> None:
+        """Ends the feeds, sources and sinks of this handle, while others use the database."""
+        for feed in list(self._feeds):
+            feed.close()
+        for kind in self._running:
+            self._engine.jobs.stop(kind)
 
     def tail(
         self, view: str, *, format: str = "jsonl", snapshot: bool = False, limit: int = MOST_HELD

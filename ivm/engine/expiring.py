@@ -5,9 +5,11 @@ Contract: it does not expire while a statement runs, and no statement begins aft
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Self
 
 from ivm.engine.writer_lock import WriterLock
@@ -23,6 +25,7 @@ class Expiring(ABC):
     Attributes:
         over: why the transaction is over; None if it is open.
         way_out: what is to be done then.
+        is_forgotten: whether nobody can go on with it.
     """
 
     def __init__(self, lock: WriterLock) -> None:
@@ -31,14 +34,15 @@ class Expiring(ABC):
         self._busy = threading.RLock()
         self.over: str | None = None
         self.way_out = "begin again"
+        self.is_forgotten: Callable[[], bool] = lambda: False
 
     @abstractmethod
     def rollback(self) -> None:
         """Undoes the transaction, and releases the lock."""
 
     def idle_seconds(self) -> float:
-        """The seconds since the end of the last statement."""
-        return time.monotonic() - self._last_used
+        """The seconds since the end of the last statement; endless if no other can come."""
+        return math.inf if self.is_forgotten() else time.monotonic() - self._last_used
 
     def expire(self) -> None:
         """Rolls back from a waiter's thread, unless a statement is running."""

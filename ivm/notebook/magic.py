@@ -18,8 +18,8 @@ from IPython.core.magic import needs_local_scope, no_var_expand
 from ivm.client.database import RemoteDatabase
 from ivm.connection import Connection, Cursor
 from ivm.database import Database, connect
-from ivm.lifetime import opened
 from ivm.notebook.watch import Watch
+from ivm.open_databases import file_of, opened
 from ivm.session.caller_scope import values_of, variables
 from ivm.session.result import Result
 from ivm.storage.errors import IvmError
@@ -112,7 +112,7 @@ class Magic:
         if not path:
             raise UsageError("%ivm connect takes a path, :memory:, or a variable's name")
         given = self._given(path)
-        database = connect(path) if given is None else given
+        database = connect(path, durability=None) if given is None else given
         if database is not self._database:
             self._close("")
         self._owned |= given is None
@@ -130,8 +130,8 @@ class Magic:
                 f"{name} is a {type(variable).__name__}, whose session is its own: give the magic "
                 f"its database (db = {name}.{of}, then %ivm connect db)"
             )
-        found = opened(name)
-        return found if isinstance(found, Database) else None
+        found = opened(file_of(name))
+        return None if found is None else next(iter(found.owners), None)
 
     def _close(self, argument: str) -> None:
         self._unwatch("")

@@ -47,6 +47,9 @@ class Session:
     Args:
         engine: the database's engine.
         reads: answers queries from memory.
+
+    Attributes:
+        is_forgotten: whether the program cannot use it any more.
     """
 
     def __init__(self, engine: Engine, reads: StateReads) -> None:
@@ -62,6 +65,7 @@ class Session:
         self.known_inserts = KnownInserts()
         self.plans = KeptPlans()
         self.local_time = LocalTime(self.cursor)
+        self.is_forgotten: Callable[[], bool] = lambda: False
         self._open: Result | None = None
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
@@ -284,7 +288,9 @@ class Session:
 
     def _transaction(self, *, begun: bool = False, read_only: bool = False) -> Transaction:
         given = self.engine, self.cursor, self.refuse_temporary
-        return Transaction(*given, begun=begun, read_only=read_only, local=self.local_time)
+        made = Transaction(*given, begun=begun, read_only=read_only, local=self.local_time)
+        made.is_forgotten = self.is_forgotten
+        return made
 
     def commit(self) -> None:
         """Commits the open transaction as one epoch."""

@@ -48,7 +48,7 @@ def test_a_failed_background_flush_is_told_once_and_tried_again(
 ) -> None:
     with created() as db:
         db.insert("t", {"a": [1]})
-        flusher, done = db._lifetime._flusher, threading.Event()
+        flusher, done = db._lifetime.opened.flusher, threading.Event()
         failing = failing_once(db._engine.tables.flush, done)
         monkeypatch.setattr(db._engine.tables, "flush", failing)
         monkeypatch.setattr("ivm.engine.background_flush.AGAIN", 2 * WAIT)  # not before it was told
@@ -67,7 +67,7 @@ def test_a_background_flush_waits_for_the_end_of_changes(monkeypatch: pytest.Mon
     monkeypatch.setattr("ivm.engine.background_flush.MAX_ROWS", 10)
     monkeypatch.setattr("ivm.engine.background_flush.MOST_ROWS", 100)
     with created() as db:
-        flusher, done = db._lifetime._flusher, threading.Event()
+        flusher, done = db._lifetime.opened.flusher, threading.Event()
         monkeypatch.setattr(db._engine.tables, "flush", done.set)
         with db._engine.alone():
             flusher.noticed(11)
@@ -89,7 +89,7 @@ def test_a_background_flush_waits_for_the_end_of_changes(monkeypatch: pytest.Mon
 
 def test_a_background_failure_that_is_over_is_told_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     with created() as db:
-        flusher, done = db._lifetime._flusher, threading.Event()
+        flusher, done = db._lifetime.opened.flusher, threading.Event()
         monkeypatch.setattr(db._engine.tables, "flush", failing_once(db._engine.tables.flush, done))
         flusher._flush()
         flusher._flush()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import ivm
-from ivm import errors, lifetime
+from ivm import errors, open_databases
 from tests.support import ROOT
 from tests.support.view_oracle import assert_verified
 from tests.tiers import TIER, seeds
@@ -133,7 +133,7 @@ def test_a_statement_that_does_not_end_lets_the_file_go_when_it_does(
     user = threading.Thread(target=use, daemon=True)
     user.start()
     assert running.wait(WAIT)
-    monkeypatch.setattr(lifetime, "PATIENCE", 0.1)
+    monkeypatch.setattr(open_databases, "PATIENCE", 0.1)
     with pytest.raises(errors.UnavailableError, match="not ended"):
         db.close()
     with pytest.raises(errors.UnavailableError, match="closed"):
