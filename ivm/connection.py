@@ -47,6 +47,7 @@ class Connection:
         self._lifetime, self._leave = lifetime, leave
         self._session = lifetime.session()
         self._waits = False  # for a statement that is no query, to begin
+        self._reads_only = False
 
     def cursor(self) -> Cursor:
         """A cursor; all cursors share the connection's transaction."""
@@ -68,7 +69,16 @@ class Connection:
         self._demand_open()
         if self.in_transaction:
             raise InputError("a transaction is open already: commit or roll it back first")
-        self._waits = not self.autocommit
+        self._waits, self._reads_only = not self.autocommit, False
+
+    def pin(self, *, reads_only: bool) -> None:
+        """Lets the transaction that waits begin now: all its queries see one epoch.
+
+        Args:
+            reads_only: whether it only reads; then it holds up no writer.
+        """
+        self._reads_only = reads_only
+        self.run_changing(lambda session: None)
 
     @property
     def in_transaction(self) -> bool:
@@ -125,7 +135,7 @@ class Connection:
         def begun(session: Session) -> T:
             if self._waits:
                 self._waits = False
-                session.begin()
+                session.begin(read_only=self._reads_only)
             return work(session)
 
         return self.run(begun)

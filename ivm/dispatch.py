@@ -27,6 +27,7 @@ from ivm.session import (
     many,
     prepared,
     query,
+    read_only,
     retention,
     view_statements,
 )
@@ -71,6 +72,10 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
         statement, params = session.pipes.copied(statement, params)
         if not isinstance(statement, st.Query):  # `query` shows them to a query
             session.scans.show(statement, params)
+        if session.transaction is not None and session.transaction.reads_only:
+            read_only.demand_reading(session, statement)
+            if isinstance(statement, st.Dml):
+                return read_only.change_temporary(session, statement, params)
         return _RUN[type(statement)](session, statement, params)
     except UnavailableError as error:
         if not isinstance(statement, st.CreateHistory | st.SetHistory):  # they say it themselves

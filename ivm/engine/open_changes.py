@@ -21,7 +21,6 @@ from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import NeedsDuckDBError
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.local_time import LocalTime
-from ivm.storage.errors import UnavailableError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
 from ivm.storage.warehouse.duck import Cursor, run
@@ -35,13 +34,15 @@ class OpenChanges(Expiring):
         cursor: the session's cursor.
         refuse_temporary: raises if a view's text names something that only this session sees.
         begun: whether BEGIN opened it, so that several statements may follow.
-        read_only: whether only temporary tables may be changed.
         owned: whether the caller has the writer lock, which the transaction then takes over.
         local: tells the session's time, if the cursor is one's.
 
     Attributes:
         held: the seconds for which it held the lock; known when it is over.
+        reads_only: whether it has no lock, and reads a snapshot.
     """
+
+    reads_only = False
 
     def __init__(
         self,
@@ -50,7 +51,6 @@ class OpenChanges(Expiring):
         refuse_temporary: RefuseTemporary,
         *,
         begun: bool = False,
-        read_only: bool = False,
         owned: bool = False,
         local: LocalTime | None = None,
     ) -> None:
@@ -65,16 +65,18 @@ class OpenChanges(Expiring):
         self._defaults = DefaultValues(engine.warehouse, cursor, local or LocalTime(cursor))
         self._begun = begun
         self._told = False
-        self._read_only = read_only
         self._breaks = False
         self.in_duckdb = False
         self._at_commit: list[Callable[[], object]] = []
         self._afterwards: list[Callable[[], None]] = []
-        if owned:
-            engine.writer_lock.pass_to(self)
-        else:
-            engine.writer_lock.acquire(self)
+        self._acquire(owned=owned)
         self.held, self._since = 0.0, time.perf_counter()
+
+    def _acquire(self, *, owned: bool) -> None:
+        if owned:
+            self._engine.writer_lock.pass_to(self)
+        else:
+            self._engine.writer_lock.acquire(self)
 
     def fast_path(self, table: str) -> FastPath | None:
         """The fast path into a table; None where changes must go through DuckDB."""
@@ -90,7 +92,7 @@ class OpenChanges(Expiring):
 
     def begin_time(self) -> None:
         """Begins DuckDB's transaction, if defaults tell its time; it reads nothing yet."""
-        if self._engine.definitions.defaults_tell_time and not self._read_only:
+        if self._engine.definitions.defaults_tell_time:
             self._defaults.begin()
 
     def tell_time(self, *, often: bool) -> bool:
@@ -164,10 +166,6 @@ class OpenChanges(Expiring):
 
     def add(self, change: TableChange) -> None:
         """Adds a change that DuckDB has not made."""
-        if self._read_only:
-            raise UnavailableError(
-                f"table {change.table!r} cannot be changed in a READ ONLY transaction: end it first"
-            )
         if len(change):
             if self.in_duckdb:
                 self._engine.tables.write_changes(self._cursor, [change])
@@ -207,7 +205,7 @@ class OpenChanges(Expiring):
     def begin_in_duckdb(self) -> None:
         """Begins the DuckDB transaction, and writes the changes so far in it."""
         if not self.in_duckdb:
-            if self._read_only or self._may_write_elsewhere():
+            if self._may_write_elsewhere():
                 self._engine.recomputed.refresh_all()  # the transaction itself cannot write views
             self._late_flush.flush()
             if not self._begun:
@@ -215,7 +213,7 @@ class OpenChanges(Expiring):
             goes_on = self._defaults.go_on()
             self.in_duckdb = True  # before BEGIN: an interrupt after it must roll it back
             if not goes_on:
-                run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
+                run(self._cursor, "BEGIN TRANSACTION")
             self._engine.tables.write_changes(self._cursor, self.changes)
 
     def _may_write_elsewhere(self) -> bool:

@@ -107,14 +107,16 @@ def ddl(session: Session, statement: st.Ddl, params: Params, *, retypes: bool = 
             session.engine.warehouse.file_access.forget()
             if statement.action in _BRINGS_FUNCTIONS:
                 session.engine.definitions.forget()
-    with session.writing() as transaction:
+    reads_only = session.transaction is not None and session.transaction.reads_only
+    with session.writing(temporary=reads_only) as transaction:  # else `demand_reading` refuses it
         refuse_conflicts(session, statement)
         temporary = _is_of_temporary(session, statement)
         if statement.target == "trigger":
             refuse_hidden(session, statement.text)
-        session.engine.indexes.release_snapshots()  # DuckDB alters no table that one holds
-        with session.engine.retention.reading:  # nor that is being read for its retention
-            pass
+        if not reads_only:
+            session.engine.indexes.release_snapshots()  # DuckDB alters no table that one holds
+            with session.engine.retention.reading:  # nor that is being read for its retention
+                pass
         if statement.action in ("drop", "alter") and session.transaction is None:
             transaction.allow_late_flush()
         transaction.show(session.reads(statement))
@@ -130,6 +132,11 @@ def ddl(session: Session, statement: st.Ddl, params: Params, *, retypes: bool = 
         if not temporary:
             changed(session, transaction, statement, retypes=retypes)
     return Result("done") if counted is None else Result.count(counted)
+
+
+def is_of_session(session: Session, statement: st.Ddl) -> bool:
+    """Returns whether a statement concerns the session alone: settings, or temporary relations."""
+    return statement.action in _SESSION or _is_of_temporary(session, statement)
 
 
 def _may_change_functions(statement: st.Ddl) -> bool:

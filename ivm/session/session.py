@@ -16,6 +16,7 @@ import duckdb
 from ivm.capture.few_rows import FewRows
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
+from ivm.engine.read_only_transaction import ReadOnlyTransaction, changes_nothing
 from ivm.engine.transaction import Transaction
 from ivm.ingest.local_time import LocalTime
 from ivm.ingest.parameters import Params
@@ -122,6 +123,8 @@ class Session:
     @property
     def _views(self) -> Mapping[str, View]:
         engine, transaction = self.engine, self.transaction
+        if isinstance(transaction, ReadOnlyTransaction) and transaction.over is None:
+            return transaction.views
         committed = engine.catalog.committed
         if committed is None or (transaction is not None and transaction.changes_catalog):
             return engine.catalog.views
@@ -142,7 +145,7 @@ class Session:
         transaction = self.transaction
         if transaction is None:
             return None if self.names.temporary else self._reads.answer(text, params)
-        if self.names.temporary or transaction.changes_catalog:
+        if self.names.temporary or transaction.changes_catalog or transaction.reads_only:
             return None
         with transaction:  # it has the writer lock: every read of it finds the same rows
             return self._reads.answer(text, params, transaction)
@@ -186,6 +189,8 @@ class Session:
     ) -> str | None:
         if self.names.temporary:
             return "the session has made temporary things"
+        if self.transaction is not None and self.transaction.reads_only:
+            return "a READ ONLY transaction reads its snapshot"
         return self._reads.why_not(text, params, self.transaction, is_source=is_source)
 
     # -- the cursor -----------------------------------------------------------------------------
@@ -226,11 +231,20 @@ class Session:
 
     # -- transactions ---------------------------------------------------------------------------
 
-    def writing(self) -> contextlib.AbstractContextManager[Transaction]:
-        """The open transaction, or a transaction that is committed at the end of the block."""
+    def writing(self, *, temporary: bool = False) -> contextlib.AbstractContextManager[Transaction]:
+        """The open transaction, or a transaction that is committed at the end of the block.
+
+        Args:
+            temporary: only temporary things are changed.
+
+        Raises:
+            UnavailableError: the transaction is READ ONLY.
+        """
         if self._open is not None:
             self.release()
         if self.transaction is not None:
+            if self.transaction.reads_only and self.transaction.over is None and not temporary:
+                raise changes_nothing("nothing can be changed")
             return self.transaction
         self.engine.tables.flush_if_large()
         return _OwnTransaction(self._transaction())
@@ -272,7 +286,7 @@ class Session:
         """Opens a transaction.
 
         Args:
-            read_only: whether it may change only temporary tables.
+            read_only: whether it reads a snapshot, and may change only temporary tables.
             tells_time: whether its statements must tell of one time.
 
         Raises:
@@ -288,7 +302,9 @@ class Session:
 
     def _transaction(self, *, begun: bool = False, read_only: bool = False) -> Transaction:
         given = self.engine, self.cursor, self.refuse_temporary
-        made = Transaction(*given, begun=begun, read_only=read_only, local=self.local_time)
+        if read_only:
+            return ReadOnlyTransaction(*given)
+        made = Transaction(*given, begun=begun, local=self.local_time)
         made.is_forgotten = self.is_forgotten
         return made
 

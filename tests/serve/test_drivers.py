@@ -395,7 +395,7 @@ def test_read_only_is_so_however_it_is_asked_for(shop: Served, begin: str) -> No
 @pytest.mark.parametrize(
     "begin",
     [
-        "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+        "BEGIN ISOLATION LEVEL REPEATABLE READ",
         "BEGIN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ; BEGIN",
         "SET default_transaction_isolation = 'repeatable read'; BEGIN",
@@ -412,6 +412,21 @@ def test_an_isolation_level_is_taken_however_it_is_asked_for(shop: Served, begin
         with pytest.raises(psycopg.errors.QueryCanceled):  # it waits for the transaction's end
             other.execute("DELETE FROM orders WHERE id < 0")
         connection.execute("COMMIT")
+
+
+def test_a_transaction_that_only_reads_one_epoch_holds_up_nobody(shop: Served) -> None:
+    with (
+        psycopg.connect(shop.dsn(), autocommit=True) as connection,
+        psycopg.connect(shop.dsn(), autocommit=True) as other,
+    ):
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        before = connection.execute("SELECT count(*) FROM customers").fetchone()
+        other.execute("INSERT INTO customers VALUES (901, 'EU', 'later')")
+        assert connection.execute("SELECT count(*) FROM customers").fetchone() == before
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            connection.execute("DELETE FROM customers")
+        connection.execute("ROLLBACK")
+        other.execute("DELETE FROM customers WHERE id = 901")
 
 
 def test_savepoints_of_a_transaction_that_has_changed_nothing(

@@ -363,7 +363,9 @@ class Statements:
     def _pin(self) -> None:
         """Begins a transaction at once whose queries are to see one epoch."""
         if self.settings.is_pinned:
-            self._served.run_changing(lambda session: None)
+            served = self._served
+            reads_only = self.settings.is_read_only or not served.user.grant.writes
+            served.around(lambda: served.connection.pin(reads_only=reads_only))
 
     def _control(self, statement: st.TransactionControl) -> Outcome:
         if statement.action == "begin":
