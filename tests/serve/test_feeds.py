@@ -157,6 +157,19 @@ def test_what_is_not_kept_begins_with_a_snapshot(
     assert state.rows == stored(world.database)
 
 
+def test_a_new_subscriber_gets_the_rows_of_now(
+    world: HttpWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not those of some time ago, with the epochs since then one by one."""
+    monkeypatch.setattr(feeds, "SHARED_SECONDS", 0.0)
+    with world.client() as client:
+        for i in range(3):
+            with client.stream("GET", PATH) as response:
+                _, kind, message = next(events(response))
+            assert (kind, message["epoch"]) == ("snapshot", world.database.epoch)
+            insert(world.database, 100 + i)
+
+
 def test_a_large_snapshot_comes_in_parts(world: HttpWorld) -> None:
     world.database.execute("""
         CREATE TABLE many AS SELECT range AS a FROM range(50_000);

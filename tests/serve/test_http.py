@@ -646,6 +646,15 @@ def test_what_the_server_tells_of_itself(world: HttpWorld, client: httpx.Client)
     assert "<table>" in client.get("/").text
 
 
+def test_rows_are_counted_not_estimated(world: HttpWorld, client: httpx.Client) -> None:
+    for number in range(20):
+        world.database.execute(f"UPDATE orders SET amount = {number}")
+        world.database.execute("SELECT stddev(total) FROM revenue, range(2)").fetchall()
+    (counted,) = world.database.execute("SELECT count(*) FROM revenue").fetchall()
+    world.database.execute("UPDATE orders SET amount = 99")
+    assert f'ivm_view_rows{{view="revenue"}} {counted[0]}\n' in client.get("/metrics").text
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_curl(world: HttpWorld) -> None:
     asked = ["curl", "-sS", "-u", "ann:secret", "-d", "SELECT 1 AS a", f"{world.url}/sql"]

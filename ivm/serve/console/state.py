@@ -6,27 +6,21 @@ A look costs no more than the counts of rows, which all consoles share.
 
 from __future__ import annotations
 
-import contextlib
-import threading
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
-
-import duckdb
 
 from ivm.access.roles import ADMIN, Grant
 from ivm.backfill.run_fills import progress_of, progress_text
 from ivm.cdc.run_sources import list_sources
 from ivm.cdc.sinks.run_sinks import list_sinks
 from ivm.database import Database
-from ivm.engine.engine import Engine
 from ivm.listings import TableListing, ViewInfo
+from ivm.serve.row_counts import RowCounts
 from ivm.session.session import Session
 from ivm.storage.errors import AccessError, IvmError
 from ivm.storage.identifiers import canonical_name
 from ivm.storage.warehouse.duck import rows
 
-_AGAIN = 2.0  # seconds between two counts
 _PLAIN_VIEWS = """
 SELECT schema_name, table_name, list((column_name, data_type) ORDER BY column_index)
 FROM system.main.duckdb_columns()
@@ -111,54 +105,6 @@ class ConsoleState:
             phase = "not running" if progress is None else progress.phase
             done = 0.0 if progress is None else progress.fraction
             yield {"view": name, "phase": phase, "fraction": done, "text": text or ""}
-
-
-class RowCounts:
-    """The numbers of rows, as of the last commit when they were counted.
-
-    Args:
-        engine: of the database.
-
-    Attributes:
-        last: those that were counted last.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._lock = threading.Lock()
-        self._counted_at = -_AGAIN
-        self._known: tuple[object, ...] = ()
-        self.last: dict[str, int] = {}
-
-    def of(self, names: list[str]) -> dict[str, int]:
-        """The numbers by name, counted anew if there was a commit, and some time has passed.
-
-        Raises:
-            UnavailableError: the tables cannot be brought up to date.
-        """
-        with self._lock:
-            now, known = time.monotonic(), (self._engine.epoch, *names)
-            is_new = known[1:] != self._known[1:]
-            if is_new or (known != self._known and now - self._counted_at > _AGAIN):
-                self.last = self._count(names)
-                self._counted_at, self._known = now, known
-            return self.last
-
-    def _count(self, names: list[str]) -> dict[str, int]:
-        self._engine.tables.flush()
-        qualified = self._engine.catalog.qualified
-        known = [name for name in names if name in qualified]
-        parts = [f"(SELECT count(*) FROM {qualified[name]})" for name in known]
-        if not parts:
-            return {}
-        with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
-            try:
-                [found] = rows(cursor, f"SELECT {', '.join(parts)}")
-            except (
-                duckdb.CatalogException
-            ):  # one was dropped meanwhile: the next look lists them anew
-                return {}
-        return dict(zip(known, found, strict=True))
 
 
 def _table(table: TableListing, counts: dict[str, int]) -> dict[str, Any]:

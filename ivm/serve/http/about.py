@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -15,13 +16,9 @@ from ivm.serve.access import User
 from ivm.serve.http.endpoint import Served, json_response
 from ivm.serve.http.formats import ARROW, CSV, JSON, LINES
 from ivm.serve.http.measures import BOUNDS
-from ivm.storage.identifiers import canonical_name
-from ivm.storage.warehouse.duck import rows
+from ivm.serve.row_counts import RowCounts
+from ivm.storage.errors import UnavailableError
 
-_ROWS = """
-SELECT schema_name, table_name, estimated_size FROM system.main.duckdb_tables()
-WHERE database_name = system.main.current_database()
-"""
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -39,6 +36,14 @@ async def metrics(served: Served, request: Request, user: User) -> Response:
     return Response(found, media_type=_PROMETHEUS)
 
 
+def _counted(served: Served) -> dict[str, int]:
+    """The rows of each view; of none where the tables cannot be brought up to date."""
+    engine = served.database._engine
+    with contextlib.suppress(UnavailableError):  # the server's other numbers help to find out why
+        return RowCounts(engine).of(list(engine.catalog.views))
+    return {}
+
+
 def _lines(served: Served) -> Iterator[str]:
     database, pool = served.database, served.pool
     yield from _told("ivm_epoch", "counter", "Commits so far.", [("", database.epoch)])
@@ -48,13 +53,10 @@ def _lines(served: Served) -> Iterator[str]:
     feeds = [(_label(view=feed.view), feed.version) for feed in served.hub]
     yield from _told("ivm_feed_epoch", "gauge", "Last change of a view with a feed.", feeds)
     with database.connection() as connection:
-        sources, sinks, counts = connection.run(
-            lambda s: (list_sources(s), list_sinks(s), rows(s.cursor, _ROWS))
-        )
-    names = database._engine.catalog.views.keys()
-    sizes = [(canonical_name(path), count) for *path, count in counts]
-    views = [(_label(view=name), count) for name, count in sizes if name in names]
-    yield from _told("ivm_view_rows", "gauge", "Rows of a view, about, at its last flush.", views)
+        sources, sinks = connection.run(lambda s: (list_sources(s), list_sinks(s)))
+    counts = _counted(served)
+    views = [(_label(view=name), count) for name, count in counts.items()]
+    yield from _told("ivm_view_rows", "gauge", "Rows of a view.", views)
     yield from _sources(sources)
     lags = [(_label(sink=sink.name), sink.lag_epochs) for sink in sinks]
     yield from _told("ivm_sink_lag_epochs", "gauge", "What a sink has not acknowledged.", lags)

@@ -25,8 +25,8 @@ from ivm.storage.errors import IvmError, UnavailableError
 KEPT_EPOCHS = 4096
 KEPT_ROWS = 500_000
 """What a feed keeps for those who come back, or are slow."""
-SNAPSHOT_EPOCHS = 1024
-"""A snapshot serves others until so many epochs came after it."""
+SHARED_SECONDS = 0.2
+"""A snapshot serves others for so long where epochs came after it, and else until one comes."""
 BEAT = 15.0
 """Seconds between signs of life to subscribers, by which it is noticed that they have left."""
 _WAKE, _WAKE_EACH = 0.01, 0.0001  # seconds for which epochs are gathered, more with subscribers
@@ -101,6 +101,7 @@ class ViewFeed:
         self._scheduled = False
         self._changed = asyncio.Event()
         self._snapshot: list[Encoded] = []
+        self._taken = -SHARED_SECONDS
         self._alone = alone
         threading.Thread(target=self._follow, name=f"feed of {self.view}", daemon=True).start()
 
@@ -234,15 +235,15 @@ class ViewFeed:
             if (known := self._known_snapshot()) is not None:
                 return known
             found = await threads.call(self._take_snapshot)
-            self._snapshot = found or []
+            self._snapshot, self._taken = found or [], time.monotonic()
             return found
 
     def _known_snapshot(self) -> list[Encoded] | None:
-        """The last one, if not many epochs came after it."""
-        start = self.after(self._snapshot[0].epoch) if self._snapshot else None
-        if start is None or self._first + len(self._kept) - start > SNAPSHOT_EPOCHS:
+        """The last one, if it is the latest or a moment old, and all later epochs are kept."""
+        if not self._snapshot or self.after(self._snapshot[0].epoch) is None:
             return None
-        return self._snapshot
+        latest = self._snapshot[0].epoch >= self.version
+        return self._snapshot if latest or time.monotonic() - self._taken < SHARED_SECONDS else None
 
     def _take_snapshot(self) -> list[Encoded] | None:
         engine = self._database._engine
