@@ -8,20 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import TypeAlias
 
-from ivm.cdc.formats.events import INSERT, Decoded
-from ivm.cdc.keyed import merge_keyed
+import numpy as np
+
+from ivm.cdc.formats.events import INSERT, Decoded, Events
+from ivm.cdc.key_versions import Told
+from ivm.cdc.keyed import merge_keyed, moved_rows, without_writes
 from ivm.cdc.keyless import merge_keyless
+from ivm.cdc.letter_keys import OVERTAKEN, overtaken, refused_of, texts_of, with_gone
 from ivm.cdc.merged import Merged
 from ivm.cdc.records import Letter, Records
 from ivm.cdc.sources.source import Part, Position
 from ivm.cdc.versions import merge_newer, version_column
 from ivm.engine.transaction import Transaction
+from ivm.ingest.fast_path import FastPath
+from ivm.ingest.key_index import KeyIndex
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
 from ivm.storage.errors import UnavailableError, UnsupportedError
 from ivm.storage.log.change import TableChange
+from ivm.storage.values.column import Indexes
 from ivm.storage.values.zset import empty
 from ivm.storage.warehouse.table_info import TableInfo
 
@@ -151,25 +159,35 @@ def _reached(stored: Position | None, position: Position) -> bool:
 def _apply_part(
     session: Session, transaction: Transaction, records: Records, prepared: Prepared
 ) -> Ingested:
+    found = prepared.decoded
+    outcome = _merge(session, transaction, prepared)
+    _bury(records, prepared, outcome)
+    counts, refused = outcome.merged.counts, outcome.refused
+    applied = len(found.events) + len(found.truncates) + found.superseded
+    applied -= len(refused) - len(found.refused) + counts.get("stale", 0)
+    return Ingested(applied, refused, found.ignored, counts)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What the events of a part have come to.
+
+    Attributes:
+        merged: with the stored rows.
+        applied: the events that were, and their lines.
+        refused: by the numbers of the lines.
+        keys: of the refused lines that tell them, as texts.
+    """
+
+    merged: Merged
+    applied: tuple[Events, Indexes]
+    refused: dict[int, str]
+    keys: dict[int, str]
+
+
+def _merge(session: Session, transaction: Transaction, prepared: Prepared) -> _Outcome:
+    """Merges events with the stored rows."""
     part, info, found = prepared.part, prepared.info, prepared.decoded
-    merged = _merge(session, transaction, info, found, part.version)
-    refused = dict(sorted({**found.refused, **merged.refused}.items()))
-    lines = list(refused)
-    texts, places = part.payloads(lines), part.places(lines)
-    letters = [
-        Letter(*place, line, refused[line], text)
-        for line, text, place in zip(lines, texts, places, strict=True)
-    ]
-    records.bury(info.name, letters)
-    stale = merged.counts.get("stale", 0)
-    applied = len(found.events) + len(found.truncates) - len(merged.refused) - stale
-    return Ingested(applied + found.superseded, refused, found.ignored, merged.counts)
-
-
-def _merge(
-    session: Session, transaction: Transaction, info: TableInfo, found: Decoded, version: str
-) -> Merged:
-    """Merges events with the stored rows; refused ones are numbered by their lines."""
     path = transaction.fast_path(info.name)
     if path is None or not path.is_plain:
         raise UnsupportedError(
@@ -177,6 +195,11 @@ def _merge(
             "foreign keys, further unique constraints or a default that is no literal, or was "
             "changed by DDL in this transaction"
         )
+    keys: dict[int, str] = {}
+    if found.refused and info.primary_key:
+        told = refused_of(session, part, info, list(found.refused))
+        keys = dict(zip(told.lines.tolist(), texts_of(info, told.keys), strict=True))
+        found = with_gone(info, found, told)
     events, lines = found.events, found.lines
     if len(found.truncates) or (events.operations != INSERT).any():
         path.demand_removable()
@@ -184,29 +207,90 @@ def _merge(
         _empty(session, transaction, info)
         later = (lines > found.truncates[-1]).nonzero()[0]
         events, lines = events.take(later), lines[later]
-    stale = 0
-    if version:
-        position = version_column(info, version)
+    stale, left = 0, events
+    if part.version:
+        position = version_column(info, part.version)
         index = transaction.index(info.name, all_columns=True)
         merged, stale = merge_newer(path, events, index, position)
     elif info.primary_key:
         index = transaction.index(info.name, all_columns=bool(events.unknown))
-        merged = merge_keyed(path, events, index)
+        told_rows = _told(session, transaction, part, info, lines)
+        merged, left = _merge_keyed(path, events, index, told_rows)
     else:
         rows = path.no_index() if path.takes_only else transaction.index(info.name)
         merged = merge_keyless(path, events, rows)
     transaction.add(merged.change)
+    if info.primary_key and merged.refused:
+        bad = sorted(merged.refused)
+        own = [events.columns[i].take(np.array(bad)) for i in info.primary_key]
+        keys |= zip(lines[bad].tolist(), texts_of(info, own), strict=True)
     counts = {
         **merged.counts,
         "truncates": len(found.truncates),
         "stale": stale,
         "superseded": found.superseded,
     }
-    return replace(
-        merged,
-        refused={int(lines[i]): why for i, why in merged.refused.items()},
-        counts={kind: count for kind, count in counts.items() if count},
-    )
+    refused = found.refused | {int(lines[i]): why for i, why in merged.refused.items()}
+    merged = replace(merged, counts={kind: count for kind, count in counts.items() if count})
+    is_applied = left.operations != events.operations  # halves of refused ones
+    is_applied[np.delete(np.arange(len(events)), list(merged.refused))] = True
+    at = is_applied.nonzero()[0]
+    applied = left.take(at), lines[at]
+    return _Outcome(merged, applied, dict(sorted(refused.items())), keys)
+
+
+def _merge_keyed(
+    path: FastPath, events: Events, index: KeyIndex, told: Told
+) -> tuple[Merged, Events]:
+    """Merges events; a refused one that moves a row takes it away under its old key."""
+    refused: dict[int, str] = {}
+    while True:
+        merged = merge_keyed(path, events, index, told)
+        moved = moved_rows(events, path.key, path.schema)
+        halves = [i for i in merged.refused if moved[i]]
+        if not halves:
+            return replace(merged, refused=refused | merged.refused), events
+        refused |= {i: merged.refused[i] for i in halves}
+        events = without_writes(events, halves, path.key)
+
+
+def _bury(records: Records, prepared: Prepared, outcome: _Outcome) -> None:
+    """Stores the refused events, and notes which dead letters are overtaken."""
+    part, info, lines = prepared.part, prepared.info, list(outcome.refused)
+    letters = [
+        Letter(*place, line, outcome.refused[line], text, outcome.keys.get(line))
+        for line, text, place in zip(lines, part.payloads(lines), part.places(lines), strict=True)
+    ]
+    if records.definition() is None:  # nobody but the program can retry them
+        records.bury(info.name, letters)
+        return
+    older = records.open_letters(info.name)
+    if not (older or letters):
+        return
+    known = [*((-1, row[-1]) for row in older), *((each.event, each.key) for each in letters)]
+    gone = overtaken(info, known, prepared.decoded.truncates, *outcome.applied)
+    if not info.primary_key and "unknown_deletes" in outcome.merged.counts:
+        gone = [True] * len(known)
+    records.overtake(info.name, list(compress(older, gone)), OVERTAKEN)
+    ends = gone[len(older) :]
+    told = [
+        each._replace(reason=each.reason + OVERTAKEN) if is_gone else each
+        for each, is_gone in zip(letters, ends, strict=True)
+    ]
+    records.bury(info.name, told)
+    records.open(info.name, list(compress(letters, [not is_gone for is_gone in ends])))
+
+
+def _told(
+    session: Session, transaction: Transaction, part: Part, info: TableInfo, lines: Indexes
+) -> Told:
+    """What the events of a part tell of the rows before them; they stand in these lines."""
+
+    def befores(events: Indexes) -> Events | None:
+        found = part.befores(session.cursor, info, lines[events].tolist())
+        return None if found is None else found.of_lines(len(events))
+
+    return Told(befores, lambda: transaction.index(info.name, all_columns=True), part.is_exact)
 
 
 def _empty(session: Session, transaction: Transaction, info: TableInfo) -> None:

@@ -1,30 +1,34 @@
 """RETRY and DISCARD of dead letters.
 
-Law: a letter is there until its event is applied or it is discarded; both are one epoch.
+Law: a letter is there until its event is applied or it is discarded; both are one epoch. One that
+is overtaken (see `letter_keys`) is not applied any more, and is left until it is discarded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 from ivm.cdc import records
 from ivm.cdc.apply import apply_within, prepare
-from ivm.cdc.records import Records
+from ivm.cdc.formats.events import Decoded
+from ivm.cdc.letter_keys import OVERTAKEN
+from ivm.cdc.records import LETTER, Records
 from ivm.cdc.sources.other_places import OtherPlaces
 from ivm.cdc.sources.source import AsksUpstream, PartOf, Source
 from ivm.cdc.stored_sources import counted_again, find, load
 from ivm.engine.transaction import Transaction
 from ivm.session.session import Session
 from ivm.storage.identifiers import fold, literal
+from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.table_info import TableInfo
 
 _Letter = tuple[Any, ...]
-_COLUMNS = ("source", "table", "stream", "position", "event", "time", "reason", "payload")
-_TABLE, _STREAM, _POSITION, _PAYLOAD = (
-    _COLUMNS.index(name) for name in ("table", "stream", "position", "payload")
+_TABLE, _STREAM, _POSITION, _REASON, _PAYLOAD = (
+    LETTER.index(name) for name in ("table", "stream", "position", "reason", "payload")
 )
 
 
@@ -32,7 +36,8 @@ def retry(session: Session, name: str) -> int:
     """Applies the events of a source's dead letters once more.
 
     Returns:
-        How many letters are gone; those that are refused again stay, with their new reasons.
+        How many letters are gone; those that are refused again stay, with their new reasons, and
+        those that are overtaken.
 
     Raises:
         SqlError: there is no such source: of the events of a program only that program knows how
@@ -41,7 +46,7 @@ def retry(session: Session, name: str) -> int:
     asked = _asked(session, fold(name))
     with session.writing() as transaction:
         source = find(session, transaction, name)
-        letters = _taken_out(session, transaction, [source.name])
+        letters = _taken_out(session, transaction, [source.name], overtaken=False)
         left = 0
         for table, group in groupby(letters, lambda letter: str(letter[_TABLE])):
             lines = list(group)
@@ -71,27 +76,57 @@ def discard(session: Session, name: str) -> int:
         return len(_taken_out(session, transaction, sorted({name, fold(name)})))
 
 
-def _taken_out(session: Session, transaction: Transaction, names: Sequence[str]) -> list[_Letter]:
-    """The letters of these sources, which are removed; those of one table stand together."""
+def _taken_out(
+    session: Session, transaction: Transaction, names: Sequence[str], *, overtaken: bool = True
+) -> list[_Letter]:
+    """The letters of these sources, which are removed; those of one table stand together.
+
+    Args:
+        session: of this thread.
+        transaction: its own.
+        names: of the sources.
+        overtaken: those that are overtaken, too.
+    """
     among = ", ".join([literal(name) for name in names])
     sql = f"""FROM _ivm.dead_letters WHERE source IN ({among})
               ORDER BY "table", time, stream, position, event"""
-    letters = records.listed(session, sql)
+    found = records.listed(session, sql)
+    letters = [row for row in found if overtaken or not row[_REASON].endswith(OVERTAKEN)]
     if letters:
         columns = map(list, zip(*letters, strict=True))
-        rows = dict(zip(_COLUMNS, columns, strict=True))
+        rows = dict(zip(LETTER, columns, strict=True))
         Records(session, transaction, names[0]).unbury(rows)
+    for name in names:
+        held = Records(session, transaction, name)
+        for table in sorted({str(letter[_TABLE]) for letter in letters}):
+            held.close(held.open_letters(table))
     return letters
 
 
 @dataclass(frozen=True)
 class _Retried(OtherPlaces):
-    """Events of dead letters, with the places that they had."""
+    """Events of dead letters, with the places that they had.
+
+    Those that move a row have taken it away under its old key before.
+    """
 
     letters: Sequence[_Letter]
+
+    def decode(self, cursor: Cursor, info: TableInfo) -> Decoded:
+        """See `Part`."""
+        return _in_place(super().decode(cursor, info), info)
+
+    def keyed(self, cursor: Cursor, key: TableInfo, lines: Sequence[int]) -> Decoded:
+        """See `Part`."""
+        return _in_place(super().keyed(cursor, key, lines), key)
 
     def payloads(self, lines: Sequence[int]) -> list[str | None]:
         return [self.letters[line][_PAYLOAD] for line in lines]
 
     def places(self, lines: Sequence[int]) -> list[tuple[str, int | None]]:
         return [(self.letters[line][_STREAM], self.letters[line][_POSITION]) for line in lines]
+
+
+def _in_place(found: Decoded, info: TableInfo) -> Decoded:
+    """The events of a table with a key as if they moved no row."""
+    return replace(found, events=replace(found.events, old=None)) if info.primary_key else found

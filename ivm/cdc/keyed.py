@@ -4,19 +4,22 @@ Law: the table after the change is the table after the events, one after the oth
 and UPDATE write the row of their key and DELETE removes it. The retractions are of stored rows. An
 event whose row violates a constraint is refused, and the others are applied as if it had not been.
 
-An UPDATE that changes the key removes the old key's row and writes the new one's. Values that were
-not sent are those of the row that the event has changed: written by the latest event of the batch
-that knows them, else stored.
+An UPDATE that changes the key removes the old key's row and writes the new one's; of several rows
+that meet under a key, `key_versions` tells which one an event means. Values that were not sent are
+those of the row that the event has changed: written by the latest event of the batch that knows
+them, else stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
+from ivm.cdc.key_versions import Looks, Told, lanes, suspects
 from ivm.cdc.merged import Merged, violations
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
@@ -30,13 +33,16 @@ from ivm.storage.values.zset import ZSet, ones
 _COUNTED = ["inserts", "updates", "deletes", "known_inserts", "unknown_updates", "unknown_deletes"]
 
 
-def merge_keyed(path: FastPath, events: Events, index: KeyIndex) -> Merged:
+def merge_keyed(
+    path: FastPath, events: Events, index: KeyIndex, told: Told | None = None
+) -> Merged:
     """Merges events into a table with a primary key.
 
     Args:
         path: of the table.
         events: with every column.
         index: of the table, with all columns where values are unknown.
+        told: of the rows before the events; None if nothing is.
     """
     appended = _appended(path, events, index)
     if appended is not None:
@@ -49,11 +55,13 @@ def merge_keyed(path: FastPath, events: Events, index: KeyIndex) -> Merged:
             refused |= {int(numbers[i]): why for i, why in bad.items()}
             left = np.delete(np.arange(len(events)), list(bad))
             events, numbers = events.take(left), numbers[left]
-        steps = _steps(path, events)
+        steps = _steps(path, events, index)
+        if told is not None:
+            steps = _parted(path, steps, told, numbers)
         rows = _rows(path, steps, index)
         bad = _violations(path, steps, rows)
         if not bad:
-            return Merged(_change(path, steps, rows, index), refused, _counts(steps, rows))
+            return Merged(_change(path, steps, rows, index), refused, _counts(steps))
 
 
 def _appended(path: FastPath, events: Events, index: KeyIndex) -> Merged | None:
@@ -91,46 +99,95 @@ def _sent_nulls(path: FastPath, events: Events) -> dict[int, str]:
 
 
 class _Steps(NamedTuple):
-    """Events as writes and removals of single keys.
+    """Events as writes and removals of single rows.
 
     Attributes:
         events: one for each step; an update of a key is a removal and a write.
         of: int64[n], the number of the event.
-        group: int64[n], the number of the key.
-        first: int64[g], the first step of each key.
+        second: bool[n], whether it is the write of a row that was removed under another key.
+        stored: the rows of the table under the keys.
+        group: int64[n], the number of the row; of the key, where no key has several.
+        at: int64[g], which stored row each one is, -1 if none.
         before: int64[n], the step that left the row on which this one builds, -1 if it is stored.
-        origin: int64[n], the number of that row's key: the old one where an update moves it.
+        origin: int64[n], the number of that row: under the old key where an update moves it.
         removals: the removals that are followed by the write of the row under another key.
+        lasts: bool[g], whether a row is the one that its key has at the end; None if all are.
     """
 
     events: Events
     of: Indexes
+    second: Mask
+    stored: ZSet
     group: Indexes
-    first: Indexes
+    at: Indexes
     before: Indexes
     origin: Indexes
     removals: Indexes
+    lasts: Mask | None = None
 
 
-def _steps(path: FastPath, events: Events) -> _Steps:
+def _steps(path: FastPath, events: Events, index: KeyIndex) -> _Steps:
     moved = moved_rows(events, path.key, path.schema)
-    count = len(events)
-    of = np.repeat(np.arange(count), 1 + moved)
+    of = np.repeat(np.arange(len(events)), 1 + moved)
     second = np.zeros(len(of), np.bool_)  # the write of a moved row follows its removal
     second[1:] = of[1:] == of[:-1]
     if moved.any():
         events = _split(events, of, second)
     keys = [events.columns[i] for i in path.key]
     first, number = group(keys, [path.schema[i][1] for i in path.key])
+    found = index.find([column.take(first) for column in keys])
+    at = np.full(len(first), -1)
+    at[found.probe] = np.arange(len(found.probe))
+    links = _links(number, second)
+    return _Steps(events, of, second, found.rows, number, at, *links, second.nonzero()[0] - 1)
+
+
+def _links(number: Indexes, second: Mask) -> tuple[Indexes, Indexes]:
+    """See `before` and `origin` of `_Steps`."""
+    before, origin = _previous(number), number.copy()
+    removal = second.nonzero()[0] - 1
+    before[second], origin[second] = before[removal], number[removal]
+    return before, origin
+
+
+def _previous(number: Indexes) -> Indexes:
+    """The step before of the same number, -1 if there is none."""
     order = number.argsort(kind="stable")
-    before = np.full(len(of), -1)
+    before = np.full(len(number), -1)
     follows = number[order[1:]] == number[order[:-1]]
     before[order[1:][follows]] = order[:-1][follows]
-    removal = second.nonzero()[0] - 1
-    before[second] = before[removal]
-    origin = number.copy()
-    origin[second] = number[removal]
-    return _Steps(events, of, number, first, before, origin, removal)
+    return before
+
+
+def _parted(path: FastPath, steps: _Steps, told: Told, numbers: Indexes) -> _Steps:
+    """The steps with several rows under a key told apart.
+
+    Args:
+        path: of the table.
+        steps: by key.
+        told: of the batch.
+        numbers: of the events, in the batch.
+    """
+    operations = steps.events.operations
+    writes, comes = operations != DELETE, (operations == INSERT) | steps.second
+    stored = steps.at >= 0
+    doubtful = suspects(steps.group, _previous(steps.group), comes, writes, stored)
+    if doubtful is None:
+        return steps
+    chosen = doubtful.nonzero()[0]
+    moves = steps.second.copy()
+    moves[steps.removals] = True
+    masks = [mask[chosen] for mask in (writes, comes, moves)]
+    looks = Looks(chosen, numbers[steps.of[chosen]], steps.group[chosen], *masks)
+    found = lanes(path, looks, steps.events.take(chosen), stored, told)
+    count, number = len(steps.at), steps.group.copy()
+    number[chosen] = count + np.array(found.of)
+    key, is_stored = np.array(found.key), np.array(found.is_stored)
+    at = np.append(steps.at, np.where(is_stored, steps.at[key], -1))
+    lasts = np.append(np.ones(count, np.bool_), found.lasts)
+    lasts[key] = False  # their places are taken by the rows that are told apart
+    links = _links(number, steps.second)
+    return steps._replace(group=number, at=at, before=links[0], origin=links[1], lasts=lasts)
 
 
 def moved_rows(events: Events, key: Sequence[int], schema: Schema) -> Mask:
@@ -150,6 +207,17 @@ def moved_rows(events: Events, key: Sequence[int], schema: Schema) -> Mask:
     return moved
 
 
+def without_writes(events: Events, moved: Sequence[int], key: Sequence[int]) -> Events:
+    """The events with some that move rows made deletes of the rows that they take away."""
+    assert events.old is not None
+    at = np.arange(len(events))
+    at[list(moved)] += len(events)
+    operations = events.operations.copy()
+    operations[list(moved)] = DELETE
+    keys = {i: concat([events.columns[i], events.old[i]]).take(at) for i in key}
+    return replace(events, operations=operations, columns={**events.columns, **keys})
+
+
 def _split(events: Events, of: Indexes, second: Mask) -> Events:
     """The events, with a removal under the old key before each write of a moved row."""
     assert events.old is not None
@@ -167,38 +235,21 @@ def _split(events: Events, of: Indexes, second: Mask) -> Events:
     return Events(operations, columns, taken.unknown)
 
 
-class _Rows(NamedTuple):
-    """The rows after each step.
-
-    Attributes:
-        columns: complete.
-        stored: the rows found under the steps' keys.
-        at: int64[g], which of them each key has, -1 if none.
-    """
-
-    columns: list[Column]
-    stored: ZSet
-    at: Indexes
-
-
-def _rows(path: FastPath, steps: _Steps, index: KeyIndex) -> _Rows:
+def _rows(path: FastPath, steps: _Steps, index: KeyIndex) -> list[Column]:
+    """The rows after each step, complete."""
     columns = [steps.events.columns[i] for i in range(len(path.schema))]
-    probes = [steps.events.columns[i].take(steps.first) for i in path.key]
-    found = index.find(probes)
-    at = np.full(len(steps.first), -1)
-    at[found.probe] = np.arange(len(found.probe))
     deletes = steps.events.operations == DELETE
     for position, mask in steps.events.unknown.items():
         if position in path.key or not (mask & ~deletes).any():
             continue
-        stored = found.rows.columns[index.columns.index(position)]
+        stored = steps.stored.columns[index.columns.index(position)]
         passes = mask & ~deletes
         source = _source(steps, passes)
         pool = concat([columns[position], stored, path.default(position, 1)])
-        row = at[steps.origin[source]]  # of values that no step of the batch has written
+        row = steps.at[steps.origin[source]]  # of values that no step of the batch has written
         none = np.where(passes[source] & (row >= 0), row + len(mask), len(pool) - 1)
         columns[position] = pool.take(np.where((passes | deletes)[source], none, source))
-    return _Rows(columns, found.rows, at)
+    return columns
 
 
 def _source(steps: _Steps, passes: Mask) -> Indexes:
@@ -216,7 +267,7 @@ def _source(steps: _Steps, passes: Mask) -> Indexes:
         source = further
 
 
-def _violations(path: FastPath, steps: _Steps, rows: _Rows) -> dict[int, str]:
+def _violations(path: FastPath, steps: _Steps, rows: Sequence[Column]) -> dict[int, str]:
     """Why rows cannot be written, by the number of the event.
 
     Where the reason may be a value that was not sent, and that comes from another violating event,
@@ -224,7 +275,7 @@ def _violations(path: FastPath, steps: _Steps, rows: _Rows) -> dict[int, str]:
     """
     reasons: dict[int, str] = {}
     writes = (steps.events.operations != DELETE).nonzero()[0]
-    for _, why, violated in violations(path, rows.columns, writes):
+    for _, why, violated in violations(path, rows, writes):
         for event in steps.of[violated].tolist():
             reasons.setdefault(event, why)
     if not reasons:
@@ -253,18 +304,25 @@ def _building_on(steps: _Steps, chosen: Indexes) -> Mask:
         before = further
 
 
-def _change(path: FastPath, steps: _Steps, rows: _Rows, index: KeyIndex) -> TableChange:
-    last = np.zeros(len(steps.first), np.int64)
+def _change(path: FastPath, steps: _Steps, rows: Sequence[Column], index: KeyIndex) -> TableChange:
+    last = np.full(len(steps.at), -1)
     last[steps.group] = np.arange(len(steps.group))  # numpy keeps the last of repeated indexes
-    written = np.sort(last[steps.events.operations[last] != DELETE])
-    added = ZSet(tuple([c.take(written) for c in rows.columns]), ones(len(written)))
-    return path.change(added, rows.stored, index)
+    removed = steps.stored
+    if steps.lasts is None:
+        ends = last
+    else:
+        ends = last[steps.lasts & (last >= 0)]
+        stays = steps.at[steps.lasts & (last < 0) & (steps.at >= 0)]  # displaced for a while
+        removed = removed.take(np.delete(np.arange(len(removed)), stays))
+    written = np.sort(ends[steps.events.operations[ends] != DELETE])
+    added = ZSet(tuple([c.take(written) for c in rows]), ones(len(written)))
+    return path.change(added, removed, index)
 
 
-def _counts(steps: _Steps, rows: _Rows) -> dict[str, int]:
+def _counts(steps: _Steps) -> dict[str, int]:
     operations = np.delete(steps.events.operations, steps.removals)  # counted with their writes
     before = np.delete(steps.before, steps.removals)
-    stored = rows.at[np.delete(steps.origin, steps.removals)] >= 0
+    stored = steps.at[np.delete(steps.origin, steps.removals)] >= 0
     known = np.where(before < 0, stored, steps.events.operations[before] != DELETE)
     masks = [
         *(operations == kind for kind in (INSERT, UPDATE, DELETE)),

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ivm.catalog.broken_views import spelled
 from ivm.cdc.sources.source import Position
+from ivm.engine.small_tables import Row
 from ivm.engine.transaction import Transaction
 from ivm.session.query import query
 from ivm.session.session import Session
@@ -19,6 +20,7 @@ from ivm.session.stream_positions import POSITIONS, SOURCES
 from ivm.session.table_writer import FastWriter
 from ivm.sql.statements.nodes import Query
 from ivm.storage.errors import UnavailableError, UnsupportedError
+from ivm.storage.identifiers import literal
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, ones
@@ -26,13 +28,18 @@ from ivm.storage.warehouse.duck import run
 from ivm.storage.warehouse.system_tables import OLDER_STREAM_TABLES, STREAM_TABLES
 
 LETTERS = "_ivm.dead_letters"
+LETTER_KEYS = "_ivm.letter_keys"
+_LATER = ("_ivm.letter_keys",)  # made in a file of an older version when its sources first run
+_PLACE = ("source", "table", "stream", "position", "event")
+LETTER = (*_PLACE, "time", "reason", "payload")
+"""The columns of a dead letter."""
 _KEPT = "temp._ivm_kept"
 
 
 def exist(session: Session) -> bool:
-    """Whether the tables of the records have been created, as this version has them."""
-    tables = session.engine.catalog.tables
-    return tables.keys() >= {f"_ivm.{name}" for name in STREAM_TABLES} and not _older(session)
+    """Whether the tables of the records have been created, but for those of later versions."""
+    names = {f"_ivm.{name}" for name in STREAM_TABLES}.difference(_LATER)
+    return session.engine.catalog.tables.keys() >= names and not _older(session)
 
 
 def _older(session: Session) -> list[str]:
@@ -49,7 +56,9 @@ def create(session: Session) -> None:
         UnavailableError: the session has an open transaction.
         UnsupportedError: a view reads tables that must be made anew.
     """
-    if exist(session):
+    if exist(session) and (
+        session.transaction is not None or session.engine.catalog.tables.keys() >= {*_LATER}
+    ):
         return
     if session.transaction is not None:
         raise UnavailableError(
@@ -101,6 +110,7 @@ class Letter(NamedTuple):
 
     Attributes:
         event: its number in the batch, from 0.
+        key: see `letter_keys`; None if it is not known.
     """
 
     stream: str
@@ -108,6 +118,7 @@ class Letter(NamedTuple):
     event: int
     reason: str
     payload: str | None
+    key: str | None = None
 
 
 class Records:
@@ -171,6 +182,52 @@ class Records:
             rows["time"] = [datetime.now(UTC)] * len(letters)
             self._writer(LETTERS).insert(*self._columns(LETTERS, rows))
 
+    def open_letters(self, table: str) -> list[Row]:
+        """The rows of `_ivm.letter_keys` of one table."""
+        engine = self._session.engine
+        if LETTER_KEYS not in engine.catalog.tables:
+            return []
+        rows = engine.small.current(LETTER_KEYS, self._transaction.changes)
+        return [row for row in rows if row[:2] == (self._source, table)]
+
+    def open(self, table: str, letters: Sequence[Letter]) -> None:
+        """Notes that letters of one table are not overtaken."""
+        if letters and LETTER_KEYS in self._session.engine.catalog.tables:
+            rows = self._letters(table, letters)
+            rows["key"] = [letter.key for letter in letters]
+            kept = {name: rows[name] for name in (*_PLACE, "key")}
+            self._writer(LETTER_KEYS).upsert(*self._columns(LETTER_KEYS, kept))
+
+    def overtake(self, table: str, rows: Sequence[Row], why: str) -> None:
+        """Notes that letters of one table are overtaken.
+
+        Args:
+            table: canonical name.
+            rows: of `_ivm.letter_keys`.
+            why: is added to their reasons.
+        """
+        self.close(rows)
+        places = {row[: len(_PLACE)] for row in rows}
+        of = f'source = {literal(self._source)} AND "table" = {literal(table)}'
+        letters = listed(self._session, f"FROM _ivm.dead_letters WHERE {of}") if rows else []
+        letters = [letter for letter in letters if letter[: len(_PLACE)] in places]
+        if letters:
+            named = dict(zip(LETTER, map(list, zip(*letters, strict=True)), strict=True))
+            self.unbury(named)
+            named["reason"] = [reason + why for reason in named["reason"]]
+            self._writer(LETTERS).insert(*self._columns(LETTERS, named))
+
+    def close(self, rows: Sequence[Row]) -> None:
+        """Notes that letters are overtaken, or gone.
+
+        Args:
+            rows: of `_ivm.letter_keys`, of which only the key is read.
+        """
+        if rows:
+            columns = map(list, zip(*[row[: len(_PLACE)] for row in rows], strict=True))
+            named = dict(zip(_PLACE, columns, strict=True))
+            self._writer(LETTER_KEYS).delete(*self._columns(LETTER_KEYS, named))
+
     def unbury(self, rows: dict[str, list[Any]]) -> None:
         """Removes dead letters.
 
@@ -180,7 +237,7 @@ class Records:
         self._writer(LETTERS).delete(*self._columns(LETTERS, rows))
 
     def _letters(self, table: str, letters: Sequence[Letter]) -> dict[str, Any]:
-        stream, position, event, reason, payload = map(list, zip(*letters, strict=True))
+        stream, position, event, reason, payload, _ = map(list, zip(*letters, strict=True))
         alike = {"source": [self._source] * len(letters), "table": [table] * len(letters)}
         own = {"stream": stream, "position": position, "event": event}
         return {**alike, **own, "reason": reason, "payload": payload}

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from ivm.catalog.catalog import name_parts
-from ivm.cdc import stored_sources
+from ivm.cdc import records, stored_sources
 from ivm.cdc.apply import Applied, Prepared, apply_parts, prepare
 from ivm.cdc.dead_letter_limit import DeadLetterLimit
 from ivm.cdc.follow import follow
@@ -153,6 +153,7 @@ class SourceJob:
     # -- reading --------------------------------------------------------------------------------
 
     def _stream(self) -> None:
+        self._with_session(records.create)  # what a file of an older version lacks
         stored, positions, letters = self._with_session(self._load)
         self._stored = stored
         limit = DeadLetterLimit(stored.definition, letters)

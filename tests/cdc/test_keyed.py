@@ -19,6 +19,7 @@ from ivm.cdc.keyed import merge_keyed
 from ivm.cdc.merged import Merged
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.key_index import KeyIndex
 from ivm.storage.values.column import Column, column_from_arrow
 from tests.support.view_oracle import assert_verified
 from tests.tiers import examples
@@ -177,9 +178,9 @@ def test_dirt_of_one_key_costs_no_rounds(monkeypatch: pytest.MonkeyPatch) -> Non
     rounds = []
     steps = keyed._steps
 
-    def counted(path: FastPath, events: Events) -> keyed._Steps:
+    def counted(path: FastPath, events: Events, index: KeyIndex) -> keyed._Steps:
         rounds.append(len(events))
-        return steps(path, events)
+        return steps(path, events, index)
 
     monkeypatch.setattr(keyed, "_steps", counted)
     dirt = Event(UPDATE, (1, "k", None, UNKNOWN, UNKNOWN), (1, "k"))

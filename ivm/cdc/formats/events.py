@@ -77,6 +77,18 @@ class Decoded:
     ignored: int
     superseded: int = 0
 
+    def of_lines(self, count: int) -> Events | None:
+        """An event for each of so many lines, without values where a line has none."""
+        if not len(self.lines):
+            return None
+        at = np.zeros(count, np.int64)
+        at[self.lines] = np.arange(len(self.lines))
+        lacking = np.ones(count, np.bool_)
+        lacking[self.lines] = False
+        found = self.events.take(at)
+        unknown = {i: found.unknown.get(i, ~lacking & lacking) | lacking for i in found.columns}
+        return replace(found, unknown=unknown)
+
 
 def interleaved(parts: Sequence[tuple[Indexes, Decoded]], refused: Mapping[int, str]) -> Decoded:
     """The events of groups of lines as those of all lines, in order.
@@ -89,7 +101,7 @@ def interleaved(parts: Sequence[tuple[Indexes, Decoded]], refused: Mapping[int, 
     order = lines.argsort()
     why = {int(n[i]): text for n, found in parts for i, text in found.refused.items()}
     return Decoded(
-        _concat([found.events for _, found in parts]).take(order),
+        chained([found.events for _, found in parts]).take(order),
         lines[order],
         {**why, **refused},
         sorted(int(numbers[i]) for numbers, found in parts for i in found.truncates),
@@ -98,7 +110,7 @@ def interleaved(parts: Sequence[tuple[Indexes, Decoded]], refused: Mapping[int, 
     )
 
 
-def _concat(parts: Sequence[Events]) -> Events:
+def chained(parts: Sequence[Events]) -> Events:
     """The events one after the other; where some tell an old value, that of others is the new."""
     unknown = {i for part in parts for i in part.unknown}
     old = sorted({i for part in parts for i in part.old or ()})

@@ -82,6 +82,16 @@ def decode(cursor: Cursor, lines: pa.Array, info: TableInfo, envelope: Envelope)
     return decode_by(settings_for(cursor, info), lines, info, envelope)
 
 
+def decode_before(
+    cursor: Cursor, lines: pa.Array, info: TableInfo, envelope: Envelope
+) -> Decoded | None:
+    """The rows before the events of lines, as inserts; None if the format has none.
+
+    The arguments as for `decode`.
+    """
+    return None if envelope.before is None else decode(cursor, lines, info, envelope.of_before())
+
+
 def settings_for(cursor: Cursor, info: TableInfo) -> Settings | None:
     """The session's settings, if a column of the table is read by them."""
     zoned = any("TIME ZONE" in type.sql for _, type in info.schema)

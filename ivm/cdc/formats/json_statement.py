@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ivm.cdc.formats.events import DELETE, INSERT, UPDATE
 from ivm.cdc.formats.json_values import PLAIN, Encoding, value, wire_type
 from ivm.cdc.formats.placeholders import may_have_one
 from ivm.storage.identifiers import fold, literal, quote
@@ -73,6 +74,11 @@ class Envelope:
             return ()
         rows = [path[-1] for path in (self.after, self.before) if path is not None]
         return (self.operation[-1], *rows)
+
+    def of_before(self) -> Envelope:
+        """That of the same lines read as inserts of the rows before."""
+        operations = {n: INSERT for n, code in self.operations.items() if code in (UPDATE, DELETE)}
+        return replace(self, after=self.before or (), before=None, operations=operations, origin=())
 
 
 def json_path(keys: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.cdc.formats.events import Decoded, interleaved
-from ivm.cdc.formats.json_lines import decode_by, settings_for
+from ivm.cdc.formats.json_lines import decode_before, decode_by, settings_for
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.pipeline.chunk import Chunk, unpacked
 from ivm.cdc.pipeline.worker import DDL, Decoding
@@ -36,6 +36,7 @@ class SparkPart:
     """
 
     upstream: Upstream | None = None
+    is_exact = False
 
     def __init__(
         self,
@@ -86,6 +87,16 @@ class SparkPart:
     def _collected(self, decoding: Decoding) -> pa.Table:
         with asking():
             return self._frame.mapInArrow(decoding.run, DDL).toArrow()
+
+    def befores(self, cursor: Cursor, info: TableInfo, lines: Sequence[int]) -> Decoded | None:
+        """See `Part`."""
+        texts = pa.array(self.payloads(lines), pa.large_string())
+        return decode_before(cursor, texts, info, self._envelope)
+
+    def keyed(self, cursor: Cursor, key: TableInfo, lines: Sequence[int]) -> Decoded:
+        """See `Part`."""
+        texts = pa.array(self.payloads(lines), pa.large_string())
+        return decode_by(settings_for(cursor, key), texts, key, self._envelope)
 
     def payloads(self, lines: Sequence[int]) -> list[str | None]:
         """See `Part`."""

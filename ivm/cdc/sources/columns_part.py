@@ -49,6 +49,20 @@ class ColumnsPart:
         """See `Part`."""
         return decode_rows(cursor, self.rows, info, self.operations)
 
+    @property
+    def is_exact(self) -> bool:
+        """See `Part`."""
+        return False
+
+    def befores(self, cursor: Cursor, info: TableInfo, lines: Sequence[int]) -> None:
+        """See `Part`: there is one row, that after the change."""
+        return None
+
+    def keyed(self, cursor: Cursor, key: TableInfo, lines: Sequence[int]) -> Decoded:
+        """See `Part`."""
+        rows = self.rows.take(pa.array(lines, pa.int64()))
+        return decode_rows(cursor, rows, key, self.operations)
+
     def payloads(self, lines: Sequence[int]) -> list[str | None]:
         """See `Part`: the values of a row as an object of texts, as DuckDB casts them."""
         if not len(lines):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ivm.cdc.formats.events import Decoded
-from ivm.cdc.formats.json_lines import decode
+from ivm.cdc.formats.json_lines import decode, decode_before
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.source import Upstream
 from ivm.storage.warehouse.duck import Cursor
@@ -49,9 +49,25 @@ class JsonPart:
         """See `Part`."""
         return decode(cursor, self.lines, info, self.envelope)
 
+    @property
+    def is_exact(self) -> bool:
+        """See `Part`; events may come again, or alone."""
+        return False
+
+    def befores(self, cursor: Cursor, info: TableInfo, lines: Sequence[int]) -> Decoded | None:
+        """See `Part`."""
+        return decode_before(cursor, self._some(lines), info, self.envelope)
+
+    def keyed(self, cursor: Cursor, key: TableInfo, lines: Sequence[int]) -> Decoded:
+        """See `Part`."""
+        return decode(cursor, self._some(lines), key, self.envelope)
+
+    def _some(self, lines: Sequence[int]) -> pa.Array:
+        return self.lines.take(pa.array(lines, pa.int64()))
+
     def payloads(self, lines: Sequence[int]) -> list[str | None]:
         """See `Part`."""
-        found: list[str | None] = self.lines.take(pa.array(lines, pa.int64())).to_pylist()
+        found: list[str | None] = self._some(lines).to_pylist()
         return found
 
     def places(self, lines: Sequence[int]) -> list[tuple[str, int | None]]:

@@ -33,12 +33,25 @@ class OtherPlaces(ABC):
         """See `Part`."""
         return self.part.version
 
+    @property
+    def is_exact(self) -> bool:
+        """See `Part`."""
+        return self.part.is_exact
+
     def __len__(self) -> int:
         return len(self.part)
 
     def decode(self, cursor: Cursor, info: TableInfo) -> Decoded:
         """See `Part`."""
         return self.part.decode(cursor, info)
+
+    def befores(self, cursor: Cursor, info: TableInfo, lines: Sequence[int]) -> Decoded | None:
+        """See `Part`."""
+        return self.part.befores(cursor, info, lines)
+
+    def keyed(self, cursor: Cursor, key: TableInfo, lines: Sequence[int]) -> Decoded:
+        """See `Part`."""
+        return self.part.keyed(cursor, key, lines)
 
     @abstractmethod
     def payloads(self, lines: Sequence[int]) -> list[str | None]:

@@ -60,6 +60,7 @@ class Part(Protocol):
         table: the name of our table, as a user would write it.
         upstream: the columns upstream from these events on; None if the source does not know them.
         version: the name of the column that grows with each change of a row, "" without.
+        is_exact: whether it has whole transactions, each once, and tells whole rows.
     """
 
     @property
@@ -71,6 +72,9 @@ class Part(Protocol):
     @property
     def version(self) -> str: ...
 
+    @property
+    def is_exact(self) -> bool: ...
+
     def __len__(self) -> int:
         """The number of events."""
 
@@ -80,6 +84,22 @@ class Part(Protocol):
         Args:
             cursor: may run statements; it is in no transaction.
             info: the table.
+        """
+
+    def befores(self, cursor: Cursor, info: TableInfo, lines: Sequence[int]) -> Decoded | None:
+        """The whole rows before events, by their numbers, as far as they are told, as inserts.
+
+        Returns:
+            None if the events tell of no rows before, but for their keys.
+        """
+
+    def keyed(self, cursor: Cursor, key: TableInfo, lines: Sequence[int]) -> Decoded:
+        """Some events by their keys alone, numbered by their places among these lines.
+
+        Args:
+            cursor: see `decode`.
+            key: a table of the columns of the key.
+            lines: the numbers of the events.
         """
 
     def payloads(self, lines: Sequence[int]) -> list[str | None]:

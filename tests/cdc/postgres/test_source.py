@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from threading import Thread
 
 import pytest
@@ -23,6 +24,7 @@ from tests.cdc.postgres.following import (
     until,
 )
 from tests.support.postgres import Database
+from tests.tiers import SEED
 
 
 def test_a_table_is_copied_and_followed(db: ivm.Database, shop: Database) -> None:
@@ -41,6 +43,30 @@ def test_a_table_is_copied_and_followed(db: ivm.Database, shop: Database) -> Non
     assert rows(db, "FROM revenue") == sorted(shop.execute(REVENUE), key=repr)
     shop.execute("TRUNCATE orders; INSERT INTO orders VALUES (7, 1, 2, 'y')")
     until(same(db, shop, "FROM orders", "SELECT * FROM orders"), db)
+
+
+def test_keys_that_are_checked_at_the_end_are_moved_in_any_order(
+    db: ivm.Database, shop: Database
+) -> None:
+    shop.execute(
+        "CREATE TABLE q (pos int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, v text, w int)",
+        "ALTER TABLE q REPLICA IDENTITY FULL",
+        "INSERT INTO q SELECT i, 'row ' || i, nullif(i % 3, 0) FROM generate_series(1, 12) i",
+    )
+    follow(db, shop, "q")
+    random = Random(SEED)
+    for _ in range(12):
+        to = random.sample(range(1, 13), 12)
+        moves = " ".join(f"WHEN {i} THEN {place}" for i, place in enumerate(to, 1))
+        gone, left = random.randint(1, 12), random.randint(1, 12)
+        shop.execute(
+            random.choice(["UPDATE q SET pos = pos + 1", "UPDATE q SET pos = pos - 1"]),
+            f"UPDATE q SET pos = CASE pos {moves} ELSE pos END",
+            f"UPDATE q SET pos = {left} WHERE v = 'row {gone}'; UPDATE q SET w = w + 1;"
+            f"DELETE FROM q WHERE v = 'row {gone}'; UPDATE q SET pos = pos + 1;"
+            f"INSERT INTO q SELECT min(pos) - 1, 'row {gone}' FROM q",
+        )
+        until(same(db, shop, "FROM q", "SELECT * FROM q"), db)
 
 
 def test_tables_are_made_as_they_are_upstream(db: ivm.Database, shop: Database) -> None:

@@ -87,6 +87,23 @@ class PostgresPart:
         decoded = decode(cursor, self.texts, self.described.readings, info, self.lines)
         return replace(decoded, truncates=self.truncates)
 
+    @property
+    def is_exact(self) -> bool:
+        """See `Part`."""
+        return self.described.found_by is None
+
+    def befores(self, cursor: Cursor, info: TableInfo, lines: Sequence[int]) -> Decoded | None:
+        """See `Part`."""
+        if not self.is_exact:
+            return None
+        rows = self.texts.before(np.searchsorted(self.lines, lines))
+        return decode(cursor, rows, self.described.readings, info, np.arange(len(rows)))
+
+    def keyed(self, cursor: Cursor, key: TableInfo, lines: Sequence[int]) -> Decoded:
+        """See `Part`."""
+        rows = self.texts.some(np.searchsorted(self.lines, lines))
+        return decode(cursor, rows, self.described.readings, key, np.arange(len(rows)))
+
     def payloads(self, lines: Sequence[int]) -> list[str | None]:
         """See `Part`."""
         return [*self.texts.payloads(np.searchsorted(self.lines, lines).tolist())]

@@ -75,6 +75,28 @@ class Texts:
     def __len__(self) -> int:
         return len(self.kinds)
 
+    def some(self, rows: Indexes) -> Texts:
+        """Some of the changes, without columns that are `typed`."""
+        has_old = self.has_old[rows]
+        old = pa.array((self.has_old.cumsum()[rows] - 1)[has_old])
+        return Texts(
+            self.kinds[rows],
+            {name: array.take(pa.array(rows)) for name, array in self.columns.items()},
+            {name: mask[rows] for name, mask in self.unsent.items()},
+            has_old,
+            {name: array.take(old) for name, array in self.old.items()},
+        )
+
+    def before(self, rows: Indexes) -> Texts:
+        """The rows before some changes as inserts; of an insert the row itself."""
+        has_old = self.has_old[rows]
+        place = np.where(has_old, self.has_old.cumsum()[rows] - 1, rows + int(self.has_old.sum()))
+        columns = {
+            name: pa.concat_arrays([self.old[name], array]).take(pa.array(place))
+            for name, array in self.columns.items()
+        }
+        return inserts(columns, len(rows))
+
     def payloads(self, rows: Sequence[int]) -> list[str]:
         """Changes as JSON texts, of which `from_payloads` makes them again."""
         place = self.has_old.cumsum() - 1

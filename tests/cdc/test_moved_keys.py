@@ -1,0 +1,108 @@
+"""Keys that are shifted, swapped or moved in one statement keep every row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import ivm
+from tests.tiers import seeds
+
+Row = tuple[int, str, int | None]
+FORMS = ["debezium", "debezium, keys before", "debezium, pairs", "maxwell"]
+
+
+def named(row: Row) -> dict[str, Any]:
+    return dict(zip(("pos", "v", "w"), row, strict=True))
+
+
+def events(form: str, old: Row, new: Row) -> Iterator[Any]:
+    """The events of an update that moves a row."""
+    if form == "maxwell":
+        yield {"type": "update", "data": named(new), "old": {"pos": old[0]}}
+    elif form == "debezium, pairs":
+        yield {"op": "d", "before": named(old), "after": None}
+        yield None
+        yield {"op": "c", "before": None, "after": named(new)}
+    else:
+        before = {"pos": old[0]} if "keys" in form else named(old)
+        yield {"op": "u", "before": before, "after": named(new)}
+
+
+def moved(random: Random) -> tuple[list[Row], dict[int, int]]:
+    """Rows, and the keys to which one statement moves them, in any order."""
+    count = random.randint(2, 7)
+    rows: list[Row] = [(i, f"row {i}", random.choice([None, 1, 2])) for i in range(count)]
+    return rows, dict(zip(range(count), random.sample(range(count + 2), count), strict=True))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_statement_keeps_every_row(form: str) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE q (pos INTEGER PRIMARY KEY, v VARCHAR, w INTEGER)")
+        db.execute(
+            "CREATE MATERIALIZED VIEW p AS SELECT w, count(*) AS n, max(v) FROM q GROUP BY w"
+        )
+        for seed in seeds(20):
+            random = Random(f"{seed} {form}")
+            rows, to = moved(random)
+            db.execute("DELETE FROM q")
+            db.execute(
+                "INSERT INTO q VALUES " + ", ".join(["(?, ?, ?)"] * len(rows)), sum(rows, ())
+            )
+            goes = [row for row in random.sample(rows, len(rows)) if to[row[0]] != row[0]]
+            batch = [e for row in goes for e in events(form, row, (to[row[0]], *row[1:]))]
+            db.ingest("q", batch, format=form.split(",")[0])
+            right = sorted((to[row[0]], *row[1:]) for row in rows)
+            assert db.execute("FROM q ORDER BY pos").fetchall() == right, (rows, to, goes)
+        assert all(row[1] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
+
+
+def test_files_keep_every_row(tmp_path: Path) -> None:
+    rows: list[Row] = [(i, str(i), i) for i in range(50)]
+    lines = [json.dumps({"op": "c", "after": named(row)}) for row in rows]
+    lines += [json.dumps(e) for r in rows for e in events(FORMS[0], r, (r[0] + 1, *r[1:]))]
+    (tmp_path / "q.json").write_text("\n".join(lines) + "\n")
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE q (pos INTEGER PRIMARY KEY, v VARCHAR, w INTEGER)")
+        db.execute(f"CREATE SOURCE s INTO q FROM FILES (path '{tmp_path}/*', format 'debezium')")
+        db.start_sources()
+        while not db.sources()[0].caught_up:
+            assert db.sources()[0].state != "stopped"
+        assert db.execute("FROM q ORDER BY pos").fetchall() == [
+            (i + 1, str(i), i) for i in range(50)
+        ]
+
+
+def test_a_row_that_leaves_again_leaves_the_one_that_it_met() -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE q (pos INTEGER PRIMARY KEY, v VARCHAR, w INTEGER)")
+        db.insert("q", [named((1, "a", 1)), named((2, "b", 2))])
+        away = (1, "a", 1), (2, "a", 1)
+        back = (2, "a", 1), (3, "a", 1)
+        batch = [e for old, new in (away, back) for e in events("debezium", old, new)]
+        db.ingest("q", batch)
+        assert db.execute("FROM q ORDER BY pos").fetchall() == [(2, "b", 2), (3, "a", 1)]
+
+
+def test_what_comes_again_changes_nothing() -> None:
+    history: list[Any] = [
+        {"op": "c", "after": {"id": 1, "v": "a"}},
+        {"op": "u", "before": {"id": 1, "v": "a"}, "after": {"id": 1, "v": "b"}},
+        {"op": "u", "before": {"id": 1, "v": "b"}, "after": {"id": 2, "v": "b"}},
+        {"op": "c", "after": {"id": 1, "v": "c"}},
+        {"op": "d", "before": {"id": 2, "v": "b"}},
+        {"op": "d", "before": {"id": 1, "v": "c"}},
+        {"op": "c", "after": {"id": 2, "v": "d"}},
+    ]
+    for cut in range(len(history) + 1):
+        with ivm.connect() as db:
+            db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v VARCHAR)")
+            db.ingest("t", history[:cut])
+            db.ingest("t", history)
+            assert db.execute("FROM t").fetchall() == [(2, "d")], cut
