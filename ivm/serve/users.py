@@ -105,35 +105,28 @@ class Users:
                 "login: log in again"
             )
 
-    def login(self, name: str, password: str, host: str | None = None) -> User:
+    def login(self, name: str, password: str) -> User:
         """The user of this name, if the password is right.
-
-        Args:
-            name: of the user.
-            password: as it was given.
-            host: from which it comes; None if failures are not to be noted.
 
         Raises:
             AccessError: it is not, or there is no such user; the answer takes as long.
-            UnavailableError: logins have failed just now, see `FailedLogins`; a password that was
-                right before is right nevertheless.
         """
         found = self._known().get(fold(name))
         verifier = found.verifier if found is not None else None
-        mark = self._mark(name, password, verifier)
-        if mark not in self._right:
-            if host is not None:
-                self.failures.demand_no_wait(host, name)
-            is_right = (verifier or self._no_verifier()).verifies(password) and verifier is not None
-            if host is not None:
-                self.failures.note(host, name, succeeded=is_right)
-            if not is_right:
-                raise AccessError(_REFUSED)
-            with self._lock:
-                if len(self._right) >= _MOST:
-                    self._right.clear()
-                self._right.add(mark)
-        assert found is not None
+        is_right = (verifier or self._no_verifier()).verifies(password) and verifier is not None
+        if found is None or not is_right:
+            raise AccessError(_REFUSED)
+        with self._lock:
+            if len(self._right) >= _MOST:
+                self._right.clear()
+            self._right.add(self._mark(name, password, verifier))
+        return _user(found)
+
+    def known(self, name: str, password: str) -> User | None:
+        """The user, if this password of it was right before; None if that is to be found out."""
+        found = self._known().get(fold(name))
+        if found is None or self._mark(name, password, found.verifier) not in self._right:
+            return None
         return _user(found)
 
     def bearer(self, token: str) -> User:

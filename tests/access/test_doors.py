@@ -157,3 +157,25 @@ def test_a_view_is_read_while_a_transaction_that_drops_it_is_open(world: HttpWor
             assert (answer.status_code, answer.json()["rows"]) == (200, [{"n": 0}])
         admin.execute("COMMIT")
         assert ann.get("/views/v").status_code == 404
+
+
+def test_a_wrong_password_over_http_is_told_late_and_keeps_no_right_one_out(
+    world: HttpWorld,
+) -> None:
+    def ask(password: str) -> tuple[int, float]:
+        began = time.monotonic()
+        with world.client(auth=("ann", password)) as client:
+            status = client.post("/sql", content="SELECT 1").status_code
+        return status, time.monotonic() - began
+
+    assert [ask("wrong")[0] for _ in range(3)] == [401] * 3
+    found: list[tuple[int, float]] = []
+    guesses = [threading.Thread(target=lambda: found.append(ask("guess"))) for _ in range(8)]
+    for each in guesses:
+        each.start()
+    status, seconds = ask("x")  # for the first time: it is not known to be right
+    for each in guesses:
+        each.join()
+    assert status == 200
+    assert {code for code, _ in found} == {401}
+    assert seconds < min(took for _, took in found)

@@ -7,14 +7,16 @@ program: neither by its Origin, nor by a name of its own for our address.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 
 from starlette.requests import HTTPConnection
 
-from ivm.serve.access import User, is_loopback, trusted
+from ivm.serve.access import AccessError, User, is_loopback, trusted
 from ivm.serve.http.errors import HttpError
 from ivm.serve.settings import ServerSettings
+from ivm.serve.threads import Threads
 from ivm.serve.users import Users
 
 _OWN_NAMES = frozenset(("localhost", ""))
@@ -57,24 +59,42 @@ def _foreign(origin: str) -> HttpError:
     )
 
 
-def user_of(call: HTTPConnection, users: Users, settings: ServerSettings) -> User:
-    """The user of a request; in a thread, as passwords take long.
+async def user_of(
+    call: HTTPConnection, users: Users, settings: ServerSettings, threads: Threads
+) -> User:
+    """The user of a request.
 
     Raises:
         HttpError: there is none.
         AccessError: the password or the token is wrong.
-        UnavailableError: logins have failed just now.
+        UnavailableError: logins have failed just now, and many are tried.
     """
     given = call.headers.get("authorization")
     if given is None:
         return _trusted(call, settings)
     scheme, _, value = given.partition(" ")
     if scheme.lower() == "bearer":
-        return users.bearer(value.strip())
+        return await threads.call(lambda: users.bearer(value.strip()))
     if scheme.lower() == "basic":
         name, password = _basic(value)
-        return users.login(name, password, "?" if call.client is None else call.client.host)
+        host = "?" if call.client is None else call.client.host
+        return await _logged_in(name, password, host, users, threads)
     raise HttpError(401, "access", f"{scheme!r} is unknown here: use Basic or Bearer")
+
+
+async def _logged_in(name: str, password: str, host: str, users: Users, threads: Threads) -> User:
+    """The user of this name; a wrong password is told late, see `FailedLogins`."""
+    known = await threads.call(lambda: users.known(name, password))
+    if known is not None:
+        return known
+    await asyncio.sleep(users.failures.wait(host, name))
+    try:
+        user = await threads.call(lambda: users.login(name, password))  # which takes long
+    except AccessError:
+        await asyncio.sleep(users.failures.failed(host, name))
+        raise
+    users.failures.succeeded(host, name)
+    return user
 
 
 def _basic(value: str) -> tuple[str, str]:

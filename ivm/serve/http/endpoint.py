@@ -65,11 +65,7 @@ async def known_user(call: HTTPConnection, served: Served) -> User:
         HttpError: there is none.
         AccessError: the password or the token is wrong.
     """
-    if "authorization" not in call.headers:
-        return user_of(call, served.users, served.settings)
-    return await served.pool.threads.call(  # passwords take long
-        lambda: user_of(call, served.users, served.settings)
-    )
+    return await user_of(call, served.users, served.settings, served.pool.threads)
 
 
 Handler = Callable[[Served, Request, User], Awaitable[Response]]

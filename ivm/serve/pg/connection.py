@@ -55,6 +55,7 @@ class PgConnection(asyncio.BufferedProtocol):
         self._line = Line(listener.poller, self)
         self._incoming = Incoming()
         self._working = self._encrypting = self._closing = False
+        self._tells_late = False  # why it ends
         self._lock = self._line.lock  # guards all of these
         self._number: int | None = None
         self._login: Login | None = None
@@ -86,8 +87,7 @@ class PgConnection(asyncio.BufferedProtocol):
         self._listener.connections.discard(self)
         if self._timer is not None:
             self._timer.cancel()
-        if self._number is not None:
-            self._listener.left(self._number)
+        self._give_back()
         if self._backend is not None and not working:
             self._backend.close()
 
@@ -260,15 +260,32 @@ class PgConnection(asyncio.BufferedProtocol):
 
     def refuse(self, error: IvmError | PgError) -> None:
         """Tells the client an error, and ends the connection."""
+        with self._lock:
+            self._closing = True
+        delay = 0.0
         if self._backend is None:
             self._listener.log.refused(self.peer, self._user, error)
             if isinstance(error, PgError) and error.code == BAD_LOGIN:
-                self._listener.gate.failures.failed(self._host, self._user)
-        with self._lock:
-            self._closing = True
+                delay = self._listener.gate.failures.failed(self._host, self._user)
+        if not delay:
+            self._tell_end(error)
+            return
+        self._tells_late = True
+        self._give_back()  # who waits takes no place
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay, self._tell_end, error)
+
+    def _tell_end(self, error: IvmError | PgError) -> None:
         told = error_fields(error)
         self._line.write(codec.fields(b"E", {**told, "S": "FATAL", "V": "FATAL"}))
         self._close()
+
+    def _give_back(self) -> None:
+        """Gives the connection's place to others."""
+        number, self._number = self._number, None
+        if number is not None:
+            self._listener.left(number)
 
     # -- in a thread ----------------------------------------------------------------------------
 
@@ -323,7 +340,8 @@ class PgConnection(asyncio.BufferedProtocol):
             if self._backend is not None:
                 self._backend.close()
         elif not goes_on:
-            self._close()
+            if not self._tells_late:
+                self._close()
         elif self._listener.refusing:
             self.take_leave()
         else:
