@@ -16,7 +16,9 @@ from ivm.serve.access import Gate, User
 from ivm.serve.served_session import ServedSession
 from ivm.serve.settings import ServerSettings
 from ivm.serve.threads import Threads
+from ivm.session.session import Session
 from ivm.storage.errors import UnavailableError
+from ivm.storage.warehouse.duck import run
 
 STOPPING = "the server is being stopped: connect again when it is back"
 _SPARE = 4  # threads beside those of the clients' statements
@@ -45,6 +47,8 @@ class SessionPool:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._stopping = False
+        with database.connection() as connection:
+            connection.run(_load_nothing)
 
     def reserve(self) -> int:
         """Reserves a place for a client; returns its number, to be given back by `release`.
@@ -133,3 +137,12 @@ class SessionPool:
         for number in list(self._reserved):
             self.release(number)
         self.threads.end()
+
+
+def _load_nothing(session: Session) -> None:
+    """Has DuckDB download and load extensions for no statement that does not ask for it by LOAD.
+
+    A cast to a type of an extension would else do it, for users who may not LOAD one.
+    """
+    for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
+        run(session.cursor, f"SET GLOBAL {setting} = false")

@@ -14,6 +14,7 @@ from ivm.shell.open import open_database
 from ivm.shell.output import standard_output
 from ivm.shell.recovery import report_lines
 from ivm.shell.tail import tail as run_tail
+from ivm.storage.file_modes import private_files
 
 _Once = Annotated[bool, typer.Option("--once", help="Leave when all is applied that was there.")]
 _Progress = Annotated[bool, typer.Option("--json", help="Print progress as lines of JSON.")]
@@ -155,7 +156,7 @@ def serve(
     from ivm.shell.serve import serve as run  # asyncio and the protocol take a moment to load
 
     given = {"pg": pg, "http": http, "tls": tls, "trust": "loopback" if trust_loopback else None}
-    with errors_reported(), closing(open_database(file)) as database:
+    with errors_reported(), private_files(), closing(open_database(file)) as database:
         code = run(database, file, given)
     raise typer.Exit(code)
 

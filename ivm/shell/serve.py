@@ -18,6 +18,9 @@ from ivm.serve.settings import ServerSettings, read_settings
 from ivm.serve.statement_log import StatementLog
 from ivm.serve.users import Users, read_users
 from ivm.storage.errors import InputError, UnavailableError
+from ivm.storage.file_modes import readers_beside_owner
+
+_log = logging.getLogger("ivm.serve")
 
 _NOWHERE = (
     "say where to listen: ivm serve FILE --pg 127.0.0.1:5432 --http 127.0.0.1:8080, or pg and http "
@@ -44,6 +47,8 @@ def serve(database: Database, path: str, given: Mapping[str, Any]) -> int:
     if not (settings.pg or settings.http):
         raise InputError(_NOWHERE)
     _log_to_standard_error()
+    if readers_beside_owner(Path(path)):
+        _log.warning("other users of this machine can read %s: chmod 600 it", path)
     users = Users(database._engine, read_users(path))
     pool = SessionPool(database, users, settings)
     listeners = _listeners(pool, users, Path(f"{path}.tls"))

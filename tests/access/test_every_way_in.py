@@ -208,6 +208,21 @@ def test_a_schema_limits_every_way_in(run: Run) -> None:
             assert run("limited", wrap.format(sql)) != "done", wrap
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *("SELECT '1.2.3.4'::INET", "SELECT * FROM t WHERE b::INET IS NULL"),
+        *("""SELECT json_transform('{"a": "x"}', '{"a": "INET"}')""", "SELECT INET '::1' FROM v"),
+        *("SELECT CAST(NULL AS STRUCT(a INET[]))", "INSERT INTO t VALUES (8, '1.2.3.4'::INET)"),
+    ],
+)
+def test_nothing_is_loaded_by_the_way(run: Run, world: HttpWorld, sql: str) -> None:
+    for user in ("write", "root"):
+        assert run(user, sql) != "done"
+    loaded = "SELECT count(*) FROM duckdb_extensions() WHERE loaded AND extension_name = 'inet'"
+    assert world.database.execute(loaded).fetchall() == [(0,)]
+
+
 def test_the_database_has_outlived_all_that(run: Run) -> None:
     for sql in ("SELECT * FROM t", "SELECT * FROM pg_class", "SELECT * FROM pg_type"):
         assert run("root", sql) == "done"

@@ -231,6 +231,32 @@ def test_tls_with_a_certificate_of_its_own(path: Path) -> None:
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_what_a_served_database_makes_is_its_owners_alone(path: Path) -> None:
+    fresh = path.with_name("fresh.duckdb")
+    with served(fresh) as server, psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
+        connection.execute("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
+        connection.execute(f"CREATE SINK k FROM v INTO FILES (path '{path.parent}/k.jsonl')")
+        connection.execute("UPDATE t SET a = 2")
+        while not path.with_name("k.jsonl").exists():
+            time.sleep(0.05)
+        made = [each for each in fresh.parent.rglob("*") if "fresh.duckdb" in str(each)]
+        modes = {each.name: each.stat().st_mode & 0o077 for each in made if each != server.log}
+        assert len(modes) > 3
+        assert not any(modes.values()), modes
+        assert path.with_name("k.jsonl").stat().st_mode & 0o777 == 0o666 & ~_umask() & 0o644
+        assert "can read" not in server.told()
+    os.chmod(fresh, 0o644)
+    with served(fresh) as server:
+        assert "chmod 600" in server.told()
+
+
+def _umask() -> int:
+    found = os.umask(0o022)
+    os.umask(found)
+    return found
+
+
 def test_passwords_are_not_logged(path: Path) -> None:
     with (
         served(path) as server,

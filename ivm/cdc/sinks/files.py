@@ -21,6 +21,7 @@ from ivm.cdc.sinks.encode import FORMATS, demand_format
 from ivm.cdc.sinks.target import SinkTo
 from ivm.storage.durable_files import sync_data, sync_folder, write_all
 from ivm.storage.errors import InputError, UnavailableError
+from ivm.storage.file_modes import share
 
 _BLOCK = 1 << 16
 
@@ -88,6 +89,7 @@ class FilesTarget:
         fresh = not self._path.exists()
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         if fresh:
+            share(self._fd, 0o644)
             sync_folder(self._path.parent)
         end = self._end_of(last_epoch)
         if end < os.fstat(self._fd).st_size:
