@@ -7,6 +7,7 @@ tls = "self-made"                # or "off", or certificate = "â€¦" and key = "â
 connections = 100
 statement_seconds = 300
 result_megabytes = 1024
+send_seconds = 60                # for which a client may read nothing of its result
 idle_seconds = 0                 # after which a connection is closed; 0: never
 log = "statements"               # or "logins", or "errors"
 """
@@ -41,6 +42,7 @@ class ServerSettings:
         connections: at most, of both protocols together.
         statement_seconds: after which a statement is cancelled; 0: never.
         result_megabytes: of one result, at most; 0: no limit.
+        send_seconds: for which a client may read nothing of what it is sent; 0: for ever.
         idle_seconds: after which a connection without a statement is closed; 0: never.
         grace_seconds: for statements that run when the server is asked to stop, and their answers.
         log: what is logged: every statement, logins, or errors alone.
@@ -58,6 +60,7 @@ class ServerSettings:
     connections: int = 100
     statement_seconds: float = 300.0
     result_megabytes: float = 1024.0
+    send_seconds: float = 60.0
     idle_seconds: float = 0.0
     grace_seconds: float = 10.0
     log: str = "statements"

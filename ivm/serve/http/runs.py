@@ -30,7 +30,7 @@ from ivm.storage.errors import IvmError
 T = TypeVar("T")
 
 SLOW = 30.0
-"""Seconds that a client may take to read or send the next piece."""
+"""Seconds that a client may take to send the next piece."""
 _RATE = 1000  # bytes a second, at least, of a body that takes longer than that
 _PIECE = 1 << 20  # bytes that are made at a time; an error in the first ones has a status
 
@@ -44,6 +44,11 @@ class Runner:
 
     def __init__(self, pool: SessionPool) -> None:
         self._pool = pool
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds that a client may take to read the next piece; None for any time."""
+        return self._pool.settings.send_seconds or None
 
     @contextlib.asynccontextmanager
     async def session(self, request: Request, user: User) -> AsyncIterator[ServedSession]:
@@ -143,13 +148,18 @@ class Streamed(Response):
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         if self._head:
-            await _sent(send, self._head)
+            await self._sent(send, self._head)
         try:
             while not self._ended:
-                await _sent(send, await self._next())
+                await self._sent(send, await self._next())
         except IvmError as error:
-            await _sent(send, self._told(error))
+            await self._sent(send, self._told(error))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _sent(self, send: Send, chunk: bytes) -> None:
+        """Sends a piece, of which the client may read nothing for so long alone."""
+        message = {"type": "http.response.body", "body": chunk, "more_body": True}
+        await asyncio.wait_for(send(message), self._runner.patience)
 
     def _told(self, error: IvmError) -> bytes:
         """What stands in the result of an error after its beginning."""
@@ -160,11 +170,6 @@ class Streamed(Response):
         if self._form.media_type == LINES:
             return f'{{"_error":{text}}}\n'.encode()
         return f'], "error": {text}}}\n'.encode()
-
-
-async def _sent(send: Send, chunk: bytes) -> None:
-    message = {"type": "http.response.body", "body": chunk, "more_body": True}
-    await asyncio.wait_for(send(message), SLOW)
 
 
 async def body_of(request: Request, most: int) -> bytes:

@@ -52,7 +52,7 @@ class PgConnection(asyncio.BufferedProtocol):
     def __init__(self, listener: PgListener) -> None:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
-        self._line = Line(listener.poller, self)
+        self._line = Line(listener.poller, self, lambda: listener.pool.settings.send_seconds)
         self._incoming = Incoming()
         self._working = self._encrypting = self._closing = False
         self._tells_late = False  # why it ends

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
+import time
 from collections.abc import Callable
 
 from ivm.serve.pg.poller import Poller, Readable
 from ivm.serve.pg.sockets import read_now, written_now
 
+_log = logging.getLogger("ivm.serve")
 _LARGE = 1 << 17
 _READ = 1 << 16  # bytes read at a time
 _MOMENT = 0.005  # seconds
@@ -26,6 +29,7 @@ class Line:
     Args:
         poller: reads sockets beside the loop; None if there is none.
         reader: is told that there is something to be read.
+        patience: gives the seconds that the client may take to read what is sent; 0: for ever.
 
     Attributes:
         lock: guards the socket, who reads it, and what the connection guards with it.
@@ -33,8 +37,11 @@ class Line:
         paused: nothing is read for now.
     """
 
-    def __init__(self, poller: Poller | None, reader: Readable) -> None:
+    def __init__(
+        self, poller: Poller | None, reader: Readable, patience: Callable[[], float]
+    ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._patience = patience
         self._poller, self._reader = poller, reader
         self._transport: asyncio.Transport | None = None
         self.lock = threading.Lock()
@@ -162,7 +169,7 @@ class Line:
             self._queued += 1
         rest = data[written:] if written else data
         self.in_loop(lambda: self._write_queued(rest))
-        if len(rest) >= _LARGE:
+        if len(rest) >= _LARGE or not self._writable.is_set():  # also many small ones are much
             self._wait_for_reader()
 
     def _write_queued(self, data: bytes) -> None:
@@ -177,7 +184,19 @@ class Line:
         written = threading.Event()
         self.in_loop(written.set)
         written.wait(60)
+        began, patience = time.monotonic(), self._patience()
         while not self._writable.wait(0.5) and not self.lost:
-            pass
+            if patience and time.monotonic() - began > patience:
+                self.in_loop(self._cut)
+                raise ConnectionResetError("the client does not read")
         if self.lost:
             raise ConnectionResetError("the client has left")
+
+    def _cut(self) -> None:
+        """Ends a connection whose client does not read: what it has not read is let go."""
+        _log.warning("%s: cut: the client has read nothing for %g s", *self._told())
+        self.transport.abort()
+
+    def _told(self) -> tuple[str, float]:
+        host, port = (self.transport.get_extra_info("peername") or ("?", 0))[:2]
+        return f"{host}:{port}", self._patience()

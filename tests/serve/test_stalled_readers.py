@@ -1,0 +1,71 @@
+"""Clients that do not read what they are sent are cut, and their results let go."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import ivm
+from ivm.serve.pool import SessionPool
+from ivm.serve.settings import ServerSettings
+from tests.serve.http_world import HttpWorld
+from tests.serve.in_process import Listening, listening
+
+LARGE = "SELECT i, repeat('x', 2000) FROM range(30000) t(i)"
+SECONDS = 0.5
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Listening]:
+    settings = ServerSettings(pg="127.0.0.1:0", trust="loopback", send_seconds=SECONDS)
+    with ivm.connect() as database, listening(database, tmp_path, settings) as found:
+        yield found
+
+
+def demand_cut(pool: SessionPool) -> None:
+    end = time.monotonic() + 30
+    while pool.size and time.monotonic() < end:
+        time.sleep(0.05)
+    assert pool.size == 0
+
+
+@pytest.mark.parametrize(
+    "sql", [LARGE, f"COPY ({LARGE}) TO STDOUT", "SELECT repeat('x', 100000);" * 300]
+)
+def test_over_postgresqls_protocol(
+    server: Listening, sql: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with contextlib.closing(psycopg.connect(server.dsn())) as stalled:
+        stalled.pgconn.send_query(sql.encode())
+        demand_cut(server.pool)
+    assert "has read nothing" in caplog.text
+    with psycopg.connect(server.dsn(), autocommit=True) as reading:
+        assert len(reading.execute(LARGE).fetchall()) == 30000
+
+
+def test_one_who_reads_slowly_is_not_cut(server: Listening) -> None:
+    with psycopg.connect(server.dsn(), autocommit=True) as slow:
+        copied = 0
+        with slow.cursor().copy(f"COPY ({LARGE}) TO STDOUT".encode()) as copy:
+            for i, row in enumerate(copy):
+                copied += len(row)
+                if i % 10_000 == 0:
+                    time.sleep(SECONDS / 2)
+        assert copied > 60_000_000
+
+
+def test_over_http() -> None:
+    world = HttpWorld(ivm.connect(), send_seconds=SECONDS)
+    body = LARGE.encode()
+    with socket.create_connection(("127.0.0.1", world.listener.port), timeout=10) as stalled:
+        head = f"POST /sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+        stalled.sendall(head.encode() + body)
+        stalled.recv(1)
+        demand_cut(world.pool)
+    world.close()
