@@ -22,6 +22,7 @@ from ivm.serve.http.formats import Form, encoded, rows_of, wanted
 from ivm.serve.http.runs import Streamed, body_of
 from ivm.serve.http.sessions import IDLE
 from ivm.serve.served_session import ServedSession
+from ivm.serve.session_values import SessionValues, with_values
 from ivm.serve.statement_log import StatementLog
 from ivm.session.result import Result
 from ivm.session.session import Session
@@ -203,13 +204,15 @@ def run(
         raise InputError(f"parameters go with one statement, not with {len(statements)}")
     if many is not None:
         with served.users.allowing(user, statements[0], session):
-            return executemany(session, text, many)
+            statement = with_values(session, statements[0], SessionValues(user.name))
+            return executemany(session, statement.text, many)
     result = Result("done")
     for statement in statements:
         with served.users.allowing(user, statement, session):
             if isinstance(statement, st.TransactionControl) and not user.grant.writes:
                 continue  # it would hold up writers, and change nothing
-            result = run_statement(session, statement, params)
+            told = with_values(session, statement, SessionValues(user.name))
+            result = run_statement(session, told, params)
     return result
 
 

@@ -19,9 +19,11 @@ from ivm.serve.http.formats import ARROW, JSON, LINES
 from ivm.serve.http.runs import body_of
 from ivm.serve.http.statements import SESSION, ending, json_of
 from ivm.serve.requests import once
+from ivm.serve.session_values import demand_own_default
 from ivm.session.row_calls import delete, insert, table_info, upsert
 from ivm.session.session import Session
 from ivm.storage.errors import InputError
+from ivm.storage.identifiers import path_of
 
 _CALLS = {"insert": insert, "upsert": upsert, "delete": delete}
 KEY = "Idempotency-Key"
@@ -42,7 +44,10 @@ async def write(served: Served, request: Request, user: User) -> Response:
     digest = hashlib.sha256(b"\0".join([table.encode(), action.encode(), body])).hexdigest()
 
     def work(session: Session) -> tuple[dict[str, Any], bool]:
-        user.grant.demand_relation(table_info(session, table).name)
+        name = table_info(session, table).name
+        user.grant.demand_relation(name)
+        if action != "delete":
+            demand_own_default(session, path_of(name))
 
         def call() -> int:
             return _CALLS[action](session, table, rows)

@@ -14,6 +14,9 @@ from ivm.storage.errors import InputError, UnsupportedError
 VERSION = "15.0"
 """The version of PostgreSQL whose catalog and messages clients find."""
 
+SERVER = f"PostgreSQL {VERSION} (ivm)"
+"""What version() tells."""
+
 REPORTED = (
     *("server_version", "server_encoding", "client_encoding", "application_name", "DateStyle"),
     *("IntervalStyle", "TimeZone", "integer_datetimes", "standard_conforming_strings"),

@@ -36,12 +36,13 @@ from ivm.serve.pg.describe import (
     result_columns,
 )
 from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
-from ivm.serve.pg.session_settings import SessionSettings
+from ivm.serve.pg.session_settings import SERVER, SessionSettings
 from ivm.serve.pg.setting_effects import SettingEffects
 from ivm.serve.pg.tags import tag_of
 from ivm.serve.pg.text_sql import value_sql
 from ivm.serve.pg.types import JSON, JSONB
 from ivm.serve.served_session import ServedSession
+from ivm.serve.session_values import SessionValues, with_calls, with_values
 from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
@@ -107,6 +108,7 @@ class Statements:
         self.effects = SettingEffects(settings, served, self._take_modes, report)
         self._failed = False
         self._savepoints: list[str] = []
+        self._values = SessionValues(served.user.name, SERVER, settings.all)
         self.implicit = False
         self.cursors = Cursors()
 
@@ -200,6 +202,7 @@ class Statements:
 
     def _sql(self, statement: st.Statement, params: Sequence[Any] | None) -> Outcome:
         served = self._served
+        statement = with_calls(statement, self._values)
         is_query = isinstance(statement, st.Query)
         read_only = self.settings.is_read_only
         if read_only:
@@ -209,7 +212,7 @@ class Statements:
             if read_only and isinstance(statement, st.Execute):
                 self._demand_reading(session.prepared.get(statement.name.lower()))
             with self._gate.allowing(served.user, statement, session):
-                return run_statement(session, statement, params)
+                return run_statement(session, self._with_values(session, statement), params)
 
         result = served.run(work) if is_query else served.run_changing(work)
         return Outcome(result, lambda rows: tag_of(statement, result, rows))
@@ -222,7 +225,7 @@ class Statements:
 
         def work(session: Session) -> Result:
             self._gate.demand(self._served.user, asked, session)
-            return run_statement(session, statement, None)
+            return run_statement(session, self._with_values(session, statement), None)
 
         return self._served.run_changing(work)
 
@@ -257,7 +260,7 @@ class Statements:
             return catalog_parameters(action.text, given)
         if not isinstance(action, Sql):
             return ()
-        statement = action.statement
+        statement = with_calls(action.statement, self._values)
         return self._allowed(
             statement, lambda session: self._known.types(session, statement, given)
         )
@@ -290,9 +293,7 @@ class Statements:
         if isinstance(statement, st.Dml | st.Query):
             kind = getattr(statement, "kind", "")
             if isinstance(statement, st.Dml) or kind in READS:
-                return self._allowed(
-                    statement, lambda session: result_columns(session, statement, oids)
-                )
+                return self._described(statement, oids)
         if isinstance(statement, st.ChangeToken):
             return _TOKEN if statement.action == "create" else None
         if isinstance(statement, st.Execute):
@@ -317,7 +318,14 @@ class Statements:
             return self._by_running(action)
         if statement.explain:
             return EXPLAINED
-        return self._allowed(statement, lambda session: result_columns(session, prepared, ()))
+        return self._described(prepared, ())
+
+    def _described(self, statement: st.Statement, oids: Sequence[int]) -> Columns | None:
+        called = with_calls(statement, self._values)
+        return self._allowed(
+            called,
+            lambda session: result_columns(session, self._with_values(session, called), oids),
+        )
 
     def _by_running(self, action: Action) -> Columns | None:
         """The columns of a statement that tells, and changes nothing."""
@@ -415,6 +423,10 @@ class Statements:
             committed = commits
         finally:
             self.effects.put_back(commits=committed)
+
+    def _with_values(self, session: Session, statement: st.Statement) -> st.Statement:
+        """The statement with what the session tells of itself; after the check of its user."""
+        return with_values(session, statement, self._values)
 
     # -- settings -------------------------------------------------------------------------------
 

@@ -1,0 +1,216 @@
+"""Puts what a session knows of itself into its statements: who the user is, above all.
+
+DuckDB has one user, so it answers `current_user` and its like with the same word for all. They are
+constants of a session: where DuckDB would call the function, and where no column has the name, the
+statement gets the value as a literal before it is run.
+
+Law: whether a word is a column's name is decided by DuckDB's binder. What means the same for all
+who use it (a view, a macro, a default, a constraint) has no such word: it is refused as it is
+created, and one that was created elsewhere is refused as it is used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from ivm.engine.engine import Engine
+from ivm.serve.asked_words import (
+    USER_WORDS,
+    Place,
+    bound_part,
+    is_expression,
+    places,
+    valued,
+    written,
+)
+from ivm.serve.bound_words import not_columns
+from ivm.serve.shared_words import Asking, asking
+from ivm.session.session import Session
+from ivm.sql.statements import parse as st
+from ivm.sql.statements.kept_texts import kept
+from ivm.sql.statements.nodes import Name
+from ivm.sql.statements.skeletons import skeleton_of
+from ivm.sql.statements.tokens import is_name, kept_tokens, unquoted
+from ivm.storage.errors import UnsupportedError
+from ivm.storage.identifiers import fold
+
+_PERHAPS = re.compile(rf"(?i)\b(?:{'|'.join(USER_WORDS)}|version|current_setting)\b")
+_MOST = 2048
+_KINDS = (st.Query, st.Dml, st.Prepare, st.Execute, st.Ddl, st.CreateView)
+
+
+@dataclass(frozen=True)
+class SessionValues:
+    """What a session tells of itself.
+
+    Attributes:
+        user: who is logged in.
+        version: of the server; None if DuckDB's is meant.
+        settings: gives those that DuckDB does not have, by their names in lower case.
+    """
+
+    user: str
+    version: str | None = None
+    settings: Callable[[], Mapping[str, str]] = dict
+
+    def of(self, place: Place) -> str | None:
+        """The value that is asked for; None if DuckDB has it."""
+        if place.name in USER_WORDS:
+            return self.user
+        if place.name == "version":
+            return self.version
+        return self.settings().get(place.argument.lower())
+
+
+class _Known:
+    """What is known of the statements of one database, for as long as names mean the same."""
+
+    def __init__(self) -> None:
+        self.meaning: Hashable = None
+        self.places: dict[Hashable, frozenset[int]] = {}
+        self.asking: Asking | None = None
+
+
+_known: WeakKeyDictionary[Engine, _Known] = WeakKeyDictionary()
+
+
+def with_values(session: Session, statement: st.Statement, values: SessionValues) -> st.Statement:
+    """The statement with the values of its session; itself if it asks for none.
+
+    It is called after the check of what the user may run: DuckDB binds the statement here.
+
+    Raises:
+        UnsupportedError: such a value would be that of all users.
+    """
+    _demand_no_shared(session, statement)
+    if not _may_ask(statement):
+        return statement
+    text = statement.query if isinstance(statement, st.CreateView) else statement.text
+    asked = [p for p in places(kept_tokens(text)) if values.of(p) is not None]
+    if isinstance(statement, st.Execute):
+        found: Sequence[Place] = asked  # arguments are values, or DuckDB refuses them
+    else:
+        found = _found(session, text, asked) if asked else ()
+    if not found:
+        return statement
+    if not _is_for_once(statement):
+        raise _refusal(text, found[0])
+    told = written(text, [(place, valued(place, str(values.of(place)))) for place in found])
+    (replaced,) = st.parse(told)
+    return dataclasses.replace(replaced, offset=statement.offset)
+
+
+def with_calls(statement: st.Statement, values: SessionValues) -> st.Statement:
+    """The statement with the values that it asks for by functions.
+
+    They are no columns, so nothing is bound, and it comes before the check of what the user may
+    run: not all of these functions are for all users.
+    """
+    if not isinstance(statement, st.Query | st.Dml) or not _may_ask(statement):
+        return statement
+    asked = [(place, values.of(place)) for place in _calls(statement.text)]
+    given = [(place, valued(place, value)) for place, value in asked if value is not None]
+    if not given:
+        return statement
+    (replaced,) = st.parse(written(statement.text, given))
+    return dataclasses.replace(replaced, offset=statement.offset)
+
+
+@kept(texts=512)
+def _calls(text: str) -> Sequence[Place]:
+    found = [place for place in places(kept_tokens(text)) if not place.may_be_column]
+    return [place for place in found if is_expression(text, place)]
+
+
+def _may_ask(statement: st.Statement) -> bool:
+    if not isinstance(statement, _KINDS):
+        return False
+    if isinstance(statement, st.Insert) and not (statement.conflict or statement.returning):
+        return False  # of literals and parameters alone
+    low = statement.text.lower()  # much faster than the expression, in long texts
+    may = "user" in low or "current_" in low or "version" in low
+    return may and _PERHAPS.search(low) is not None
+
+
+def _is_for_once(statement: st.Statement) -> bool:
+    """Returns whether the values are those of one run, also where a query makes a table."""
+    if isinstance(statement, st.Ddl):
+        is_table = (statement.action, statement.target) == ("create", "table")
+        return is_table and bound_part(kept_tokens(statement.text)) is not None
+    return not isinstance(statement, st.CreateView)
+
+
+def _refusal(text: str, place: Place) -> UnsupportedError:
+    word = text[place.start : place.end]
+    return UnsupportedError(
+        f"{word} at character {place.start + 1} means whoever asks, and what is created here means "
+        f"the same for all: write the value itself, or {word} in the statements that use it",
+        place.start,
+    )
+
+
+def _found(session: Session, text: str, asked: Sequence[Place]) -> Sequence[Place]:
+    """The places in which DuckDB would call the function."""
+    meaning = None if session.sees_more() else session.engine.meaning()
+    key = skeleton_of(text) or text, *[(place.name, place.argument) for place in asked]
+    known = _of(session.engine, meaning)
+    chosen = known.places.get(key) if meaning is not None else None
+    if chosen is None:
+        shown = [place for place in asked if is_expression(text, place)]
+        bound = not_columns(session, text, shown)
+        chosen = frozenset(asked.index(place) for place in bound)
+        if meaning is not None and meaning == session.engine.meaning():
+            if len(known.places) >= _MOST:
+                known.places.clear()
+            known.places[key] = chosen
+    return [place for i, place in enumerate(asked) if i in chosen]
+
+
+def _of(engine: Engine, meaning: Hashable) -> _Known:
+    """What is known of a database's statements; what names meant before is forgotten."""
+    known = _known.get(engine)
+    if known is None or (meaning is not None and known.meaning != meaning):
+        known = _Known()
+        known.meaning = meaning
+        _known[engine] = known
+    return known
+
+
+def demand_own_default(session: Session, table: Name) -> None:
+    """Refuses to write into a table with a default that asks who the user is.
+
+    Raises:
+        UnsupportedError: it has one.
+    """
+    name = fold(table[-1])
+    if name in _asking(session.engine).tables:
+        raise UnsupportedError(
+            f"a default of {table[-1]} asks who the user is, and means the same for all: ALTER "
+            "TABLE … ALTER … DROP DEFAULT, and write current_user in the statements themselves"
+        )
+
+
+def _demand_no_shared(session: Session, statement: st.Statement) -> None:
+    """Refuses what uses a view, macro or default whose text asks who the user is."""
+    if isinstance(statement, st.Dml) and statement.table is not None:
+        demand_own_default(session, statement.table)
+    names = _asking(session.engine).definitions
+    if not names or not isinstance(statement, _KINDS) or isinstance(statement, st.Ddl):
+        return
+    for token in kept_tokens(statement.text):
+        if is_name(token) and fold(unquoted(token)) in names:
+            raise UnsupportedError(
+                f"{unquoted(token)} asks who the user is, and means the same for all: create it "
+                "anew without current_user and its like, which stand in the statement that uses it"
+            )
+
+
+def _asking(engine: Engine) -> Asking:
+    known = _of(engine, engine.meaning())
+    if known.asking is None:
+        known.asking = asking(engine)
+    return known.asking
