@@ -57,6 +57,8 @@ _OWN = {
     "enable_checkpoint_on_shutdown": _FILE,
     "force_checkpoint": f"{_FILE}: write CHECKPOINT",
     "fsync_mode": _FILE,
+    "storage_compatibility_version": "it would change how queries are read, too: COPY FROM "
+    "DATABASE to one attached with STORAGE_VERSION writes a file for an older DuckDB",
     "wal_autocheckpoint": _FILE,
     "wal_autocheckpoint_entries": _FILE,
     "current_transaction_invalidation_policy": _ENDS,

@@ -32,6 +32,20 @@ def canonical(node: Any, names: dict[str, str]) -> Any:
     if not isinstance(node, dict):
         return node
     plain = {k: canonical(v, names) for k, v in node.items() if k not in _IGNORED}
+    found = _canonical_node(plain, node, names)
+    if found is not plain and "class" in node and "alias" in found:
+        found["alias"] = node["alias"]  # a part of an expression may stand for it
+    return found
+
+
+def _canonical_node(plain: dict[str, Any], node: dict[str, Any], names: dict[str, str]) -> Any:
+    """The canonical form of a node.
+
+    Args:
+        plain: the node, with the canonical forms of its parts.
+        node: itself.
+        names: as above.
+    """
     if "function_name" in plain:
         return _canonical_call(plain, names)
     if "type_name" in plain:

@@ -6,6 +6,7 @@ it was.
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -16,6 +17,11 @@ from sqlglot.tokenizer_core import TokenType
 from ivm.sql.plan.expressions import Writer
 
 _PLAIN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
+_UNITS = re.compile("[a-zA-Z]")
+_PLAIN_UNIT = re.compile(
+    r"\s*-?[0-9]+\s+(?:year|month|week|day|hour|minute|second|millisecond|microsecond)s?\s*",
+    re.IGNORECASE,
+)
 _TIME_WORDS = (
     TokenType.CURRENT_DATE,
     TokenType.CURRENT_TIME,
@@ -64,6 +70,14 @@ class _Parser(DuckDBParser):
         pivot.set("limit", self._parse_limit())
         pivot.set("offset", self._parse_offset())
         return pivot
+
+    def _parse_interval_span(
+        self, this: exp.Expr, parse_function_unit: bool = True
+    ) -> exp.Interval:
+        """Keeps a text with units as it is written, but for a whole number of one unit in full."""
+        if this.is_string and _UNITS.search(this.name) and not _PLAIN_UNIT.fullmatch(this.name):
+            return self.expression(exp.Interval(this=this))
+        return super()._parse_interval_span(this, parse_function_unit)
 
     def _parse_primary(self) -> exp.Expr | None:
         """Keeps .5 as it is written: 0.5 has another type."""

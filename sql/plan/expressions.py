@@ -6,7 +6,7 @@ Contract: no function here but `balanced` changes a tree that it is given; plans
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import ErrorLevel, exp
 from sqlglot.generators.duckdb import DuckDBGenerator
@@ -34,7 +34,12 @@ WRITTEN: Mapping[str, Any] = {
 
 
 class Writer(DuckDBGenerator):
-    """Writes functions in capitals, except names that capitals would change for DuckDB."""
+    """Writes functions in capitals, except names that capitals would change for DuckDB, and names
+    in a PIVOT with their tables."""
+
+    TRANSFORMS: ClassVar[dict[Any, Any]] = {
+        kind: written for kind, written in DuckDBGenerator.TRANSFORMS.items() if kind != exp.Pivot
+    }
 
     def normalize_func(self, name: str) -> str:
         return str(super().normalize_func(name)) if name.isascii() else name

@@ -114,15 +114,22 @@ def _is_spelled_otherwise(name: str, query: str) -> bool:
 
 
 def _names_within(cursor: Cursor, query: str, told: Sequence[str]) -> list[str]:
-    """The names that a query has within a CTE, except that equal ones are not numbered.
+    """The names that a query has within a CTE, where equal ones are numbered, without the numbers.
 
     Of `SELECT v AS V` DESCRIBE tells the name of the column that is read, but not so there:
     DuckDB's fault `described_names`.
     """
     whole = f"WITH __ivm_described AS ({query.rstrip().rstrip(';')}\n) FROM __ivm_described"
     within = [str(name) for name, *_ in rows(cursor, f"DESCRIBE {whole}")]
-    pairs = zip(told, within, strict=True)
-    return [b if fold(a) == fold(b) or _is_spelled_otherwise(a, query) else a for a, b in pairs]
+    return [_name_of(a, b, query) for a, b in zip(told, within, strict=True)]
+
+
+def _name_of(told: str, within: str, query: str) -> str:
+    """The name of a column that DESCRIBE tells so, and so within a CTE."""
+    without_number, _, number = within.rpartition("_")
+    if number.isdecimal() and fold(without_number) == fold(told):
+        return without_number
+    return within if fold(told) == fold(within) or _is_spelled_otherwise(told, query) else told
 
 
 @contextlib.contextmanager

@@ -185,6 +185,8 @@ def test_what_would_change_the_views_meaning_is_refused(statement: str, way_out:
         "SET checkpoint_threshold = '1KB'",
         "SET auto_checkpoint_skip_wal_threshold = 1",
         "SET fsync_mode = 'NONE'",
+        "SET storage_compatibility_version = 'v1.2.0'",
+        "PRAGMA storage_compatibility_version = 'v1.2.0'",
         'SET "Arrow_Lossless_Conversion" TO false',
         "SET preserve_insertion_order = false",
         "SET max_execution_time = 1",

@@ -472,6 +472,22 @@ QUERIES["conditions of equal columns"] = [
     "WHERE t.f = 0",
 ]
 
+QUERIES["what the reader spells otherwise"] = [
+    "SELECT k IS NOT NULL AS q, b IS NOT TRUE AS r, k IS NOT DISTINCT FROM v AS s FROM t",
+    "SELECT b IS NOT FALSE AS q, NOT k IS NULL AS r, NOT (b IS FALSE) AS s FROM t",
+    "SELECT max(k) IS NOT NULL AS q FROM t GROUP BY g",
+    "SELECT +k AS p, +3 AS q, - + k AS r, +(k + v) AS s FROM t WHERE +k > +1",
+    "SELECT day + INTERVAL '15 min' AS a, day + INTERVAL '1h', INTERVAL '1.5 days' AS c FROM t",
+    "SELECT day - INTERVAL '7d', day + INTERVAL '1day', day + INTERVAL '100 ms' FROM t "
+    "WHERE day > DATE '2020-01-01' - INTERVAL '1 mon'",
+    "SELECT sum(v) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '2d' PRECEDING AND CURRENT ROW) FROM u",
+    "SELECT time_bucket(INTERVAL '12 hrs', ts) AS b, count(*) FROM u GROUP BY 1",
+    "PIVOT (SELECT g, t.k AS m, u.v FROM t JOIN u ON u.k = t.k) ON m IN (1, 2) USING sum(v) "
+    "GROUP BY g",
+    "SELECT t.K, u.K, u.V AS V FROM t JOIN u ON t.K = u.K",
+    "SELECT K, k, K AS k FROM t",
+]
+
 QUERIES["recursion"] = [
     "WITH RECURSIVE r(k) AS (SELECT k FROM u UNION SELECT t.v FROM t JOIN r ON t.k = r.k) FROM r",
     "WITH RECURSIVE r(x, y) AS (SELECT k, v FROM t UNION SELECT x, u.v FROM r, u WHERE y = u.k "
