@@ -370,6 +370,7 @@ def connect(
     functions: Iterable[Function] = (),
     spark: Given = None,
     clock: Callable[[], datetime] | None = None,
+    read_only: bool = False,
 ) -> Database:
     """Opens or creates a database; another handle to it, if this process has it open.
 
@@ -386,12 +387,21 @@ def connect(
             of `ivm.toml`, see docs/scaling.md.
         clock: tells the time (with a time zone) for views that read it, which then changes by
             `Database.tick` alone; default the system's, which ticks by itself.
+        read_only: there is no such opening; the error says how else a database is read.
 
     Raises:
+        InputError: an argument makes no sense.
         UnavailableError: another process has it open, or this one with other settings than those
             that are given.
         CorruptionError: it is no DuckDB file, or its log is damaged.
     """
+    if read_only:
+        raise InputError(
+            f"{path} cannot be opened to be read only. While another process serves it (`ivm "
+            "serve`), connect to that: ivm.connect('ivm://user:password@host:port'), by a user of "
+            "the role read. While nobody has it open, DuckDB reads its tables and views as they "
+            "were at the last closing: duckdb.connect(path, read_only=True)"
+        )
     if isinstance(path, str) and path.partition("://")[0] in SCHEMES:
         # It has the methods that make sense from afar, and refuses the others by name.
         return cast(Database, connect_to_server(path))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Sequence
 
 from ivm.database import Database
 from ivm.serve.access import Gate, User
@@ -131,6 +132,10 @@ class SessionPool:
         """Cancels all statements that run."""
         for session in list(self._sessions.values()):
             session.cancel(STOPPING)
+
+    def tell_addresses(self, addresses: Sequence[str]) -> None:
+        """Tells programs that find the database's file locked where it is served."""
+        self.database._engine.warehouse.tell_addresses(addresses)
 
     def close(self) -> None:
         """Closes the sessions that are left, and ends the threads when they have nothing to do."""

@@ -83,8 +83,11 @@ class Server:
         """
         self._handle_signals()
         try:
+            addresses: list[str] = []
             for listener in self._listeners:
-                _log.info("listening: %s", await listener.open())
+                addresses.append(await listener.open())
+                self._pool.tell_addresses(addresses)
+                _log.info("listening: %s", addresses[-1])
             await self._look_until_ended()
             await self._let_finish()
         finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -21,7 +22,11 @@ from ivm.storage.log.segment import segment_path
 from ivm.storage.place import Place
 from ivm.storage.versions import demand_known_duckdb
 from ivm.storage.warehouse.folder_lock import FolderLock
-from ivm.storage.warehouse.side_folder import read_iteration, side_folder
+from ivm.storage.warehouse.side_folder import (
+    read_addresses,
+    read_iteration,
+    side_folder,
+)
 from ivm.storage.warehouse.stale_wal import is_too_old, set_log_aside, was_closed
 
 DEFAULT_MEMORY = 1 << 30
@@ -253,9 +258,14 @@ def _claim(file: Path) -> None:
 
 
 def _locked(file: Path | None) -> str:
+    served = [] if file is None else read_addresses(side_folder(file))
+    urls = [re.sub("^http", "ivm", address) for address in served if address.startswith("http")]
+    if urls:
+        url = urls[0].replace("://", "://user:password@")
+        return f"{file} is locked by another process, which serves it: ivm.connect({url!r})."
     return (
-        f"{file} is locked by another process: close the database there and try again, or, if "
-        "that is `ivm serve`, connect to it."
+        f"{file} is locked by another process: close the database there and try again, or let it "
+        "be served by `ivm serve FILE --http …`, to which any number of programs can connect."
     )
 
 

@@ -29,6 +29,7 @@ from ivm.storage.warehouse.side_folder import (
     read_note,
     set_aside,
     side_folder,
+    write_addresses,
 )
 from ivm.storage.warehouse.system_tables import BASE, FLUSHES
 from ivm.storage.warehouse.wal_witness import left
@@ -70,6 +71,7 @@ def open_log(file: DatabaseFile, sync_interval: float | None, choice: Choice) ->
         foreign = _check(file, cursor, database_id, choice)
     folder.mkdir(exist_ok=True)
     file.lock_folder()
+    write_addresses(folder, [])  # of a server that was killed
     sync_folder(folder.parent)
     base_epoch = system_tables.load_epochs(cursor)[BASE]
     log = ChangeLog.open(

@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import struct
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ivm.storage.errors import CorruptionError
 
 HEADERS_AT = (4096, 8192)
 _UNSURE = "refill"
+_SERVED = "served"
 _ITERATION = struct.Struct("<8xQ")  # behind the header's checksum
 
 
@@ -101,6 +103,22 @@ def be_unsure(folder: Path) -> None:
 def be_sure(folder: Path) -> None:
     """Removes the record: every view has been filled anew."""
     (folder / _UNSURE).unlink(missing_ok=True)
+
+
+def write_addresses(folder: Path, addresses: Sequence[str]) -> None:
+    """Tells other processes where the one that has the database open serves it; [] for nowhere."""
+    if addresses:
+        (folder / _SERVED).write_text("\n".join(addresses))
+    else:
+        (folder / _SERVED).unlink(missing_ok=True)
+
+
+def read_addresses(folder: Path) -> list[str]:
+    """Where the process that has the database open serves it."""
+    try:
+        return (folder / _SERVED).read_text().splitlines()
+    except OSError:
+        return []
 
 
 def write_note(folder: Path, note: Note) -> None:

@@ -33,7 +33,7 @@ from ivm.storage.warehouse.file_access import FileAccess
 from ivm.storage.warehouse.flush import NetChange, Target, apply_changes, lacking
 from ivm.storage.warehouse.opening import Choice, Opening, open_log
 from ivm.storage.warehouse.refused import Part, refused
-from ivm.storage.warehouse.side_folder import be_sure, be_unsure, side_folder
+from ivm.storage.warehouse.side_folder import be_sure, be_unsure, side_folder, write_addresses
 from ivm.storage.warehouse.system_tables import BASE, FLUSHES
 from ivm.storage.warehouse.table_info import TableInfo, read_schemas, read_tables
 from ivm.storage.warehouse.time_zone import ViewTimeZone
@@ -166,6 +166,20 @@ class Warehouse:
             UnavailableError: they were moved, deleted or replaced, perhaps by another database's.
         """
         self.file.demand_in_place()
+
+    def tell_addresses(self, addresses: Sequence[str]) -> None:
+        """Tells processes that find the file locked where it is served; [] for nowhere any more.
+
+        Raises:
+            UnavailableError: the disk refuses, or the files were moved.
+        """
+        if self.file.file is None:
+            return
+        self.demand_in_place()
+        try:
+            write_addresses(side_folder(self.file.file), addresses)
+        except OSError as error:
+            raise explained(self.file.file, error) from error
 
     def cursor(self) -> Cursor:
         """A new cursor of the instance; transactions and temp tables are its own."""
@@ -407,6 +421,7 @@ class Warehouse:
         done = self._checkpointer.run(final=True)
         if self._witness is not None:
             self._witness.close(forget=done)
+        self.tell_addresses([])
 
 
 class OutcomeUnknownError(UnavailableError):

@@ -335,6 +335,11 @@ def test_a_second_process_gets_a_clear_error(db: ivm.Database) -> None:
     assert "another process" in second.stderr
 
 
+def test_what_reads_a_file_besides_is_told_to_who_asks_for_it(tmp_path: Path) -> None:
+    with pytest.raises(errors.InputError, match=r"ivm serve.*duckdb\.connect"):
+        ivm.connect(tmp_path / "x.duckdb", read_only=True)
+
+
 def insert_and_ask(db: ivm.Database, query: str) -> None:
     with db.transaction():
         db.insert("a", {"n": [100]})

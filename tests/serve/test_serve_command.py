@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import struct
@@ -18,6 +19,7 @@ import psycopg
 import pytest
 
 import ivm
+from ivm import errors
 from tests.serve.serving import Served, make_shop, psql, served
 
 SLOW = "SELECT count(*) FROM range(100_000) a, range(100_000) b WHERE (a.range * b.range) % 7 = 3"
@@ -308,3 +310,20 @@ def _megabytes(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1]) / 1024
+
+
+def test_who_finds_the_file_locked_is_told_where_it_is_served(path: Path) -> None:
+    options = ("--trust-loopback", "--http", "127.0.0.1:0")
+    with served(path, options) as server:
+        server.wait_for("listening: http")
+        with pytest.raises(errors.UnavailableError) as told:
+            ivm.connect(path)
+    assert re.search(r"ivm\.connect\('ivm://user:password@127\.0\.0\.1:\d+'\)", str(told.value))
+    other = f"import ivm; db = ivm.connect({str(path)!r}); print(); input()"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", other], stdin=pipe, stdout=pipe) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(errors.UnavailableError, match="close the database there"):
+            ivm.connect(path)  # the server was killed
+        holder.communicate(b"\n")
