@@ -49,7 +49,7 @@ class Relations:
         self._known: dict[str, frozenset[str] | None] = {}
         self._listed: set[str] = set()
         self._indirect: list[set[str]] = []  # what `_indirect` tells, once it was asked for
-        self._triggers: bool | None = None
+        self._triggers: list[bool] = []  # whether there are some, once it was asked for
         self._names: Spelled | None = None
         self._callers: Spelled | None = None
         self._definitions: Spelled | None = None
@@ -60,8 +60,8 @@ class Relations:
         """Drops all answers: the catalog has changed."""
         self.generation += 1
         # New ones: a look-up under way in another thread fills the old ones.
-        self._known, self._listed, self._indirect = {}, set(), []
-        self._triggers = self._names = self._callers = self._definitions = None
+        self._known, self._listed, self._indirect, self._triggers = {}, set(), [], []
+        self._names = self._callers = self._definitions = None
 
     def everything(self) -> frozenset[str]:
         """All tables and views."""
@@ -106,12 +106,11 @@ class Relations:
 
     def triggers(self) -> bool:
         """Returns whether the file has triggers; a change reads the relations that they read."""
-        if self._triggers is None:
+        told = self._triggers
+        if not told:
             cursor = self._warehouse.cursor()
-            self._triggers = bool(
-                rows(cursor, "SELECT 1 FROM system.main.duckdb_triggers() LIMIT 1")
-            )
-        return self._triggers
+            told.append(bool(rows(cursor, "SELECT 1 FROM system.main.duckdb_triggers() LIMIT 1")))
+        return told[0]
 
     def may_call_python(self, sql: str) -> bool:
         """Returns whether a text may call a Python function, perhaps by a view or a macro."""

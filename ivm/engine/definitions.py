@@ -38,16 +38,17 @@ class Definitions:
         self._fast_paths: dict[str, FastPath | None] = {}
         self._functions: FunctionList | None = None
         self._function_changes = 0
-        self._tell: bool | None = None
+        self._tell: list[bool] = []  # whether a default tells the time, once it was asked for
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog, lambda: self.functions.every_macro)
 
     def fast_path(self, table: str) -> FastPath | None:
         """The fast path into a table, or None where changes must go through DuckDB."""
-        if table not in self._fast_paths:
+        known = self._fast_paths
+        if table not in known:
             info, cursor = self._catalog.tables[table], self._warehouse.cursor()
-            self._fast_paths[table] = fast_path_of(info, cursor, self.macros, self._catalog.tables)
-        return self._fast_paths[table]
+            known[table] = fast_path_of(info, cursor, self.macros, self._catalog.tables)
+        return known[table]
 
     def why_no_fast_path(self, table: str) -> str | None:
         """The reason why changes of a table must go through DuckDB; None if they need not."""
@@ -65,10 +66,11 @@ class Definitions:
     @property
     def defaults_tell_time(self) -> bool:
         """Whether the default of some column may tell the time."""
-        if self._tell is None:
+        told = self._tell
+        if not told:
             tables = self._catalog.tables.values()
-            self._tell = any(tells_time(info.defaults) for info in tables)
-        return self._tell
+            told.append(any(tells_time(info.defaults) for info in tables))
+        return told[0]
 
     @property
     def macros(self) -> frozenset[str]:
@@ -92,9 +94,10 @@ class Definitions:
 
     def reader(self, info: TableInfo) -> RowReader:
         """The converter of rows for a table; needs no writer lock, so `info` may be outdated."""
-        reader = self._readers.get(info.name)
+        known = self._readers
+        reader = known.get(info.name)
         if reader is None or reader.info is not info:
-            reader = self._readers[info.name] = RowReader(info)
+            reader = known[info.name] = RowReader(info)
         return reader
 
     def forget(self, *, functions: bool = True) -> None:
@@ -103,9 +106,8 @@ class Definitions:
         Args:
             functions: the functions may have changed, too.
         """
-        self._fast_paths.clear()
-        self._tell = None
-        self._readers.clear()
+        # New ones: a look-up under way in another thread fills the old ones.
+        self._fast_paths, self._tell, self._readers = {}, [], {}
         self.relations.forget()
         if functions:
             self._function_changes += 1

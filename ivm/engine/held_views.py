@@ -214,7 +214,8 @@ class HeldViews:
             try:
                 self._load(name, key, content, meaning, most)
             except Exception:  # the next reader loads it, and meets the error
-                self._counts.pop(name, None)
+                with self.publishing:
+                    self._counts.pop(name, None)
             finally:
                 self._threads.discard(thread)
 
@@ -226,7 +227,8 @@ class HeldViews:
         """Loads a view's rows; those of another meaning of its name are dropped."""
         try:
             with self._tables.as_of_an_epoch(name) as (epoch, count, chunks):
-                self._counts[name] = count
+                with self.publishing:
+                    self._counts[name] = count
                 if count > most:
                     raise TooManyRowsError
                 content.load(epoch, count, self._unless_stopped(chunks))
@@ -266,7 +268,8 @@ class HeldViews:
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Rows and bytes of the views that are held, by name."""
         with self._adding:
-            held = [(n, c) for n, contents in list(self._held.items()) for c in contents.values()]
+            with self.publishing:
+                held = [(n, c) for n, contents in self._held.items() for c in contents.values()]
             sizes: dict[str, tuple[int, int]] = {}
             for name, content in held:
                 rows, size = sizes.get(name, (0, 0))

@@ -6,7 +6,7 @@ key index would hold each version of a row that changes in every epoch until it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ivm.engine.stored_tables import StoredTables
@@ -25,7 +25,7 @@ class SmallTables:
 
     def __init__(self, tables: StoredTables) -> None:
         self._tables = tables
-        self._mirrors: dict[str, dict[Row, Row]] = {}
+        self._mirrors: dict[str, Mapping[Row, Row]] = {}  # each is replaced, never changed
 
     def find(self, table: str, key: Row, changes: Sequence[TableChange] = ()) -> Row | None:
         """The row under a primary key, None if there is none.
@@ -60,17 +60,17 @@ class SmallTables:
         return None if mirror is None else list(mirror.values())
 
     def follow(self, changes: Sequence[TableChange]) -> None:
-        """Adopts committed changes."""
+        """Adopts the changes of a commit, each table's all at once."""
+        found: dict[str, Mapping[Row, Row]] = {}
         for change in changes:
-            mirror = self._mirrors.get(change.table)
+            mirror = found.get(change.table, self._mirrors.get(change.table))
             if mirror is not None:
-                added = self._added(change.table, change.added)
-                mirror.update(added)  # first: whoever reads `rows` misses no row that changes
-                for key in self._removed(change):
-                    if key not in added:
-                        mirror.pop(key, None)
+                gone = set(self._removed(change))
+                kept = {key: row for key, row in mirror.items() if key not in gone}
+                found[change.table] = kept | self._added(change.table, change.added)
+        self._mirrors.update(found)
 
-    def _mirror(self, table: str) -> dict[Row, Row]:
+    def _mirror(self, table: str) -> Mapping[Row, Row]:
         mirror = self._mirrors.get(table)
         if mirror is None:
             self._tables.flush([table])

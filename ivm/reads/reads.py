@@ -85,6 +85,42 @@ class _Text:
     literals: Values = field(default_factory=dict)
 
 
+class _Forms:
+    """The texts and shapes that are known under one meaning of names.
+
+    Another meaning has another object: who has looked one up goes on with it, and what is found out
+    meanwhile is not taken for what it would be under the next.
+    """
+
+    def __init__(self, meaning: Hashable) -> None:
+        self.meaning = meaning
+        self.known: dict[Label, _Text] = {}
+        self.shapes: dict[Label, _Query] = {}
+
+    def text(self, label: Label, text: str, types: Types, *, is_source: bool) -> _Text:
+        """What is known of a text."""
+        return self.known.get(label) or self._new(label, text, types, is_source=is_source)
+
+    def _new(self, label: Label, text: str, types: Types, *, is_source: bool) -> _Text:
+        if len(self.known) >= _MOST_TEXTS:  # most of them come once, with other literals each
+            kept = {n: e for n, e in list(self.known.items()) if e.query.compiled is not None}
+            self.known = kept if 2 * len(kept) < _MOST_TEXTS else {}
+        if len(self.shapes) >= _MOST_TEXTS:
+            self.shapes = {}
+        shape = shape_of(text, of_source=is_source)
+        left = 1 if shape.simple and not is_source else _WORTHWHILE
+        literal = bool(shape.literals)  # then most texts of its shape come once
+        entry = _Text(_Query(text, types, _WORTHWHILE if literal else left, is_source=is_source))
+        if shape.literals and None not in types.values():
+            literals = {name: literal_type(value) for name, value in shape.literals.items()}
+            every = {**types, **literals}
+            query = _Query(shape.text, every, left, frozenset(literals), is_source=is_source)
+            of_shape = _label(shape.text, every, is_source=is_source)
+            query = self.shapes.setdefault(of_shape, query)
+            entry = _Text(entry.query, query, shape.literals)
+        return self.known.setdefault(label, entry)
+
+
 class StateReads:
     """The compiled queries of one database.
 
@@ -96,12 +132,7 @@ class StateReads:
         self._engine = engine
         self._compiler = ReadCompiler(engine)
         self._tables = TableReads(engine)
-        self._forget(None)
-
-    def _forget(self, meaning: Hashable) -> None:
-        self._meaning = meaning
-        self._known: dict[Label, _Text] = {}
-        self._shapes: dict[Label, _Query] = {}
+        self._forms = _Forms(None)  # replaced whole: threads read it without a lock
 
     def answer(
         self,
@@ -142,11 +173,11 @@ class StateReads:
         self, text: str, params: Params, meaning: Hashable, *, is_source: bool
     ) -> tuple[_Text, Values | None]:
         """What is known of a text, and the values of its parameters."""
-        if meaning != self._meaning:
-            self._forget(meaning)
+        forms = self._forms
+        if meaning != forms.meaning:
+            forms = self._forms = _Forms(meaning)
         label, values, types = _labelled(text, params, is_source=is_source)
-        known = self._known.get(label) or self._entry(label, text, types, is_source=is_source)
-        return known, values
+        return forms.text(label, text, types, is_source=is_source), values
 
     def _answered(
         self,
@@ -174,8 +205,9 @@ class StateReads:
         """
         meaning = self._engine.meaning()
         types = {name: literal_type(value) for name, value in literals.items()}
-        query = self._shapes.get(_label(shape, types, is_source=True))
-        if meaning is None or meaning != self._meaning or query is None or query.compiled is None:
+        forms = self._forms
+        query = forms.shapes.get(_label(shape, types, is_source=True))
+        if meaning is None or meaning != forms.meaning or query is None or query.compiled is None:
             return None
         if not _fits(query, literals):
             return None
@@ -197,25 +229,6 @@ class StateReads:
                 known.query.reason = query.reason  # it is that of all texts of the shape
                 return None
         return None
-
-    def _entry(self, label: Label, text: str, types: Types, *, is_source: bool = False) -> _Text:
-        if len(self._known) >= _MOST_TEXTS:  # most of them come once, with other literals each
-            kept = {n: e for n, e in list(self._known.items()) if e.query.compiled is not None}
-            self._known = kept if 2 * len(kept) < _MOST_TEXTS else {}
-        if len(self._shapes) >= _MOST_TEXTS:
-            self._shapes = {}
-        shape = shape_of(text, of_source=is_source)
-        left = 1 if shape.simple and not is_source else _WORTHWHILE
-        literal = bool(shape.literals)  # then most texts of its shape come once
-        entry = _Text(_Query(text, types, _WORTHWHILE if literal else left, is_source=is_source))
-        if shape.literals and None not in types.values():
-            literals = {name: literal_type(value) for name, value in shape.literals.items()}
-            every = {**types, **literals}
-            query = _Query(shape.text, every, left, frozenset(literals), is_source=is_source)
-            of_shape = _label(shape.text, every, is_source=is_source)
-            query = self._shapes.setdefault(of_shape, query)
-            entry = _Text(entry.query, query, shape.literals)
-        return self._known.setdefault(label, entry)
 
     def _answer(
         self,

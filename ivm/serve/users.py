@@ -146,11 +146,12 @@ class Users:
         generation = self._engine.definitions.relations.generation
         if generation == self._generation:
             return self._users
-        cursor = self._engine.warehouse.cursor()
-        users = {user.name: user for user in stored_users(cursor)} | self._named
+        cursor, named = self._engine.warehouse.cursor(), self._named
+        users = {user.name: user for user in stored_users(cursor)} | named
         tokens = {token.hash: token for token in stored_tokens(cursor)}
         with self._lock:
-            self._users, self._tokens, self._generation = users, tokens, generation
+            if named is self._named:  # else others were taken meanwhile
+                self._users, self._tokens, self._generation = users, tokens, generation
         return users
 
     def _mark(self, name: str, password: str, verifier: Verifier | None) -> bytes:

@@ -8,6 +8,7 @@ session that has set another one is switched to it while views are computed.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 import duckdb
@@ -25,7 +26,8 @@ class ViewTimeZone:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._replaced: list[tuple[Cursor, str]] = []
+        self._replaced: tuple[tuple[Cursor, str], ...] = ()  # replaced whole
+        self._replacing = threading.Lock()
 
     @contextlib.contextmanager
     def on(self, cursor: Cursor) -> Iterator[None]:
@@ -35,7 +37,8 @@ class ViewTimeZone:
             yield
             return
         _set(cursor, self.name)
-        self._replaced.append((cursor, own))
+        with self._replacing:
+            self._replaced += ((cursor, own),)
         try:
             yield
         finally:
@@ -47,7 +50,8 @@ class ViewTimeZone:
         with contextlib.suppress(duckdb.TransactionException):
             for _, zone in mine:
                 _set(cursor, zone)
-            self._replaced = [each for each in self._replaced if each[0] is not cursor]
+            with self._replacing:
+                self._replaced = tuple(e for e in self._replaced if e[0] is not cursor)
 
 
 def zone_of(cursor: Cursor) -> str:

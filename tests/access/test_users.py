@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 import ivm
-from ivm.access.users import stored_tokens, stored_users
+from ivm.access.users import StoredToken, stored_tokens, stored_users
 from ivm.access.verifiers import read, verifier_of
 from ivm.errors import AccessError, IvmError, SqlError
 from ivm.serve.users import Users
 from ivm.shell.prompt import _Kept
 from ivm.sql.statements.users import without_passwords
 from ivm.storage.errors import InputError
+from ivm.storage.warehouse.duck import Cursor
 
 SECRET = "geheim'3"
 QUOTED = "'geheim''3'"
@@ -266,3 +267,19 @@ def test_settings_that_make_no_sense(db: ivm.Database, given: object) -> None:
     with pytest.raises(InputError) as caught:
         Users(db._engine, {"ann": given})
     assert "geheim" not in str(caught.value)
+
+
+def test_users_of_the_file_that_are_taken_beside_a_login_stand(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: a login that had begun before put those of before in their place again."""
+    gate = Users(db._engine, {"ann": {"verifier": str(verifier_of("x")), "role": "read"}})
+
+    def reloaded(cursor: Cursor) -> list[StoredToken]:
+        gate.apply({})
+        return list(stored_tokens(cursor))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ivm.serve.users.stored_tokens", reloaded)
+        assert gate.user("ann") is not None
+    assert gate.user("ann") is None

@@ -270,3 +270,28 @@ def test_functions_are_listed_again_only_where_others_may_be_there(
         db.create_function(ivm.Function("own", lambda x: x, ["BIGINT"], "BIGINT"))
         db.execute("CREATE MATERIALIZED VIEW o AS SELECT own(a) AS a FROM t")
         assert len(db.execute("FROM o").fetchall()) == count + 1
+
+
+def test_what_is_looked_up_of_tables_and_triggers_is_kept_no_longer_than_that(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: what was found out beside a change of the catalog stayed after it."""
+    known = db._engine.definitions
+
+    def changed(*given: object) -> Any:
+        known.forget()
+        return wrong
+
+    wrong: Any = [True]
+
+    db.execute("CREATE TABLE t3 (b INT DEFAULT 1)")
+    with monkeypatch.context() as patch:
+        patch.setattr(definitions, "tells_time", changed)
+        patch.setattr(relations_read, "rows", changed)
+        patch.setattr(definitions, "fast_path_of", changed)
+        assert known.defaults_tell_time
+        assert known.relations.triggers()
+        assert known.fast_path("t3") is wrong
+    assert known.fast_path("t3") is not wrong
+    assert not known.defaults_tell_time
+    assert not known.relations.triggers()

@@ -6,14 +6,20 @@ The interpreter changes threads every 20 µs, and two threads do nothing but tak
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ivm
 from ivm.engine.changefeed import ChangeFeeds, Subscription
+from ivm.engine.view_contents import WholeContent
+from ivm.reads.reads import StateReads
+from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import empty
 from tests.tiers import examples
 
@@ -141,3 +147,64 @@ def test_no_delta_waits_while_a_reader_sleeps() -> None:
     """Bug: a reader took the bell of another's delta, and the other slept on."""
     for _ in range(EPOCHS // 40):
         assert reading(read_one, threads=2, epochs=2) == [0, 1]
+
+
+def test_what_is_known_of_a_text_is_of_one_meaning_of_names() -> None:
+    """Bug: a thread found what another had learnt under the meaning before."""
+    with ivm.connect() as db:
+        reads, turns = StateReads(db._engine), itertools.count()
+        found: dict[int, tuple[object, int]] = {}
+
+        def look() -> None:
+            meaning = next(turns) // 5
+            known, _ = reads._given("SELECT 1 AS a", None, meaning, is_source=False)
+            of = found.setdefault(id(known), (known, meaning))
+            assert of[1] == meaning
+
+        with beside(look, 3):
+            for _ in range(10 * EPOCHS):
+                look()
+
+
+def test_the_sizes_of_what_is_held_are_told_while_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bug: a dict changed its size while it was walked through."""
+    monkeypatch.setattr(WholeContent, "nbytes", 0)
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+        held, schema = db._engine.held, db._engine.catalog.views["v"].schema
+        contents = {(i,): WholeContent(schema, None) for i in range(2_000)}
+        held._held["v"] = dict[Any, Any](contents)
+        with beside(held.sizes, 2):
+            for key in list(contents)[:EPOCHS]:
+                with held.publishing:
+                    held._drop("v", key, contents[key])
+
+
+def test_rows_of_small_tables_are_those_of_whole_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: of a source dropped and one created in one transaction both were seen, or neither."""
+    with ivm.connect(tmp_path / "x.duckdb") as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        create = f"CREATE SOURCE s{{}} INTO t FROM FILES (path '{tmp_path}/a', format 'json')"
+        db.execute(create.format(0))
+        small, commits = db._engine.small, list[Sequence[TableChange]]()
+        follow = small.follow
+        monkeypatch.setattr(small, "follow", commits.append)
+        for old, new in ((0, 1), (1, 0)):
+            with db.transaction():
+                db.execute(f"DROP SOURCE s{old}")
+                db.execute(create.format(new))
+                assert len(small.rows("_ivm.sources") or ()) == 1
+            follow(commits[-1])
+
+        def look() -> None:
+            assert len(small.rows("_ivm.sources") or ()) == 1
+
+        with beside(look, 2):
+            for _ in range(EPOCHS):
+                for commit in commits:
+                    follow(commit)

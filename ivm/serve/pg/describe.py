@@ -39,8 +39,7 @@ class KnownParameters:
     """
 
     def __init__(self) -> None:
-        self._meaning: Hashable = None
-        self._known: dict[Hashable, Any] = {}
+        self._known: tuple[Hashable, dict[Hashable, Any]] = None, {}  # and what names meant
 
     def types(
         self, session: Session, statement: st.Statement, given: Sequence[int]
@@ -58,9 +57,9 @@ class KnownParameters:
         meaning = session.engine.meaning()
         if meaning is None or session.sees_more():
             return asked()
-        if meaning != self._meaning or len(self._known) >= _MOST_KNOWN:
-            self._meaning, self._known = meaning, {}
-        known = self._known  # another thread may put another one in its place meanwhile
+        then, known = self._known  # another thread may put others in their place meanwhile
+        if meaning != then or len(known) >= _MOST_KNOWN:
+            self._known = meaning, (known := {})
         found: T | None = known.get(key)
         if found is None:
             found = asked()
