@@ -259,14 +259,18 @@ def _claim(file: Path) -> None:
 
 def _locked(file: Path | None) -> str:
     served = [] if file is None else read_addresses(side_folder(file))
-    urls = [re.sub("^http", "ivm", address) for address in served if address.startswith("http")]
-    if urls:
-        url = urls[0].replace("://", "://user:password@")
-        return f"{file} is locked by another process, which serves it: ivm.connect({url!r})."
+    if served:
+        told = [f"ivm.connect({_url(address)!r})" for address in served if "http" in address]
+        found = ", ".join([*served, *told])
+        return f"{file} is locked by another process, which serves it: connect to it ({found})."
     return (
         f"{file} is locked by another process: close the database there and try again, or let it "
         "be served by `ivm serve FILE --http …`, to which any number of programs can connect."
     )
+
+
+def _url(address: str) -> str:
+    return re.sub("^http", "ivm", address).replace("://", "://user:password@")
 
 
 def explained(file: Path | None, error: duckdb.Error | OSError) -> Exception:
