@@ -50,6 +50,7 @@ class Streams(Calls):
         times: str | None = None,
         decimals: str | None = None,
         version: str = "",
+        tables: str = "",
         source: str = "python",
         position: int | None = None,
     ) -> Ingested:
@@ -68,6 +69,9 @@ class Streams(Calls):
             decimals: whether strings in columns of numbers are `text` or `base64`.
             version: the name of a column that grows with each change of a row: an event whose
                 version is not greater than the stored one changes nothing.
+            tables: those upstream whose events are meant, parted by commas: `orders`, with its
+                schema or database before it or not, with `*` for any text. Without, it is the
+                table that the source's first event for this table names; others are refused.
             source: the name of the stream.
             position: of the batch in the stream, greater than that of the source's batch before
                 for this table. It is committed with the rows; a batch whose position has been
@@ -81,7 +85,7 @@ class Streams(Calls):
             EvaluationError: within a transaction, at its commit: a view fails on the rows.
             UnsupportedError: the table has constraints that only DuckDB can check.
         """
-        envelope = envelope_of(format, times, decimals, version)
+        envelope = envelope_of(format, times, decimals, version, tables)
         return self._with_session(
             lambda session: ingest(session, table, events, envelope, source, position)
         )

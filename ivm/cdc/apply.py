@@ -19,6 +19,7 @@ from ivm.cdc.keyed import merge_keyed, moved_rows, without_writes
 from ivm.cdc.keyless import merge_keyless
 from ivm.cdc.letter_keys import OVERTAKEN, overtaken, refused_of, texts_of, with_gone
 from ivm.cdc.merged import Merged
+from ivm.cdc.origins import told_apart
 from ivm.cdc.records import Letter, Records
 from ivm.cdc.sources.source import Part, Position
 from ivm.cdc.versions import merge_newer, version_column
@@ -160,11 +161,11 @@ def _apply_part(
     session: Session, transaction: Transaction, records: Records, prepared: Prepared
 ) -> Ingested:
     found = prepared.decoded
-    outcome = _merge(session, transaction, prepared)
+    outcome = _merge(session, transaction, records, prepared)
     _bury(records, prepared, outcome)
     counts, refused = outcome.merged.counts, outcome.refused
     applied = len(found.events) + len(found.truncates) + found.superseded
-    applied -= len(refused) - len(found.refused) + counts.get("stale", 0)
+    applied -= len(refused.keys() - found.refused.keys()) + counts.get("stale", 0)
     return Ingested(applied, refused, found.ignored, counts)
 
 
@@ -175,19 +176,24 @@ class _Outcome:
     Attributes:
         merged: with the stored rows.
         applied: the events that were, and their lines.
+        truncates: the lines that have emptied the table.
         refused: by the numbers of the lines.
         keys: of the refused lines that tell them, as texts.
     """
 
     merged: Merged
     applied: tuple[Events, Indexes]
+    truncates: list[int]
     refused: dict[int, str]
     keys: dict[int, str]
 
 
-def _merge(session: Session, transaction: Transaction, prepared: Prepared) -> _Outcome:
+def _merge(
+    session: Session, transaction: Transaction, records: Records, prepared: Prepared
+) -> _Outcome:
     """Merges events with the stored rows."""
     part, info, found = prepared.part, prepared.info, prepared.decoded
+    found, others = told_apart(records, part.tables, info.name, found)
     path = transaction.fast_path(info.name)
     if path is None or not path.is_plain:
         raise UnsupportedError(
@@ -230,13 +236,13 @@ def _merge(session: Session, transaction: Transaction, prepared: Prepared) -> _O
         "stale": stale,
         "superseded": found.superseded,
     }
-    refused = found.refused | {int(lines[i]): why for i, why in merged.refused.items()}
+    refused = others | found.refused | {int(lines[i]): why for i, why in merged.refused.items()}
     merged = replace(merged, counts={kind: count for kind, count in counts.items() if count})
     is_applied = left.operations != events.operations  # halves of refused ones
     is_applied[np.delete(np.arange(len(events)), list(merged.refused))] = True
     at = is_applied.nonzero()[0]
     applied = left.take(at), lines[at]
-    return _Outcome(merged, applied, dict(sorted(refused.items())), keys)
+    return _Outcome(merged, applied, found.truncates, dict(sorted(refused.items())), keys)
 
 
 def _merge_keyed(
@@ -268,7 +274,7 @@ def _bury(records: Records, prepared: Prepared, outcome: _Outcome) -> None:
     if not (older or letters):
         return
     known = [*((-1, row[-1]) for row in older), *((each.event, each.key) for each in letters)]
-    gone = overtaken(info, known, prepared.decoded.truncates, *outcome.applied)
+    gone = overtaken(info, known, outcome.truncates, *outcome.applied)
     if not info.primary_key and "unknown_deletes" in outcome.merged.counts:
         gone = [True] * len(known)
     records.overtake(info.name, list(compress(older, gone)), OVERTAKEN)

@@ -16,7 +16,7 @@ from ivm.engine.small_tables import Row
 from ivm.engine.transaction import Transaction
 from ivm.session.query import query
 from ivm.session.session import Session
-from ivm.session.stream_positions import POSITIONS, SOURCES
+from ivm.session.stream_positions import ORIGINS, POSITIONS, SOURCES
 from ivm.session.table_writer import FastWriter
 from ivm.sql.statements.nodes import Query
 from ivm.storage.errors import UnavailableError, UnsupportedError
@@ -29,7 +29,7 @@ from ivm.storage.warehouse.system_tables import OLDER_STREAM_TABLES, STREAM_TABL
 
 LETTERS = "_ivm.dead_letters"
 LETTER_KEYS = "_ivm.letter_keys"
-_LATER = ("_ivm.letter_keys",)  # made in a file of an older version when its sources first run
+_LATER = (LETTER_KEYS, ORIGINS)  # a file of an older version lacks them until its sources run
 _PLACE = ("source", "table", "stream", "position", "event")
 LETTER = (*_PLACE, "time", "reason", "payload")
 """The columns of a dead letter."""
@@ -152,6 +152,7 @@ class Records:
     def forget(self, streams: Sequence[str]) -> None:
         """Removes the source's definition and its positions of these streams."""
         self._writer(SOURCES).delete(*self._columns(SOURCES, {"name": [self._source]}))
+        self._forget_origins()
         if streams:
             rows = {"source": [self._source] * len(streams), "stream": list(streams)}
             self._writer(POSITIONS).delete(*self._columns(POSITIONS, rows))
@@ -164,6 +165,15 @@ class Records:
             every = tuple(range(len(old.columns)))
             change = TableChange(POSITIONS, old, every, self._positions(positions))
             self._transaction.add(change)
+
+    def _forget_origins(self) -> None:
+        engine = self._session.engine
+        if ORIGINS in engine.catalog.tables:
+            rows = engine.small.current(ORIGINS, self._transaction.changes)
+            own = [row[1] for row in rows if row[0] == self._source]
+            if own:
+                keys = {"source": [self._source] * len(own), "table": own}
+                self._writer(ORIGINS).delete(*self._columns(ORIGINS, keys))
 
     def _positions(self, positions: Mapping[str, Position]) -> ZSet:
         rows = {
@@ -181,6 +191,19 @@ class Records:
             rows = self._letters(table, letters)
             rows["time"] = [datetime.now(UTC)] * len(letters)
             self._writer(LETTERS).insert(*self._columns(LETTERS, rows))
+
+    def origin(self, table: str) -> str | None:
+        """The table upstream whose events go into a table of ours; None if it is not known."""
+        if ORIGINS not in self._session.engine.catalog.tables:
+            return None
+        found = self._find(ORIGINS, self._source, table)
+        return None if found is None else str(found[2])
+
+    def come_from(self, table: str, origin: str) -> None:
+        """Notes whose events go into a table of ours."""
+        if ORIGINS in self._session.engine.catalog.tables:
+            row = {"source": [self._source], "table": [table], "origin": [origin]}
+            self._writer(ORIGINS).insert(*self._columns(ORIGINS, row))
 
     def open_letters(self, table: str) -> list[Row]:
         """The rows of `_ivm.letter_keys` of one table."""

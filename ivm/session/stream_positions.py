@@ -2,7 +2,8 @@
 
 Law: such a row of `_ivm.positions` has the table's name as its stream. It is renamed with the table
 and goes with it, in the transaction that does so; else the events of one table would count for
-another. The streams of stored sources are named upstream, and stay.
+another. The streams of stored sources are named upstream, and stay. So it is with the rows of
+`_ivm.origins`, which tell whose events go into a table.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet, ones
 from ivm.storage.warehouse.table_info import TableInfo
 
-POSITIONS, SOURCES = "_ivm.positions", "_ivm.sources"
+POSITIONS, SOURCES, ORIGINS = "_ivm.positions", "_ivm.sources", "_ivm.origins"
 
 
 def move_positions(
@@ -35,21 +36,39 @@ def move_positions(
     names = {info.oid: name for name, info in tables.items()}
     now = dict.fromkeys(tables) | {name: names.get(info.oid) for name, info in before.items()}
     stored = {name for name, *_ in small.current(SOURCES, transaction.changes)}
-    old, new = list[Row](), list[Row]()
-    for row in small.current(POSITIONS, transaction.changes):
-        source, stream, *rest = row
-        if source not in stored and now.get(stream, stream) != stream:
-            old.append(row)
-            if now[stream] is not None:
-                new.append((source, now[stream], *rest))
+    rows = small.current(POSITIONS, transaction.changes)
+    positions = [row for row in rows if row[0] not in stored]
+    _move(session, transaction, POSITIONS, positions, now)
+    if ORIGINS in tables:
+        _move(session, transaction, ORIGINS, small.current(ORIGINS, transaction.changes), now)
+
+
+def _move(
+    session: Session,
+    transaction: Transaction,
+    table: str,
+    rows: Sequence[Row],
+    now: Mapping[str, str | None],
+) -> None:
+    """Lets rows follow the tables that their second cells name.
+
+    Args:
+        session: of the transaction.
+        transaction: takes the change.
+        table: of the rows.
+        rows: some of its rows.
+        now: the names of tables that are others now, None for those that are gone.
+    """
+    old = [row for row in rows if now.get(row[1], row[1]) != row[1]]
+    new = [(row[0], now[row[1]], *row[2:]) for row in old if now[row[1]] is not None]
     if old:
         every = tuple(range(len(old[0])))
-        change = TableChange(POSITIONS, _zset(session, old), every, _zset(session, new))
+        change = TableChange(table, _zset(session, table, old), every, _zset(session, table, new))
         transaction.add(change)
 
 
-def _zset(session: Session, rows: Sequence[Row]) -> ZSet:
-    info = session.engine.catalog.tables[POSITIONS]
+def _zset(session: Session, table: str, rows: Sequence[Row]) -> ZSet:
+    info = session.engine.catalog.tables[table]
     named = {name: [row[i] for row in rows] for i, (name, _) in enumerate(info.schema)}
     columns, count = session.engine.definitions.reader(info).read(named, session.cursor)
     return ZSet(tuple([columns[i] for i in range(len(columns))]), ones(count))

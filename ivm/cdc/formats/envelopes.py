@@ -30,14 +30,22 @@ VALUES = {"format": tuple(FORMATS), "times": tuple(_DIGITS), "decimals": tuple(_
 
 
 def envelope_of(
-    format: str, times: str | None = None, decimals: str | None = None, version: str = ""
+    format: str,
+    times: str | None = None,
+    decimals: str | None = None,
+    version: str = "",
+    tables: str = "",
 ) -> Envelope:
     """The envelope of a format, see `Database.ingest`.
 
     Raises:
-        InputError: there is no such format or encoding.
+        InputError: there is no such format or encoding, or its events name no tables.
     """
     envelope = replace(_named(FORMATS, "format", format), version=version)
+    if tables:
+        if not envelope.origin:
+            raise InputError(f"events of format {format!r} do not name their tables")
+        envelope = replace(envelope, tables=tuple([name.strip() for name in tables.split(",")]))
     if times is None and decimals is None:
         return envelope
     if envelope.schema:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from ivm.storage.errors import InputError
 from ivm.storage.values.column import Column, Indexes, Mask, concat
@@ -68,6 +69,8 @@ class Decoded:
         ignored: how many lines are no changes.
         superseded: how many further events were left out, since a later one of their key writes or
             deletes the whole row.
+        origins: of each line the name of the event's table upstream, NULL where it does not tell
+            it; None if no line does.
     """
 
     events: Events
@@ -76,6 +79,7 @@ class Decoded:
     truncates: list[int]
     ignored: int
     superseded: int = 0
+    origins: pa.Array | None = None
 
     def of_lines(self, count: int) -> Events | None:
         """An event for each of so many lines, without values where a line has none."""
@@ -107,7 +111,23 @@ def interleaved(parts: Sequence[tuple[Indexes, Decoded]], refused: Mapping[int, 
         sorted(int(numbers[i]) for numbers, found in parts for i in found.truncates),
         sum(found.ignored for _, found in parts),
         sum(found.superseded for _, found in parts),
+        _interleaved_origins(parts),
     )
+
+
+def _interleaved_origins(parts: Sequence[tuple[Indexes, Decoded]]) -> pa.Array | None:
+    if all(found.origins is None for _, found in parts):
+        return None
+    count = 1 + max([int(numbers.max(initial=-1)) for numbers, _ in parts])
+    names = pa.concat_arrays(
+        [
+            pa.nulls(len(numbers), pa.large_string()) if found.origins is None else found.origins
+            for numbers, found in parts
+        ]
+    )
+    at = np.full(count, -1)  # of lines in no group nothing is known
+    at[np.concatenate([numbers for numbers, _ in parts])] = np.arange(len(names))
+    return names.take(pa.array(at, mask=at < 0))
 
 
 def chained(parts: Sequence[Events]) -> Events:

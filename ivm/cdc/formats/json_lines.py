@@ -143,7 +143,15 @@ def _decoded(
         reasons,
         (sound & (operations == TRUNCATE)).nonzero()[0].tolist(),
         int((sound & (operations == IGNORED)).sum()),
+        origins=_origins(found),
     )
+
+
+def _origins(found: pa.Table) -> pa.Array | None:
+    """See `Decoded.origins`."""
+    if "origin" not in found.column_names or found["origin"].null_count == len(found):
+        return None
+    return pa.concat_arrays(found["origin"].cast(pa.large_string()).chunks)
 
 
 def _read(

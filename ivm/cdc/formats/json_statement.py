@@ -52,6 +52,7 @@ class Envelope:
         missing: the operation of a line that has none, None if it must have one.
         origin: the keys that lead to the parts of the name of the event's table; () if the format
             does not tell it.
+        tables: those upstream whose events are meant; () for the one of the first event.
         messages: SQL of whether `text`, which has no operation, is a message that is no change.
     """
 
@@ -65,6 +66,7 @@ class Envelope:
     version: str = ""
     missing: int | None = None
     origin: tuple[tuple[str, ...], ...] = ()
+    tables: tuple[str, ...] = ()
     messages: str = "FALSE"
 
     @property

@@ -53,6 +53,8 @@ def packed(chunk: Chunk, schema: Schema) -> bytes:
     events |= _arrays("c", found.events.columns, schema)
     events |= _arrays("o", found.events.old or {}, schema)
     events |= {f"u{i}": pa.array(mask) for i, mask in found.events.unknown.items()}
+    if found.origins is not None:
+        lines["origin"] = found.origins
     metadata = {"told": json.dumps(told, ensure_ascii=False)}
     sink = pa.BufferOutputStream()
     for table in (pa.table(lines).replace_schema_metadata(metadata), pa.table(events)):
@@ -81,6 +83,7 @@ def unpacked(content: pa.Buffer, schema: Schema) -> Chunk:
         told["truncates"],
         told["ignored"],
         told["superseded"],
+        _one_array(lines["origin"]) if "origin" in lines.column_names else None,
     )
     return Chunk(found, _one_array(lines["text"]), lines["position"].to_numpy())
 

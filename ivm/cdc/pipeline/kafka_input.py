@@ -90,7 +90,7 @@ def kafka_inputs(
     next = starts(cluster, look, positions, source.start)
     shutil.rmtree(to, ignore_errors=True)
     session.dataSource.register(Messages)
-    tables = source.tables(into)
+    tables = source.targets(into)
     found = []
     for number, table in enumerate(dict.fromkeys(tables.values())):
         own = {each: offset for each, offset in next.items() if tables[each.topic] == table}

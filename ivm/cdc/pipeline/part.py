@@ -50,6 +50,7 @@ class SparkPart:
     ) -> None:
         self.table = table
         self.version = envelope.version
+        self.tables = envelope.tables
         self._frame = lines
         self._envelope = envelope
         self._deletion = deletion

@@ -30,6 +30,8 @@ def without_superseded(found: Decoded, info: TableInfo) -> Decoded:
     events = found.events
     if not info.primary_key or info.checks or found.truncates or len(events) < 2:
         return found
+    if found.origins is not None and len(found.origins.unique()) > 1:  # some may be another's
+        return found
     if moved_rows(events, info.primary_key, info.schema).any():
         return found
     types = [info.schema[i][1] for i in info.primary_key]

@@ -50,6 +50,11 @@ class ColumnsPart:
         return decode_rows(cursor, self.rows, info, self.operations)
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """See `Part`."""
+        return ()
+
+    @property
     def is_exact(self) -> bool:
         """See `Part`."""
         return False

@@ -50,6 +50,11 @@ class JsonPart:
         return decode(cursor, self.lines, info, self.envelope)
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """See `Part`."""
+        return self.envelope.tables
+
+    @property
     def is_exact(self) -> bool:
         """See `Part`; events may come again, or alone."""
         return False

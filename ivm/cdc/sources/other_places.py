@@ -34,6 +34,11 @@ class OtherPlaces(ABC):
         return self.part.version
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """See `Part`."""
+        return self.part.tables
+
+    @property
     def is_exact(self) -> bool:
         """See `Part`."""
         return self.part.is_exact

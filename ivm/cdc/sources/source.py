@@ -60,6 +60,7 @@ class Part(Protocol):
         table: the name of our table, as a user would write it.
         upstream: the columns upstream from these events on; None if the source does not know them.
         version: the name of the column that grows with each change of a row, "" without.
+        tables: see `Envelope`.
         is_exact: whether it has whole transactions, each once, and tells whole rows.
     """
 
@@ -71,6 +72,9 @@ class Part(Protocol):
 
     @property
     def version(self) -> str: ...
+
+    @property
+    def tables(self) -> tuple[str, ...]: ...
 
     @property
     def is_exact(self) -> bool: ...

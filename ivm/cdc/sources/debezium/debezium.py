@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import pyarrow as pa
@@ -50,7 +50,8 @@ class Debezium(Limits):
 
     def envelope(self) -> Envelope:
         """Of the events."""
-        return envelope_of("debezium with schema", version=self.version)
+        whole = envelope_of("debezium with schema", version=self.version)
+        return replace(whole, origin=())  # the tables are told apart before
 
     def open(self, name: str, into: str | None, positions: Mapping[str, Position]) -> Reader:
         """See `Source`."""

@@ -43,7 +43,7 @@ class Files(Limits):
         path: of one file, or a pattern with `*`, `?`, `[…]` and `**`; a relative one is taken from
             the folder of the process that creates the source, and kept as an absolute one.
         format: of the events, see `Database.ingest`.
-        times, decimals: see `Database.ingest`.
+        times, decimals, tables: see `Database.ingest`.
         delimiter, quote, null: of CSV; what stands for NULL, without quotes.
         columns: the names of CSV's columns, with commas between them; without, a file's first row
             has them.
@@ -62,6 +62,7 @@ class Files(Limits):
     format: str = field(metadata={"values": (*FORMATS, *_COLUMNS)})
     times: str | None = None
     decimals: str | None = None
+    tables: str = ""
     delimiter: str = ","
     quote: str = '"'
     null: str = ""
@@ -88,6 +89,8 @@ class Files(Limits):
             self._envelope()
         elif self.times or self.decimals:
             raise InputError(f"format {self.format!r} takes no times and decimals: it has casts")
+        elif self.tables:
+            raise InputError(f"rows of format {self.format!r} do not name their tables")
         written = (self.delimiter, self.quote, self.null, self.columns)
         if self._kind() == "csv":
             self._dialect()
@@ -130,4 +133,4 @@ class Files(Limits):
         return JsonPart(table, rows, self._envelope(), "")
 
     def _envelope(self) -> Envelope:
-        return envelope_of(self.format, self.times, self.decimals, self.version)
+        return envelope_of(self.format, self.times, self.decimals, self.version, self.tables)

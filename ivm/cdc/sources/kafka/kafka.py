@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pyarrow as pa
@@ -29,7 +29,8 @@ class Kafka(Limits):
         brokers: `host:port`, several parted by commas; any one of the cluster will do.
         topic: its name, or several parted by commas. Without INTO, the events of a topic go into
             the table that the last part of its name names, as `clicks` in `shop.public.clicks`.
-        format, times, decimals: see `Database.ingest`.
+        format, times, decimals, tables: see `Database.ingest`; of several topics all tables are
+            meant, unless `tables` names some.
         key: the column that the keys of the messages are, where these are no JSON objects; it is
             needed for tombstones of format `json upserts` alone.
         follow: whether the table gets the columns of which the events' schema tells, in format
@@ -50,6 +51,7 @@ class Kafka(Limits):
     format: str = "debezium"
     times: str | None = None
     decimals: str | None = None
+    tables: str = ""
     key: str | None = None
     follow: bool = True
     start: str = "earliest"
@@ -70,7 +72,9 @@ class Kafka(Limits):
 
     def envelope(self) -> Envelope:
         """Of the format."""
-        return envelope_of(self.format, self.times, self.decimals, self.version)
+        envelope = envelope_of(self.format, self.times, self.decimals, self.version, self.tables)
+        several = len(self.topics) > 1 and not self.tables
+        return replace(envelope, origin=()) if several else envelope
 
     def deletion(self) -> Callable[[bytes], bytes] | None:
         """Makes a line of the key of a message without a value, if that is an event."""
@@ -78,7 +82,7 @@ class Kafka(Limits):
             return None
         return lambda key: deletion(key, self.key)
 
-    def tables(self, into: str | None) -> dict[str, str]:
+    def targets(self, into: str | None) -> dict[str, str]:
         """The tables of the topics.
 
         Raises:
@@ -98,7 +102,7 @@ class Kafka(Limits):
         """See `Source`."""
         with demand_client():
             from ivm.cdc.sources.kafka.reader import KafkaReader
-        return KafkaReader(self, name, self.tables(into), positions)
+        return KafkaReader(self, name, self.targets(into), positions)
 
     def part(self, table: str, payloads: Sequence[str | None]) -> Part:
         """See `Source`."""

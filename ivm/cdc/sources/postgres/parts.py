@@ -88,6 +88,11 @@ class PostgresPart:
         return replace(decoded, truncates=self.truncates)
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """See `Part`."""
+        return ()
+
+    @property
     def is_exact(self) -> bool:
         """See `Part`."""
         return self.described.found_by is None
