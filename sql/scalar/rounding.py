@@ -1,14 +1,19 @@
 """round, floor, ceil, trunc, sign, sqrt, greatest, least.
 
 Law: round() rounds half away from zero, floats as C's round does; round(x, n) of a DOUBLE is
-round(x · 10ⁿ) ÷ 10ⁿ in doubles, and x where that is not finite, as in DuckDB.
+round(x · 10ⁿ) ÷ 10ⁿ in doubles, and x where that is not finite, as in DuckDB. From DuckDB 2.0.1 on
+it is the product before it is made a double that is rounded: 81.55 is a little less than it says,
+and so is ten times that, though its double is 815.5.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlglot import exp
 
 from ivm.sql.scalar import int128
@@ -67,10 +72,45 @@ def _round_float(operand: Operand, digits: int, type: ColumnType) -> Operand:
     power = 10.0**digits
 
     def compute(values: Values) -> Values:
-        rounded = round_half_away(values * power) / power
+        scaled = values * power
+        whole = round_half_away(scaled)
+        if _rounds_exact_products():
+            short = _short_of_a_half(values, power, scaled)
+            whole[short] = np.trunc(scaled[short])
+        rounded = whole / power
         return np.where(np.isfinite(rounded), rounded, values)
 
     return unary(operand, type, compute)
+
+
+@functools.cache
+def _rounds_exact_products() -> bool:
+    """Returns whether the DuckDB at hand rounds the product itself, and not its double."""
+    column = fold("round(81.55::DOUBLE, 1)", type_of("DOUBLE"))
+    assert isinstance(column, FixedColumn)
+    return bool(column.values[0] == 81.5)
+
+
+def _short_of_a_half(values: Values, factor: float, scaled: Values) -> NDArray[np.intp]:
+    """Where the product's double, `scaled`, ends in .5, and the product is nearer to zero."""
+    ties = np.flatnonzero(np.abs(scaled - np.trunc(scaled)) == 0.5)
+    lost = _lost(values[ties], np.float64(factor), scaled[ties])
+    short: NDArray[np.intp] = ties[np.sign(lost) == -np.sign(scaled[ties])]
+    return short
+
+
+def _lost(left: Values, right: np.float64, product: Values) -> Values:
+    """The product of doubles less its double, exactly (Dekker's product)."""
+    (a, b), (c, d) = _halves(left), _halves(right)
+    result: Values = ((a * c - product) + a * d + b * c) + b * d
+    return result
+
+
+def _halves(values: Any) -> tuple[Any, Any]:
+    """Each double as a sum of two of at most 26 bits (Veltkamp's split)."""
+    shifted = values * (2.0**27 + 1)
+    high = shifted - (shifted - values)
+    return high, values - high
 
 
 Adjust = Callable[[Values, int], Values]
