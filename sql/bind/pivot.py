@@ -5,12 +5,13 @@ string; the groups are the columns named, or all that nothing else reads. UNPIVO
 of the columns and their values in parallel, and drops rows with a NULL among the values.
 
 DuckDB deviation: where UNPIVOT has an alias with columns, these rename the first value columns, and
-then the first columns; the columns that must not be NULL are those with the values' names in the
-end.
+then the first columns. Before DuckDB 2.0.1 the columns that must not be NULL are those with the
+values' names in the end.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -19,14 +20,14 @@ from sqlglot import exp
 
 from ivm.sql.bind.scalars import bind_scalar
 from ivm.sql.bind.unnest import element_types
-from ivm.sql.plan.built_in import ours
+from ivm.sql.plan.built_in import FACTS, ours
 from ivm.sql.plan.expressions import column, text, used
 from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Unnest, numbered, types, width
 from ivm.sql.resolve.columns_calls import bare, has_columns, spread_columns, star_columns
 from ivm.sql.resolve.context import BindQuery, Context, demand_only
 from ivm.sql.resolve.scope import Bound, MadeUp, Relation, Scope
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import describe
+from ivm.storage.warehouse.duck import describe, rows
 
 _NAMED = (exp.Alias, exp.PivotAlias)
 _SOURCE = "_pivot_source"
@@ -194,13 +195,21 @@ def _present(pivot: exp.Pivot, rest: list[str], count: int) -> list[int]:
     """
     alias = pivot.args.get("alias")
     given = [node.name for node in alias.columns] if alias is not None else []
-    if not given:
+    if not given or not _drops_nulls_by_names():
         return [len(rest) + 1 + i for i in range(count)]
     values = [part.name for node in pivot.expressions for part in _parts(node)]
     values = [*given[:count], *values[len(given) :]]
     names = [*rest, pivot.args["fields"][0].this.name, *values]
     names = [fold(name) for name in [*given, *names[len(given) :]]]
     return [names.index(fold(value)) for value in values]
+
+
+@functools.cache
+def _drops_nulls_by_names() -> bool:
+    """Returns whether the DuckDB at hand takes a column for the values by its new name."""
+    renamed = "(SELECT 1 AS k, NULL AS a) UNPIVOT (v FOR n IN (a)) AS p(k)"
+    with FACTS.borrow() as facts:
+        return rows(facts, f"SELECT count(*) FROM {renamed}") == [(1,)]
 
 
 def _entries(

@@ -1,15 +1,20 @@
 """Canonical forms of DuckDB's syntax trees.
 
 Law: trees with equal canonical forms have one meaning in DuckDB, in different spellings: synonyms,
-explicit defaults, the three ways to write an INTERVAL.
+explicit defaults, the three ways to write an INTERVAL. Trees of one release are compared: others
+have further entries, and group arrows otherwise.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 from typing import Any
 
+from ivm.sql.plan.built_in import FACTS
 from ivm.storage.identifiers import fold
+from ivm.storage.warehouse.duck import rows
 
 _IGNORED = ("query_location", "query_location_length", "syntax_type", "is_operator")
 _NEGATED = {
@@ -32,6 +37,8 @@ def canonical(node: Any, names: dict[str, str]) -> Any:
     if not isinstance(node, dict):
         return node
     plain = {k: canonical(v, names) for k, v in node.items() if k not in _IGNORED}
+    if plain.get("is_legacy_function_call") is False:
+        del plain["is_legacy_function_call"]
     found = _canonical_node(plain, node, names)
     if found is not plain and "class" in node and "alias" in found:
         found["alias"] = node["alias"]  # a part of an expression may stand for it
@@ -52,7 +59,7 @@ def _canonical_node(plain: dict[str, Any], node: dict[str, Any], names: dict[str
         return _canonical_type(plain, names)
     if plain.get("type") == "ARRAY_CONSTRUCTOR":
         return _list_of(plain)
-    if plain.get("class") == "LAMBDA":
+    if plain.get("class") == "LAMBDA" and _groups_arrows_from_the_right():
         return _canonical_arrow(plain, node["expr"])
     if plain.get("alias") == "_values" and "column_name_alias" in plain:
         return _bare_values(plain)
@@ -90,6 +97,15 @@ def _list_of(constructor: dict[str, Any]) -> Any:
         "order_bys": {"type": "ORDER_MODIFIER", "orders": []}, "distinct": False,
         "export_state": False, "catalog": "", "arguments": arguments,
     }  # fmt: skip
+
+
+@functools.cache
+def _groups_arrows_from_the_right() -> bool:
+    """Returns whether the DuckDB at hand does; 2.0.1 is the first that does not."""
+    with FACTS.borrow() as facts:
+        ((text,),) = rows(facts, "SELECT json_serialize_sql($1)", ["SELECT j -> 'a' ->> 'b'"])
+    (item,) = json.loads(text)["statements"][0]["node"]["select_list"]
+    return bool(item["class"] == "LAMBDA")
 
 
 def _canonical_arrow(arrow: dict[str, Any], written: dict[str, Any]) -> Any:

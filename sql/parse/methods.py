@@ -2,19 +2,21 @@
 
 Law: DuckDB reads `x.f(y)` as f(x, y). sqlglot turns each column left of a dot or an arrow before a
 call into bare names, as if they were parts of the function's name; here they become columns again.
-Deviation of DuckDB: a column of the FROM clause hides a lambda's parameter only where its bare name
-(or a field of it) precedes a method. Such a name becomes a marked column, and the binder, which
-knows the FROM clause, decides. Other names of parameters stay bare names. A call after the name of
-a schema or database is a function of that schema or database, if it has one.
+Deviation of DuckDB: a column of the FROM clause hides a lambda's parameter only where a field of it
+precedes a method, or, before DuckDB 2.0.1, its bare name does. Such a name becomes a marked column,
+and the binder, which knows the FROM clause, decides. Other names of parameters stay bare names. A
+call after the name of a schema or database is a function of that schema or database, if it has one.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from sqlglot import exp
 
 from ivm.sql.parse.duckdb_tree import nodes
+from ivm.sql.plan.built_in import FACTS
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import Cursor, rows
@@ -124,12 +126,21 @@ def _receiver(node: exp.Expr, parameters: frozenset[str]) -> exp.Expr:
     """The left operand of a method, with columns for its bare names, and a mark on a column that
     may be a parameter."""
     names = path(node)
-    if not names or fold(names[0].name) not in parameters:
+    may_be_column = len(names) > 1 or (len(names) == 1 and _columns_hide_parameters())
+    if not may_be_column or fold(names[0].name) not in parameters:
         return _with_columns(node, parameters)
     found = _with_columns(node, frozenset())
     for column in found.find_all(exp.Column):
         column.meta[_MARK] = True
     return found
+
+
+@functools.cache
+def _columns_hide_parameters() -> bool:
+    """Returns whether the DuckDB at hand takes a bare name before a method for a column first."""
+    query = "SELECT list_transform(['own'], lambda x: x.upper()) = ['OWN'] FROM (SELECT '' AS x)"
+    with FACTS.borrow() as facts:
+        return rows(facts, query) == [(False,)]
 
 
 def _with_columns(node: exp.Expr, parameters: frozenset[str]) -> exp.Expr:
