@@ -2,7 +2,8 @@
 
 Contract: each fault has a reproduction on plain DuckDB, and a test that fails as soon as its
 outcome is another one (tests/storage/test_duckdb_faults.py): then DuckDB is right, and the
-workarounds can be deleted. A module that works around a fault names it there by the name here.
+workarounds can be deleted once no version with the fault is taken. A module that works around a
+fault names it there by the name here.
 
 Behaviour of DuckDB's that is only unusual is no fault, and is not listed.
 """
@@ -34,6 +35,8 @@ class Fault:
         outcome: the wrong one.
         modules: those that work around it.
         seen: versions in which the reproduction has that outcome, the oldest and the newest one.
+        mended: the first version that is right, and what it answers. The workarounds stay as long
+            as an older version is taken, and are right with both.
         issues: of duckdb/duckdb, about it or its cause; none is known of the others.
         way: the form of the last statement's answer.
         apart: the reproduction may end the process, or not show the fault at each run.
@@ -45,7 +48,8 @@ class Fault:
     script: str
     outcome: Outcome
     modules: tuple[str, ...]
-    seen: tuple[str, str] = ("1.5.6", "2.0.0")
+    seen: tuple[str, str] = ("1.5.6", "2.0.1")
+    mended: tuple[str, Outcome] | None = None
     issues: tuple[int, ...] = ()
     way: Way = "rows"
     apart: bool = False
@@ -64,6 +68,8 @@ FAULTS = (
             FROM (VALUES (1, 3)) AS u(k, v) WHERE u.k = t.k)""",
         outcome=[(1, 3)],
         modules=("ivm.sql.subqueries.empty_groups",),
+        seen=("1.5.6", "2.0.0"),
+        mended=("2.0.1", [(1, 3), (2, None)]),
         issues=(24049, 24563),
     ),
     Fault(
@@ -73,6 +79,8 @@ FAULTS = (
         script="PIVOT (VALUES (1, 1), (1, 2)) AS t(k, v) ON k IN (1) USING sum(v) FILTER (v > 1)",
         outcome=[(3,)],
         modules=("ivm.sql.bind.pivot",),
+        seen=("1.5.6", "2.0.0"),
+        mended=("2.0.1", [(2,)]),
         issues=(11802,),
     ),
     Fault(
@@ -100,6 +108,7 @@ FAULTS = (
         outcome=[(341,)],
         modules=("ivm.storage.warehouse.row_ids", "ivm.session.duck_writer"),
         seen=("2.0.0", "2.0.0"),
+        mended=("2.0.1", [(342,)]),
         apart=True,
     ),
     Fault(
@@ -155,6 +164,8 @@ FAULTS = (
             DELETE FROM t USING (VALUES (1), (1)) AS d(i) WHERE t.i = d.i""",
         outcome="InvalidInputException: Invalid Input Error: Failed to delete all rows from index",
         modules=("ivm.storage.warehouse.appender",),
+        seen=("1.5.6", "2.0.0"),
+        mended=("2.0.1", [(1,)]),
     ),
     Fault(
         "attached_without_log",
@@ -178,6 +189,7 @@ FAULTS = (
         outcome=ENDS,
         modules=("ivm.catalog.fatal_types",),
         seen=("2.0.0", "2.0.0"),  # 1.5 had no such columns
+        mended=("2.0.1", [(9,)]),
         apart=True,
     ),
     Fault(
@@ -190,6 +202,7 @@ FAULTS = (
         outcome="InternalException: INTERNAL Error: Failed to cast expression to type",
         modules=("ivm.storage.warehouse.duckdb_errors",),
         seen=("2.0.0", "2.0.0"),
+        mended=("2.0.1", [(1,)]),
     ),
     Fault(
         "unread_type_names",
@@ -231,6 +244,7 @@ FAULTS = (
         outcome="InternalException: INTERNAL Error: Attempted to dereference unique_ptr",
         modules=("ivm.sql.plan.render",),
         seen=("2.0.0", "2.0.0"),
+        mended=("2.0.1", [(9,)]),
     ),
     Fault(
         "types_through_arrow",
@@ -241,7 +255,7 @@ FAULTS = (
             SELECT typeof(e), typeof(r) FROM lent""",
         outcome=[("VARCHAR", "STRUCT(element1 INTEGER, element2 INTEGER)")],
         modules=("ivm.storage.warehouse.duck",),
-        seen=("2.0.0", "2.0.0"),  # 1.5 had no tuples with a type of their own
+        seen=("2.0.0", "2.0.1"),  # 1.5 had no tuples with a type of their own
         way="through Arrow",
     ),
     Fault(
@@ -253,6 +267,7 @@ FAULTS = (
         outcome="InvalidInputException: Invalid Input Error: an Arrow batch carried column 0",
         modules=("ivm.storage.values.column",),
         seen=("2.0.0", "2.0.0"),
+        mended=("2.0.1", [({"a": {"b": 1}},)]),
         way="sliced",
     ),
     Fault(
@@ -263,6 +278,7 @@ FAULTS = (
         outcome="InvalidInputException: Invalid Input Error: an Arrow batch carried column 0",
         modules=("ivm.storage.values.types",),
         seen=("2.0.0", "2.0.0"),
+        mended=("2.0.1", [([],)]),
         way="through Arrow",
     ),
     Fault(
@@ -272,7 +288,7 @@ FAULTS = (
         script="SELECT ['y']::ENUM('x', 'y')[1] AS a; FROM lent",
         outcome=[((0,),)],
         modules=("ivm.storage.values.types",),
-        seen=("2.0.0", "2.0.0"),
+        seen=("2.0.0", "2.0.1"),
         way="through Arrow",
     ),
     Fault(
@@ -283,6 +299,7 @@ FAULTS = (
         outcome="InternalException: INTERNAL Error: Attempted to dereference unique_ptr",
         modules=("ivm.storage.values.types",),
         seen=("2.0.0", "2.0.0"),
+        mended=("2.0.1", [(None,)]),
         way="through Arrow",
     ),
     Fault(
@@ -294,6 +311,7 @@ FAULTS = (
         outcome=[("v",)],
         modules=("ivm.storage.warehouse.duck",),
         seen=("2.0.0", "2.0.0"),
+        mended=("2.0.1", [("V",)]),
     ),
     Fault(
         "kept_interrupts",
@@ -303,7 +321,7 @@ FAULTS = (
         script="CREATE VIEW v AS SELECT 1 AS i; BEGIN; SELECT i FROM range(3) AS r(i); FROM v",
         outcome="InterruptException: INTERRUPT Error: Interrupted!",
         modules=("ivm.storage.warehouse.duck",),
-        seen=("2.0.0", "2.0.0"),
+        seen=("2.0.0", "2.0.1"),
         way="given up",
     ),
     Fault(
