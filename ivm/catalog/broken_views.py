@@ -23,14 +23,17 @@ _ANOTHER = "another program has "
 FOREIGN = f"{_ANOTHER}altered tables"
 """Begins the reason of a view whose query no longer gives the columns of the table that holds it.
 """
+UNFIT_HERE = "it cannot be maintained by ivmdb"
+"""Begins the reason of one of which no other program has altered anything, but the versions of this
+package or of DuckDB are not those that made it."""
 
 LOST = f"{_ANOTHER}dropped the table that held it, and with it what its sinks have got"
 """Begins the reason of a view whose table is made anew, and waits for REFRESH."""
 
 
-def is_foreign(reason: str | None) -> bool:
-    """Returns whether a view is broken since another program has altered tables."""
-    return reason is not None and reason.startswith(FOREIGN)
+def is_unfit(reason: str | None) -> bool:
+    """Returns whether a view is broken since its query fails, or gives other columns."""
+    return reason is not None and reason.startswith((FOREIGN, UNFIT_HERE))
 
 
 class ToBlame(NamedTuple):
@@ -80,7 +83,7 @@ def broken_error(name: str, to_blame: ToBlame) -> EvaluationError:
             f"db.backfill() wait for it, and REFRESH MATERIALIZED VIEW {spelled(view)} has "
             "DuckDB fill it now"
         )
-    if reason.startswith(_ANOTHER):  # which tells the way out
+    if reason.startswith((_ANOTHER, UNFIT_HERE)):  # which tell the way out
         return EvaluationError(f"the view {name!r} is broken: {_why(name, to_blame)}")
     return EvaluationError(
         f"the view {name!r} is broken: {_why(name, to_blame)}. Mend the rows: then REFRESH "

@@ -1,4 +1,5 @@
-"""Views that no longer fit, since another program has altered their tables or what they read.
+"""Views that no longer fit: another program has altered their tables or what they read, or DuckDB
+is of another version, and refuses their queries or gives other types.
 
 Law: a view has the columns of the table that holds it, by which its rows and the deltas that sinks
 have to get are read. Where its query gives others, or fails to bind, it is broken, until that is
@@ -13,7 +14,7 @@ from dataclasses import replace
 
 import duckdb
 
-from ivm.catalog.broken_views import FOREIGN, LOST, is_foreign, spelled
+from ivm.catalog.broken_views import FOREIGN, LOST, UNFIT_HERE, is_unfit, spelled
 from ivm.catalog.catalog import View
 from ivm.catalog.columns import difference, same_columns
 from ivm.engine.engine import Engine
@@ -24,6 +25,7 @@ from ivm.sql.resolve.determinism import check_deterministic
 from ivm.storage.errors import CorruptionError, EvaluationError, IvmError
 from ivm.storage.identifiers import path_of, quote
 from ivm.storage.values.types import Schema, type_of
+from ivm.storage.versions import own_version
 from ivm.storage.warehouse.duck import Cursor, describe, run
 from ivm.storage.warehouse.system_tables import StoredView, load_views
 
@@ -57,11 +59,11 @@ def bound_again(engine: Engine, cursor: Cursor, broken: View) -> View:
     except duckdb.InterruptException:
         raise
     except (duckdb.Error, IvmError) as error:
-        found = _reason(stored.name, f"fails ({error})")
+        found = _reason(engine, stored, f"fails ({error})")
         raise EvaluationError(f"the view {stored.name!r} is broken: {found}") from error
     demand_earlier(engine.catalog, view.name, view.reads)
     view.broken = broken.broken
-    fit_columns(engine, cursor, view)
+    fit_columns(engine, cursor, view, stored)
     return view
 
 
@@ -70,13 +72,14 @@ def without_reads(broken: View) -> View:
     return replace(broken, reads=frozenset(), plan=None, compiled=None, key=None)
 
 
-def fit_columns(engine: Engine, cursor: Cursor, view: View) -> None:
+def fit_columns(engine: Engine, cursor: Cursor, view: View, stored: StoredView) -> None:
     """Gives a view the columns of its table, and breaks it if its query gives others.
 
     Args:
         engine: knows the tables.
         cursor: sees them.
         view: with the columns that its query gives; it may have been broken before.
+        stored: its record.
 
     Raises:
         CorruptionError: the table is gone, and something else has its name.
@@ -87,11 +90,11 @@ def fit_columns(engine: Engine, cursor: Cursor, view: View) -> None:
     view.schema = _held(engine, cursor, view.name)
     if not same_columns(view.schema, given):
         found = f"gives {difference(view.schema, given)}, unlike the table that holds it"
-        view.broken = _reason(view.name, found)
+        view.broken = _reason(engine, stored, found)
     elif gone and engine.outbox.of_views([view.name]):
         refresh = f"REFRESH MATERIALIZED VIEW {spelled(view.name)}"
         view.broken = f"{LOST}. {refresh} fills it anew, and they get all its rows again"
-    elif is_foreign(view.broken):
+    elif is_unfit(view.broken):
         view.broken = None
 
 
@@ -107,7 +110,7 @@ def unbound_view(engine: Engine, cursor: Cursor, stored: StoredView, error: Exce
     Raises:
         CorruptionError: as above.
     """
-    broken = _reason(stored.name, f"fails ({error})")
+    broken = _reason(engine, stored, f"fails ({error})")
     if _is_gone(engine, stored.name, stored.reason):
         broken = f"{_GONE}, and {broken.removeprefix(FOREIGN + ': ')}"
         if stored.name not in engine.catalog.qualified:
@@ -145,9 +148,12 @@ def _held(engine: Engine, cursor: Cursor, name: str) -> Schema:
     return describe(cursor, f"FROM {engine.catalog.qualified[name]}")
 
 
-def _reason(name: str, found: str) -> str:
-    again = f"MATERIALIZED VIEW {spelled(name)}"
+def _reason(engine: Engine, stored: StoredView, found: str) -> str:
+    again = f"MATERIALIZED VIEW {spelled(stored.name)}"
+    why, back = f"{UNFIT_HERE} {own_version()} with DuckDB {duckdb.__version__}", "mended"
+    if engine.warehouse.foreign_write or (stored.reason or "").startswith(FOREIGN):
+        why, back = FOREIGN, "altered back"
     return (
-        f"{FOREIGN}: its query {found}. REFRESH {again} fills it when that is altered back, or "
+        f"{why}: its query {found}. REFRESH {again} fills it when that is {back}, or "
         f"CREATE OR REPLACE {again} makes it anew"
     )

@@ -14,20 +14,23 @@ from pathlib import Path
 
 import duckdb
 
-from ivm.catalog.broken_views import is_foreign
+from ivm.catalog.broken_views import is_unfit
 from ivm.catalog.catalog import Catalog, View
 from ivm.catalog.functions import Function
 from ivm.engine.engine import Engine
 from ivm.engine.foreign_columns import defined, fit_columns, unbound_view
 from ivm.engine.transaction import Transaction
 from ivm.sql.parse.function_list import FunctionList
+from ivm.sql.plan.known_functions import computes
 from ivm.storage.errors import (
     ConstraintError,
     CorruptionError,
     EvaluationError,
+    InternalError,
     IvmError,
     UnavailableError,
 )
+from ivm.storage.identifiers import fold
 from ivm.storage.log.change import Record
 from ivm.storage.log.reading import read_records
 from ivm.storage.log.recovery import check_tables
@@ -46,12 +49,19 @@ from ivm.storage.warehouse.system_tables import (
     StoredView,
     forget_view_epochs,
     load_views,
+    record_duckdb,
     save_view,
     upgrade,
 )
 from ivm.storage.warehouse.table_info import TableInfo
 from ivm.storage.warehouse.warehouse import Warehouse
 
+_NOT_OF_THE_QUERY = (
+    *(duckdb.InterruptException, duckdb.IOException, duckdb.OutOfMemoryException),
+    *(duckdb.InternalException, duckdb.FatalException),
+    *(CorruptionError, InternalError, UnavailableError),
+)
+"""What says nothing of a view that is bound: the next opening may find nothing wrong with it."""
 _MISSING = re.compile(r"Scalar Function with name \"?(.+?)\"? does not exist")
 
 
@@ -69,7 +79,7 @@ def open_engine(
     Raises:
         UnavailableError: another process has it open, or a view calls a function that is not in
             `functions`.
-        CorruptionError: not a DuckDB file, a damaged log, or a view that no longer binds.
+        CorruptionError: not a DuckDB file, or a damaged log.
     """
     interval = None if sync_at_commit else 0.02
     warehouse = Warehouse.open(
@@ -83,7 +93,7 @@ def open_engine(
         away = _see_histories(engine)
         engine.outbox.replaying = True
         promoted, records = _load(engine)
-        refills = promoted or warehouse.foreign_write
+        refills = promoted or warehouse.is_strange
         _break_behind(engine, away, every=refills)
         engine.maintenance.saved.open()
         if refills:
@@ -238,26 +248,23 @@ def _owe(engine: Engine, views: Iterable[str]) -> None:
 
 
 def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
-    foreign = engine.warehouse.foreign_write or is_foreign(stored.reason)
+    """The view of a record; one that does not bind is broken, which holds up no other."""
     try:
         view = defined(engine, cursor, stored, functions)
+    except _NOT_OF_THE_QUERY:
+        raise
     except (duckdb.Error, IvmError) as error:
         missing = _MISSING.search(str(error))
-        if missing is not None:
+        if missing is not None and not computes(fold(missing[1])):
             raise UnavailableError(
                 f"materialized view {stored.name!r} calls {missing[1]}(), which is no function of "
                 "DuckDB: give the Python function to ivm.connect(functions=[ivm.Function(…)]); or, "
                 "if it was a macro that another program has dropped, create that again by DuckDB"
             ) from error
-        if foreign:
-            return unbound_view(engine, cursor, stored, error)
-        raise CorruptionError(
-            f"materialized view {stored.name!r} no longer fits its tables ({error}); another "
-            "program has changed them: restore them, or remove the view from _ivm.views"
-        ) from error
+        return unbound_view(engine, cursor, stored, error)
     view.broken = stored.reason
-    if foreign:
-        fit_columns(engine, cursor, view)
+    if engine.warehouse.is_strange or is_unfit(stored.reason):
+        fit_columns(engine, cursor, view, stored)
     return view
 
 
@@ -380,6 +387,7 @@ def _refill(engine: Engine, stale: Collection[str]) -> None:
             if view.name not in stale:
                 engine.views.refill(cursor, view)
         forget_view_epochs(cursor)
+        record_duckdb(cursor)
         run(cursor, "COMMIT")
         engine.warehouse.refilled()
 

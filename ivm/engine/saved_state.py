@@ -22,6 +22,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -234,7 +235,8 @@ def _code() -> str:
     Where a file of it was put there after it was loaded, as an upgrade does beside a server, the
     digest is none of any code.
     """
-    told = sys.version, sys.byteorder, np.__version__, pa.__version__
+    versions = [package.__version__ for package in (np, pa, duckdb)]
+    told = sys.version, sys.byteorder, *versions
     digest = hashlib.sha256(repr(told).encode())
     for package in (delta_ops, ingest, sql, storage):
         for folder in package.__path__:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import duckdb
 
-from ivm.catalog.broken_views import is_foreign
+from ivm.catalog.broken_views import is_unfit
 from ivm.catalog.catalog import View
 from ivm.catalog.columns import difference, same_columns, same_names
 from ivm.engine.foreign_columns import without_reads
@@ -235,7 +235,7 @@ def _bound_anew(
     broken, rebuilt, unbound = engine.broken.names(), dict[str, View](), transaction.unbound
     waits = transaction.begun and renames_table(statement)  # for another table of the name
     for view in affected:
-        if is_foreign(view.broken):  # what is altered may mend it: REFRESH finds out
+        if is_unfit(view.broken):  # what is altered may mend it: REFRESH finds out
             engine.catalog.add_view(without_reads(view))
             continue
         may_wait = (waits or view.name in unbound) and view.name not in broken

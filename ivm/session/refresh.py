@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ivm.catalog.broken_views import UNFILLED, broken_error, broken_views, is_foreign
+from ivm.catalog.broken_views import UNFILLED, broken_error, broken_views, is_unfit
 from ivm.catalog.catalog import Catalog, View
 from ivm.engine.broken_views import why
 from ivm.engine.foreign_columns import bound_again
@@ -53,7 +53,7 @@ def _refresh(session: Session, statement: st.RefreshView) -> None:
         engine = session.engine
         view = engine.catalog.view(statement.name)
         _demand_seen(session, view)
-        if is_foreign(view.broken):
+        if is_unfit(view.broken):
             session.refuse_temporary([(view.name, view.query)])
             transaction.change_catalog()
             view = bound_again(engine, session.cursor, view)
@@ -86,7 +86,7 @@ def _filled(catalog: Catalog, view: View) -> list[View]:
     Raises:
         EvaluationError: one below it is broken, or its table has not the columns of its query.
     """
-    kept = view.broken if is_foreign(view.broken) else None
+    kept = view.broken if is_unfit(view.broken) else None
     broken = broken_views({**catalog.views, view.name: replace(view, broken=kept)})
     if view.name in broken:
         raise broken_error(view.name, broken[view.name])

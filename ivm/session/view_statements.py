@@ -17,7 +17,7 @@ from ivm.backfill.job import KIND
 from ivm.backfill.refuse import refuse_unfillable
 from ivm.backfill.run_fills import progress_text
 from ivm.backfill.verify import verify_on_spark
-from ivm.catalog.broken_views import UNFILLED, is_foreign, why_broken
+from ivm.catalog.broken_views import UNFILLED, is_unfit, why_broken
 from ivm.catalog.catalog import View
 from ivm.engine.clock import spelled_tick
 from ivm.engine.transaction import Transaction
@@ -78,7 +78,7 @@ def restore(session: Session, statement: st.CreateView, broken: str | None) -> N
         if present is not None:
             _may_create(session, transaction, statement, present)
         view = _defined(session, transaction, statement, catalog.names.new(statement.name))
-        view.broken = None if is_foreign(broken) else broken  # its table is made anew
+        view.broken = None if is_unfit(broken) else broken  # its table is made anew
         transaction.show(view.reads)
         _create(session, transaction, statement, view, present)
 

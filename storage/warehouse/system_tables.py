@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
+import duckdb
+
 from ivm.storage.errors import CorruptionError
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.warehouse.duck import Cursor, rows, run
@@ -123,8 +125,8 @@ def create_schema(cursor: Cursor, catalog: str, database_id: str) -> None:
         run(cursor, statement)
     run(
         cursor,
-        "INSERT INTO _ivm.meta VALUES ('database_id', $1), ('format', $2)",
-        [database_id, FORMAT],
+        "INSERT INTO _ivm.meta VALUES ('database_id', $1), ('format', $2), ('duckdb', $3)",
+        [database_id, FORMAT, duckdb.__version__],
     )
     write_epochs(cursor, {BASE: 0})
 
@@ -160,6 +162,18 @@ def upgrade(cursor: Cursor) -> None:
             run(cursor, statement)
     run(cursor, "UPDATE _ivm.meta SET value = $1 WHERE key = 'format'", [FORMAT])
     run(cursor, "COMMIT")
+
+
+def read_duckdb(cursor: Cursor) -> str | None:
+    """The version of DuckDB that last filled all views; None if nobody has written it down."""
+    found = rows(cursor, "SELECT value FROM _ivm.meta WHERE key = 'duckdb'")
+    return str(found[0][0]) if found else None
+
+
+def record_duckdb(cursor: Cursor) -> None:
+    """Records that all views are filled by the DuckDB at hand."""
+    run(cursor, "DELETE FROM _ivm.meta WHERE key = 'duckdb'")
+    run(cursor, "INSERT INTO _ivm.meta VALUES ('duckdb', $1)", [duckdb.__version__])
 
 
 def home_zone(cursor: Cursor) -> str:

@@ -51,6 +51,8 @@ class Warehouse:
         log: the change log; None for a database in memory.
         foreign_write: another program wrote to the file since we closed it; views must be
             refreshed.
+        other_duckdb: the views were last filled, all of them, by another version of DuckDB, whose
+            functions may give other values; they must be refreshed, too.
         zone: the time zone of its views.
         write_lock: held during each write transaction in DuckDB (reentrant).
         flushes: number of the last committed flush.
@@ -64,6 +66,7 @@ class Warehouse:
         self.database_id = opening.database_id
         self.log: ChangeLog | None = opening.log
         self.foreign_write = opening.foreign_write
+        self.other_duckdb = system_tables.read_duckdb(file.connection) != duckdb.__version__
         self.write_lock = threading.RLock()
         self.zone = ViewTimeZone(system_tables.home_zone(file.connection))
         run(file.connection, f"SET GLOBAL TimeZone = {literal(self.zone.name)}")
@@ -114,6 +117,11 @@ class Warehouse:
             if isinstance(error, duckdb.Error | OSError):
                 raise explained(file.file, error) from error
             raise
+
+    @property
+    def is_strange(self) -> bool:
+        """Returns whether what is in the file is not what this process would have written."""
+        return self.foreign_write or self.other_duckdb
 
     def distrust_views(self) -> None:
         """Lets all openings fill every view anew until one has ended by `take`.
