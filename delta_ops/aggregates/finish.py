@@ -7,6 +7,8 @@ of integers, rounded once.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -34,8 +36,10 @@ from ivm.delta_ops.aggregates.regression import (
 )
 from ivm.delta_ops.state.representatives import has_representatives
 from ivm.storage.errors import EvaluationError
+from ivm.storage.scratch import Scratch
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.types import WIDE, ColumnType
+from ivm.storage.warehouse.duck import rows
 
 Finish: TypeAlias = Callable[[Indexes], Column]
 """int64[n, lanes] → the output column."""
@@ -255,13 +259,21 @@ def _float_sum(function: str, argument: Argument, terms: AccumulatorTable) -> Fi
 
     def finish(lanes: Indexes) -> Column:
         counts, values = lanes[:, count], sums.rounded(lanes)
-        if function in _KAHAN:  # DuckDB's compensation of an infinity is none
+        if function in _KAHAN and _compensates_infinities():
             values = np.where(np.isfinite(values), values, np.nan)
         if function in ("avg", "favg"):
             values = values / np.maximum(counts, 1)
         return _nullable(values, counts > 0)
 
     return finish
+
+
+@functools.cache
+def _compensates_infinities() -> bool:
+    """Returns whether the DuckDB at hand subtracts an infinity from itself; from 2.0.1 on none
+    does."""
+    with Scratch.of().borrow() as scratch:
+        return rows(scratch, "SELECT fsum('inf'::DOUBLE)") != [(math.inf,)]
 
 
 def _variance(function: str, argument: Argument, terms: AccumulatorTable) -> Finish:
