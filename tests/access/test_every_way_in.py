@@ -31,6 +31,7 @@ _MAKE = """
     CREATE USER root PASSWORD 'x' ROLE admin; CREATE USER limited PASSWORD 'x' ROLE read IN SCHEMA s
 """
 FOR_READERS = (
+    "SELECT unnest([1, 2])",
     "SELECT a FROM t",
     "SELECT * FROM v",
     "SELECT count(*) FROM pg_class",
@@ -41,6 +42,7 @@ FOR_READERS = (
     "SELECT array_to_string(indkey, ' ') FROM pg_index",
 )
 OF_POSTGRESQL = (  # over its protocol alone
+    "SELECT unnest(conkey) FROM pg_constraint",
     "SELECT version(), current_schemas(true), current_setting('server_version')",
     "SELECT format_type(atttypid, atttypmod), 't'::regclass::oid FROM pg_attribute",
 )

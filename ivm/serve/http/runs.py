@@ -176,8 +176,11 @@ async def body_of(request: Request, most: int) -> bytes:
     """The body of a request.
 
     Raises:
-        HttpError: it is too large, or comes too slowly.
+        HttpError: it is too large, comes too slowly, or is compressed.
     """
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        raise HttpError(415, "request", f"the body is {coding!r}, which is not read: send it plain")
     too_large = HttpError(
         413,
         "request",

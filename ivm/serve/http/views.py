@@ -136,6 +136,8 @@ def _known(served: Served, request: Request) -> int:
     known = -1
     if after is not None:
         known = _whole("after", after)
+    elif tag == "*":  # whatever the rows are by now
+        known = served.database.epoch
     elif tag.isascii() and tag.isdigit() and len(tag) < 19:
         known = int(tag)
     return known if known <= served.database.epoch else -1
