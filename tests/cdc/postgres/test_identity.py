@@ -6,10 +6,15 @@ not in the publication meanwhile.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
 import pytest
 
 import ivm
 from ivm.cdc.records import Records
+from ivm.cdc.sources.postgres.described import Catalog
+from ivm.cdc.sources.postgres.table_names import TableName
 from ivm.cdc.sources.source import Position
 from tests.cdc.postgres.following import follow, same, state, until
 from tests.support.postgres import Database
@@ -219,3 +224,28 @@ def test_a_file_of_an_older_version_goes_on(db: ivm.Database, shop: Database) ->
     until(lambda: db.execute(known).fetchall() != [], db)
     shop.execute("ALTER TABLE t DROP a, ADD a int", "INSERT INTO t VALUES (4)")
     until(lambda: state(db)[0] == "stopped", db)
+
+
+def test_a_look_does_not_wait_for_those_who_wait_for_a_copy(
+    db: ivm.Database, shop: Database
+) -> None:
+    """Else all would wait for each other: the copy for the reader, and TRUNCATE for the copy."""
+    shop.execute(
+        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE p1 PARTITION OF p DEFAULT",
+    )
+    name = TableName("public", "p")
+    with (
+        ThreadPoolExecutor() as pool,
+        closing(shop.connect()) as other,
+        closing(shop.connect()) as copy,
+    ):
+        copy.cursor().execute("BEGIN; LOCK TABLE p IN ACCESS SHARE MODE")
+        emptied = pool.submit(other.cursor().execute, "TRUNCATE p1")
+        waits = "SELECT 1 FROM pg_locks WHERE NOT granted"
+        until(lambda: shop.execute(waits) != [], db)
+        with closing(Catalog(shop.dsn, None, "none")) as catalog:
+            catalog.connection.execute("SET statement_timeout = '9s'")
+            assert [column.name for column in catalog.table(name).columns] == ["id"]
+        copy.cursor().execute("COMMIT")
+        emptied.result(20)

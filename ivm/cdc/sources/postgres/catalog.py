@@ -13,7 +13,14 @@ from ivm.cdc.sources.postgres.types import TYPES_QUERY, PostgresType, Reading, r
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.identifiers import fold, quote
 
-_TABLES = """
+# As pg_partition_tree, which would wait for locks: behind somebody's that waits for a copy of ours.
+_TREE = """
+    WITH RECURSIVE tree(oid) AS (SELECT {}::oid
+        UNION ALL SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid
+            JOIN pg_class k ON k.oid = i.inhrelid AND k.relispartition)
+    SELECT oid FROM tree
+"""
+_TABLES = f"""
     SELECT c.oid::bigint, c.relkind::text, c.reltuples, c.relreplident::text,
         ARRAY(SELECT a.attname::text FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k(n, at)
             JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.n
@@ -22,17 +29,16 @@ _TABLES = """
             ORDER BY k.at),
         c.relpersistence <> 'u',
         ARRAY(SELECT f.oid || ' ' || f.relfilenode FROM pg_class f
-            WHERE f.relkind = 'r' AND (f.oid = c.oid
-                OR f.oid IN (SELECT relid FROM pg_partition_tree(c.oid))))
+            WHERE f.relkind = 'r' AND f.oid IN ({_TREE.format("c.oid")}))
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
 """
-_COLUMNS = """
+_COLUMNS = f"""
     SELECT a.attnum::int, a.attname::text, a.atttypid::bigint, a.atttypmod, a.xmin::text,
         coalesce(d.oid, 0)::bigint, a.attisdropped OR a.attgenerated <> '', a.attnotnull,
         ARRAY(SELECT DISTINCT (m.attmissingval::text::text[])[1] FROM pg_attribute m
-            WHERE m.attname = a.attname AND m.atthasmissing AND (m.attrelid = a.attrelid
-                OR m.attrelid IN (SELECT relid FROM pg_partition_tree(a.attrelid))))
+            WHERE m.attname = a.attname AND m.atthasmissing
+                AND m.attrelid IN ({_TREE.format("a.attrelid")}))
     FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE a.attrelid = %s AND a.attnum > 0 ORDER BY a.attnum
 """
