@@ -62,7 +62,7 @@ class OpenDatabase:
         self.flusher = BackgroundFlush(engine)
         self.reads = StateReads(engine)
         self.closed = self._released = False
-        self._handles: list[Lifetime] = []  # open, or with a statement left
+        self._handles: tuple[Lifetime, ...] = ()  # open, or with a statement left
         self._closing = threading.Lock()  # a second `close` waits for the first
         self._failed: list[BaseException] = []
 
@@ -76,7 +76,7 @@ class OpenDatabase:
         with self._closing:
             if self.closed:
                 return False
-            self._handles.append(handle)
+            self._handles = (*self._handles, handle)
             if self not in _open:  # not before: without a handle it is a forgotten one
                 _open.append(self)
             return True
@@ -84,7 +84,7 @@ class OpenDatabase:
     @property
     def owners(self) -> list[Database]:
         """The open handles that the program refers to, in the order of their openings."""
-        owners = [handle.owner for handle in list(self._handles) if not handle.closed]
+        owners = [handle.owner for handle in self._handles if not handle.closed]
         return [owner for owner in owners if owner is not None]
 
     def is_used_beside(self, handle: Lifetime) -> bool:
@@ -103,7 +103,7 @@ class OpenDatabase:
     @property
     def is_forgotten(self) -> bool:
         """Returns whether the program cannot use it any more, and reads no result of it."""
-        busy = any(handle.busy for handle in list(self._handles))
+        busy = any(handle.busy for handle in self._handles)
         return not busy and not self.owners
 
     def close(self, handle: Lifetime | None = None) -> None:
@@ -115,7 +115,7 @@ class OpenDatabase:
             if self.closed or (handle is not None and handle.closed):
                 return
             last = handle is None or not self.is_used_beside(handle)
-            ending = [handle] if handle and not last else list(self._handles)
+            ending = (handle,) if handle and not last else self._handles
             if last:
                 self.engine.jobs.close()
             for each in ending:
@@ -143,7 +143,7 @@ class OpenDatabase:
         for handle in closed:
             self._failed += handle.end(end)
             if not handle.unfinished:
-                self._handles.remove(handle)
+                self._handles = tuple([each for each in self._handles if each is not handle])
         if self.closed and not (self._handles or self._released):
             self._released = True
             self._release()
