@@ -17,6 +17,8 @@ Reached: TypeAlias = tuple[dict[str, int], int]
 
 NOT_STARTED = "not started"
 _WINDOW = 10.0  # seconds over which a rate is taken
+FRESH = 5.0
+"""Seconds for which a look at the upstream tells that all is applied."""
 
 
 class Progress:
@@ -27,7 +29,6 @@ class Progress:
             or `stopped` by an error.
         reason: why it waits or has stopped; None otherwise.
         events: applied since the source was started here.
-        caught_up: whether everything was applied that the upstream had a moment ago.
         has_caught_up: whether that was so at some time since the job began.
     """
 
@@ -35,7 +36,8 @@ class Progress:
         self.state = NOT_STARTED
         self.reason: str | None = None
         self.events = 0
-        self.caught_up = self.has_caught_up = False
+        self.has_caught_up = False
+        self._caught_up_at: float | None = None
         self._dead_letters: int | None = None
         self._offsets: dict[str, int] = {}
         self._changing = threading.Lock()  # guards `_offsets`, of which another thread takes a copy
@@ -61,8 +63,14 @@ class Progress:
 
     def looked(self, caught_up: bool) -> None:
         """All that was read is applied; says whether that is all that the upstream had then."""
-        self.caught_up = caught_up
+        self._caught_up_at = time.monotonic() if caught_up else None
         self.has_caught_up |= caught_up
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything was applied that the upstream had a moment ago."""
+        at = self._caught_up_at
+        return at is not None and time.monotonic() - at < FRESH
 
     def _reach(self, positions: Mapping[str, Position]) -> None:
         with self._changing:
@@ -78,7 +86,7 @@ class Progress:
 
     def waiting(self, reason: str) -> None:
         """The upstream does not answer."""
-        self.state, self.reason, self.caught_up = "waiting", reason, False
+        self.state, self.reason, self._caught_up_at = "waiting", reason, None
 
     def closed(self) -> None:
         """The reader is about to be closed."""
@@ -96,7 +104,7 @@ class Progress:
     def ended(self, error: str | None = None) -> None:
         """The job has ended, by an error or because it was told to."""
         self.state = NOT_STARTED if error is None else "stopped"
-        self.reason, self.caught_up, self._dead_letters = error, False, None
+        self.reason, self._caught_up_at, self._dead_letters = error, None, None
 
     @property
     def lag_events(self) -> int | None:

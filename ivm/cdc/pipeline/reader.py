@@ -30,6 +30,7 @@ class _Query:
     def __init__(self, input: Input) -> None:
         self._input = input
         self._given = MicroBatches()
+        self._found_nothing = False  # at a look behind all that was given
         writer = input.lines.writeStream.foreachBatch(self._given.receive)
         place = f"file:{input.checkpoint}"  # as it is: Spark takes `%20` for no blank
         self._query: Any = writer.option("checkpointLocation", place).start()
@@ -60,8 +61,15 @@ class _Query:
         return self._input.ahead
 
     def idle(self) -> bool:
-        """Whether it has found nothing new when it last looked."""
-        return self._given.empty() and _asked(lambda: self._query.status["message"]) == _IDLE
+        """Whether it has found nothing new when it last looked.
+
+        It looks again and again, and says so: what it has found before holds until it finds more.
+        """
+        status = _asked(lambda: self._query.status)
+        waits = status["message"] == _IDLE
+        known = waits or (self._found_nothing and not status["isDataAvailable"])
+        self._found_nothing = known and self._given.empty()
+        return self._found_nothing
 
     def close(self) -> None:
         """Ends it; a micro-batch that was not applied comes again."""

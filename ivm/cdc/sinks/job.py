@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Iterator
 
 from ivm.cdc.sinks.encode import Delta, Shape, encoded
 from ivm.cdc.sinks.kinds import KINDS, definition_of
@@ -28,6 +29,8 @@ GATHERED = 0.01
 """Seconds in which epochs gather to a batch: each batch costs writers some milliseconds."""
 REFRESHED = 1.0
 """Seconds between two recomputations of a recomputed view for its sink."""
+UNANSWERED = 5.0
+"""Seconds for which a target may be silent until that is told."""
 _LONGEST_PAUSE = 30.0  # seconds between attempts to reach a target
 _LAST_WORD = 1.0  # seconds for the last acknowledgement
 _WAIT = 1.0  # seconds between looks at whether there is anything to do
@@ -42,7 +45,6 @@ class SinkJob:
         after: the job that ran the sink before, which may not have ended yet.
 
     Attributes:
-        reason: why the target is being tried again; None if all is well.
         ended: whether it gives the target nothing any more.
     """
 
@@ -53,7 +55,8 @@ class SinkJob:
         self._identity: object = None  # of the sink: its name may go to another one
         self._reached = 0  # the last epoch that the target has for good
         self._next_acknowledgement = self._next_refresh = 0.0
-        self.reason: str | None = None
+        self._reason: str | None = None
+        self._asked: float | None = None  # when the target was given what it has not answered yet
         self._thread = threading.Thread(
             target=self._run, args=(after,), name=f"ivm-sink-{name}", daemon=True
         )
@@ -70,6 +73,23 @@ class SinkJob:
         return self.ended
 
     @property
+    def reason(self) -> str | None:
+        """Why the target is being tried again, or waited for; None if all is well."""
+        asked = self._asked
+        silent = 0.0 if asked is None else time.monotonic() - asked
+        if self._reason is None and silent > UNANSWERED:
+            return f"the target has not answered for {silent:.0f} seconds; it is waited for"
+        return self._reason
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        self._asked = time.monotonic()
+        try:
+            yield
+        finally:
+            self._asked = None
+
+    @property
     def ended(self) -> bool:
         return not self._thread.is_alive()
 
@@ -84,7 +104,7 @@ class SinkJob:
             try:
                 self._deliver(sink)
             except Exception as error:  # of the target's library too; it is shown, and tried again
-                self.reason = str(ours(error))
+                self._reason = str(ours(error))
                 pause = 0.1 if self._reached > before else min(2 * pause, _LONGEST_PAUSE)
                 self._stopping.wait(pause)
 
@@ -102,8 +122,9 @@ class SinkJob:
         """Gives the target all that comes until the sink is not to go on."""
         target = definition_of(sink).target()
         try:
-            target.open(self._reached)
-            self.reason = None
+            with self._asking():
+                target.open(self._reached)
+            self._reason = None
             with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
                 run(cursor, "SET TimeZone = 'UTC'")
                 while self._sink() is not None:
@@ -128,7 +149,8 @@ class SinkJob:
         if found:
             self._write(cursor, target, sink, found)
         if last > self._reached:
-            self._reached = target.flush()
+            with self._asking():
+                self._reached = target.flush()
 
     def _write(self, cursor: Cursor, target: Target, sink: Sink, deltas: list[Delta]) -> None:
         catalog = self._engine.catalog  # an open transaction may be about to drop the view
@@ -137,7 +159,8 @@ class SinkJob:
         shape = Shape(sink.view, view.schema, view.key, keyed)
         self._engine.log.make_durable(deltas[-1].epoch)
         for epoch, lines, keys in encoded(cursor, sink.options["format"], shape, deltas):
-            target.write(epoch, lines, keys)
+            with self._asking():
+                target.write(epoch, lines, keys)
 
     # -- acknowledging --------------------------------------------------------------------------
 
@@ -177,7 +200,7 @@ class SinkJob:
             if free:
                 try:
                     recomputed.refresh([sink.view])
-                    self.reason = None
+                    self._reason = None
                 except EvaluationError as error:  # until the rows are mended
-                    self.reason = str(error)
+                    self._reason = str(error)
                 self._next_refresh = time.monotonic() + REFRESHED

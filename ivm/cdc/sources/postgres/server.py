@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ivm.cdc.sources.postgres.types import SESSION_SETTINGS
@@ -17,9 +20,12 @@ except ImportError:  # said when a source of this kind is used, see `demand_driv
     psycopg = None  # type: ignore[assignment]
 
 APPLICATION = "ivm"
+PATIENCE = 30.0
+"""Seconds for an answer of the server; one that hangs keeps its connections open."""
 # Codes of errors that pass: of connections, of shutdown and start, and those that come of a session
-# whose client was killed, and that still works: a slot in use, and things that were not there yet.
-_PASSING = ("08", "57", "55006", "42710")
+# whose client was killed, and that still works: a slot in use, and things that were not there yet;
+# of a server that has no room, or no connection left.
+_PASSING = ("08", "53", "57", "55006", "42710")
 _SECRETS = ("password", "sslpassword")
 
 
@@ -120,7 +126,45 @@ def refused(code: str | None, message: str) -> IvmError:
 
 
 def ask(connection: Any, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """The rows of a query, [] of another statement."""
-    with answers(), connection.cursor() as cursor:
+    """The rows of a query, [] of another statement.
+
+    Raises:
+        UnavailableError: the server does not answer, or not in time.
+        SourceError: it refuses.
+    """
+    with in_time(connection), answers(), connection.cursor() as cursor:
         cursor.execute(sql, params or None)
         return list(cursor.fetchall()) if cursor.description else []
+
+
+@contextmanager
+def in_time(connection: Any) -> Iterator[None]:
+    """Ends a connection whose server does not answer within `PATIENCE`.
+
+    Raises:
+        UnavailableError: it has not.
+    """
+    over = threading.Event()
+    timer = threading.Timer(PATIENCE, _cut, [connection.fileno(), over])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except UnavailableError as error:
+        raise silent(PATIENCE) if over.is_set() else error from error
+    finally:
+        timer.cancel()
+
+
+def _cut(file: int, over: threading.Event) -> None:
+    over.set()
+    with suppress(OSError), socket.socket(fileno=os.dup(file)) as each:
+        each.shutdown(socket.SHUT_RDWR)
+
+
+def silent(seconds: float) -> UnavailableError:
+    """The error for a server that keeps its connections open, and says nothing."""
+    return UnavailableError(
+        f"PostgreSQL has not answered for {seconds:g} seconds: the server, or the network to it, "
+        "hangs"
+    )
