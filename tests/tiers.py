@@ -378,6 +378,7 @@ SMOKE = {
     "test_docs": 2,
     "test_delta_tables": 0,
     "test_iceberg_tables": 0,
+    "test_duckdb_versions": 1,
     "test_every_aggregate": 12,
     "test_examples": 1,
     "test_exceptions": 4,
