@@ -22,6 +22,7 @@ from ivm.engine.engine import Engine
 from ivm.ingest.parameters import Params
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.file_arguments import FileArgument, file_arguments
+from ivm.sql.statements.spelling import string_value
 from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import literal
 from ivm.storage.interrupts import check
@@ -130,6 +131,8 @@ def _reads(statement: st.Statement) -> bool:
 
 def _path(text: str, argument: FileArgument) -> str:
     quoted = text[argument.start : argument.end]
+    if quoted[0] not in ("'", '"'):
+        return string_value(quoted)
     return quoted[1:-1].replace(quoted[0] * 2, quoted[0])
 
 

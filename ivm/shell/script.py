@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from ivm.storage.identifiers import WORD_CHARACTER as _LETTER
 
 _OPENING = re.compile(
-    rf"--|/\*|(?<!{_LETTER})[eE]'|['\";]|(?<!\$)(?<!{_LETTER})\$(?:(?!\d){_LETTER}+)?\$"
+    rf"--|/\*|(?<!{_LETTER})[eE]'|['\"`;]|(?<!\$)(?<!{_LETTER})\$(?:(?!\d){_LETTER}+)?\$"
 )
 _CLOSING = {
-    "--": re.compile(r"\n"),
+    "--": re.compile(r"[\r\n]"),
     "'": re.compile(r"'"),
     '"': re.compile(r'"'),
+    "`": re.compile("`"),
     "e'": re.compile(r"(?:[^'\\]|\\.|'')*+'", re.DOTALL),
 }
 _COMMENT_SIGN = re.compile(r"/\*|\*/")

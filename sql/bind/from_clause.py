@@ -301,6 +301,7 @@ class _FromBinder:
         terms = [equal(scope, other, name, width(left)) for name in shared]
         pairs = [(visible(scope, n), visible(other, n) + width(left)) for n in shared]
         both.merged.update(b for _, b in pairs)
+        both.kept.update(a for a, _ in pairs)
         if node.args.get("on") is not None:
             nesting = Nesting(self._context, Join(left, right, "inner"), self._bind)
             functions = self._context.functions
@@ -315,7 +316,7 @@ class _FromBinder:
         else:
             plan = joined_on(left, right, kind, terms, self._context)
         if kind in ("semi", "anti"):
-            return plan, scope
+            return plan, replace(scope, kept=scope.kept | {a for a, _ in pairs})
         return merge_columns(plan, kind, both, pairs, self._context), both
 
 

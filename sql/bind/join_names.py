@@ -31,6 +31,7 @@ def combined(left: Plan, scope: Scope, other: Scope) -> Scope:
     return Scope(
         [*scope.relations, *(r.moved(by) for r in other.relations)],
         scope.merged | {i + by for i in other.merged},
+        scope.kept | {i + by for i in other.kept},
         scope.shown_at | {i + by: j + by for i, j in other.shown_at.items()},
     )
 

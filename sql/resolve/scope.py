@@ -1,7 +1,8 @@
 """The names that a FROM clause makes visible, and the positions of their columns.
 
 Law: lookup ignores case and follows DuckDB: a qualified name is a table's column first and a
-struct's field second; a column merged by USING is visible once, at the left column's position.
+struct's field second; a column merged by USING is visible once, at the left column's position, and
+hides columns of its name in other tables.
 """
 
 from __future__ import annotations
@@ -56,12 +57,14 @@ class Scope:
 
     Attributes:
         merged: positions of the right columns that a USING or NATURAL join merges with left ones.
+        kept: positions of the left columns that these are merged with.
         shown_at: of merged left columns that may be missing (RIGHT and FULL JOIN): position → the
             position of the column that an unqualified name shows.
     """
 
     relations: list[Relation] = field(default_factory=list)
     merged: set[int] = field(default_factory=set)
+    kept: set[int] = field(default_factory=set)
     shown_at: dict[int, int] = field(default_factory=dict)
 
     def resolve(self, node: exp.Column) -> exp.Expr | None:
@@ -85,6 +88,7 @@ class Scope:
         found = [p for p in positions if p is not None]
         if not qualifier:
             found = [p for p in found if p not in self.merged]
+            found = [p for p in found if p in self.kept] or found
         if len(found) > 1:
             raise NotIncremental(f"the name {name} is ambiguous")
         if not found:

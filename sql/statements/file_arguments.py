@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ivm.sql.statements.kept_texts import kept
-from ivm.sql.statements.tokens import Token, kept_tokens
+from ivm.sql.statements.tokens import Token, is_string, kept_tokens
 from ivm.storage.identifiers import WORD_CHARACTER, fold
 
 _QUOTES = "'\"?$"
@@ -100,8 +100,8 @@ class _Finder:
 
     def _is_literal(self, i: int, level: _Level) -> bool:
         """Returns whether a token is a string, or a quoted name in the place of a relation."""
-        text = self._tokens[i].text
-        return text[0] == "'" or (text[0] == '"' and not level.in_call)
+        token = self._tokens[i]
+        return is_string(token) or (token.text[0] == '"' and not level.in_call)
 
     def _is_call(self, i: int, level: _Level) -> bool:
         """Returns whether the parenthesis is that of a call that reads files, or in one."""

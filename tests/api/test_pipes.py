@@ -34,6 +34,9 @@ PATHS = ("read_csv('{}')", "'{}'", "read_csv(['{}'])", "main.read_csv('{}', head
 STATEMENTS = (
     *[f"SELECT * FROM {path}" for path in (*PATHS, '"{}"')],
     "EXPLAIN SELECT * FROM read_csv('{}')",
+    "SELECT * FROM read_csv(E'{}')",
+    "SELECT * FROM read_csv($q${}$q$)",
+    "SELECT * FROM `{}`",
     "WITH q AS (FROM read_csv('{}')) SELECT t.*, q.s FROM t JOIN q USING (k)",
     "SELECT (SELECT max(k) FROM read_csv('{}')) AS m FROM t, '{}' r WHERE t.k = r.k",
     *[f"INSERT INTO u SELECT * FROM {path}" for path in PATHS],

@@ -8,6 +8,7 @@ import pytest
 
 import ivm
 from ivm.errors import IvmError, SqlError, UnsupportedError
+from ivm.serve.pg.actions import Sql, actions_of
 from tests.support.duckdb_twin import Twin
 from tests.support.view_oracle import assert_verified
 
@@ -193,3 +194,11 @@ def test_a_query_with_backticks_is_maintained() -> None:
         db.execute("INSERT INTO `t` VALUES (1, 2, 'x'), (2, 3, 'x')")
         assert db.execute('SELECT `s"um` FROM v').fetchall() == [(5,)]
         assert_verified(db)
+
+
+def test_a_name_of_digits_is_no_number() -> None:
+    """Texts that differ in numbers alone are read once over PostgreSQL's protocol."""
+    for number in (1, 2):
+        (action,) = actions_of(f"SELECT `{number}` FROM t")
+        assert isinstance(action, Sql)
+        assert action.statement.text == f'SELECT "{number}" FROM t'

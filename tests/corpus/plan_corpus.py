@@ -486,6 +486,15 @@ QUERIES["what the reader spells otherwise"] = [
     "SELECT K, k, K AS k FROM t",
 ]
 
+QUERIES["names that USING merges, of a further table, too"] = [
+    "SELECT v, w.g FROM t JOIN u USING (v) JOIN (SELECT k2 AS v, g FROM w) w ON w.g = t.g",
+    "SELECT k FROM t FULL JOIN u USING (k) LEFT JOIN (SELECT k2 AS k, g FROM w) w ON w.g = t.g",
+    "SELECT k, count(*) FROM t RIGHT JOIN u USING (k) JOIN (FROM w SELECT k2 AS k) w ON w.k = u.v "
+    "GROUP BY k",
+    "SELECT k FROM t SEMI JOIN u USING (k) LEFT JOIN (SELECT k2 AS k, g FROM w) w ON w.g = t.g",
+    "SELECT k FROM (SELECT k2 AS k, g FROM w) w JOIN (t JOIN u USING (k)) ON w.g = t.g",
+]
+
 QUERIES["recursion"] = [
     "WITH RECURSIVE r(k) AS (SELECT k FROM u UNION SELECT t.v FROM t JOIN r ON t.k = r.k) FROM r",
     "WITH RECURSIVE r(x, y) AS (SELECT k, v FROM t UNION SELECT x, u.v FROM r, u WHERE y = u.k "

@@ -21,6 +21,8 @@ def texts(script: str) -> list[str]:
         "select 'a;b'; select 2;",
         "select 'it''s; here'; select 2",
         'select 1 as "a;""b"; select 2',
+        "select 1 as `a;``b`, 2 as `'`; select 2 as `;`",
+        "select 1 -- a;b\r; select 2",
         "select $$ ; $$; select $x$ ; $y$ ; $x$",
         "select e'a\\';b'; select 2",
         "select E'a''b\\''; select 2",

@@ -9,6 +9,7 @@ from ivm.sql.statements.kept_texts import LONGEST
 
 CASES = [
     ("SELECT * FROM read_csv('a')", ["'a'"]),
+    ("SELECT * FROM read_csv(E'a\\'b'), read_csv($$c$$)", ["E'a\\'b'", "$$c$$"]),
     ("select * from\n'a' -- 'b'\n, 'c' where 'd' = 'e'", ["'a'", "'c'"]),
     ("SELECT * FROM read_csv(['a', 'b'])", ["'a'", "'b'"]),
     ("COPY t (a, b) FROM '/dev/stdin' (FORMAT csv)", ["'/dev/stdin'"]),

@@ -30,7 +30,7 @@ _LONG = 1 << 14
 _SHORT = 1 << 10
 _BLANKS = "; \t\r\n"
 _NUMBER = re.compile(r"(?<![\w.$])\d+(?![\w.])")
-_MARKED = re.compile(r"['\"$]|--|/\*")
+_MARKED = re.compile(r"['\"`$]|--|/\*|[^\x00-\x7f]")
 
 
 @dataclass(frozen=True)
