@@ -69,6 +69,26 @@ def test_keys_that_are_checked_at_the_end_are_moved_in_any_order(
         until(same(db, shop, "FROM q", "SELECT * FROM q"), db)
 
 
+def test_retry_leaves_what_later_changes_have_overtaken(db: ivm.Database, shop: Database) -> None:
+    shop.execute(
+        "CREATE TABLE q (id int PRIMARY KEY, n numeric(6, 2), s text)",
+        "INSERT INTO q VALUES (1, 1, 'a'), (2, 2, 'b'), (7, 7, 'c')",
+    )
+    follow(db, shop, "q")
+    shop.execute(
+        "INSERT INTO q VALUES (3, 'NaN', 'd'), (4, 'NaN', 'e'), (5, 'NaN', 'f')",
+        "UPDATE q SET id = 6, n = 'NaN' WHERE id = 7",
+    )
+    shop.execute(
+        "UPDATE q SET n = 3 WHERE id = 3", "DELETE FROM q WHERE id = 4; DELETE FROM q WHERE id = 1"
+    )
+    until(lambda: [row[0] for row in rows(db, "SELECT id FROM q")] == [2, 3], db)
+    db.execute("ALTER TABLE q ALTER n TYPE DOUBLE")
+    assert db.execute("RETRY DEAD LETTERS FOR shop").rowcount == 2
+    ours = rows(db, "SELECT id, n::VARCHAR, s FROM q ORDER BY id")
+    assert ours == [(2, "2.0", "b"), (3, "3.0", "d"), (5, "nan", "f"), (6, "nan", "c")]
+
+
 def test_tables_are_made_as_they_are_upstream(db: ivm.Database, shop: Database) -> None:
     shop.execute(
         'CREATE SCHEMA "My shop"',
