@@ -105,6 +105,7 @@ WHOLE = frozenset(
         "test_postgres_benchmark",
         "test_pipeline_command",
         "test_pipeline_files::test_a_lost_checkpoint_is_noticed",
+        "test_pipeline_files::test_an_idle_pipeline_stays_caught_up",
         "test_pipeline_files::test_a_file_that_is_away_is_waited_for",
         "test_pipeline_files::test_a_folder_of_any_name_has_the_checkpoint",
         "test_pipeline_files::test_a_name_with_a_colon_is_named",

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import signal
 import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 
 WAIT = 60.0
@@ -86,6 +88,16 @@ class ServerProcess(ABC):
         if self._process is not None:
             self._process.kill()
             self._ended(self._process)
+
+    @contextlib.contextmanager
+    def hanging(self) -> Iterator[None]:
+        """It keeps its connections open, and does nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def _ended(self, process: subprocess.Popen[bytes]) -> None:
         process.wait(WAIT)

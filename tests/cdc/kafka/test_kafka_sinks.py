@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm import errors
+from ivm.cdc.sinks import job
 from ivm.cdc.sinks.target import Target
 from tests.cdc.kafka.following import Following, examples_of, rows, wait_until
 from tests.cdc.sink_files import caught_up
@@ -57,6 +58,21 @@ def test_a_view_is_followed_through_a_topic(broker: Broker, topic: Topic) -> Non
             db.execute(f"DELETE FROM t WHERE id = {i // 2}")
         db.execute("DELETE FROM t WHERE g = 'b'")
         wait_until(lambda: rows(copy, "FROM r") == rows(db, "FROM grouped"))
+
+
+def test_a_broker_that_hangs_is_told(
+    broker: Broker, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "UNANSWERED", 1.0)
+    with made() as db:
+        add_sink(db, "grouped", broker, topic())
+        caught_up(db)
+        with broker.hanging():
+            db.insert("t", {"id": [1], "g": ["a"], "x": [1]})
+            wait_until(lambda: "has not answered for" in str(db.sinks()[0].reason))
+            assert (db.sinks()[0].state, db.sinks()[0].lag_epochs) == ("failing", 1)
+        caught_up(db)
+        assert (db.sinks()[0].state, db.sinks()[0].reason) == ("running", None)
 
 
 def test_messages_have_keys_epochs_and_tombstones(broker: Broker, topic: Topic) -> None:

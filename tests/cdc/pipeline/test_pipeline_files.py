@@ -114,6 +114,24 @@ def test_a_pipeline_equals_ingest(tmp_path: Path) -> None:
             db.start_pipeline()
 
 
+def test_an_idle_pipeline_stays_caught_up(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", ['{"n": 1}'])
+    with ivm.connect(tmp_path / "a.duckdb", spark=session()) as db:
+        db.execute("CREATE TABLE t (n INTEGER)")
+        options = f"path '{tmp_path}/*.json', format 'json appends'"
+        db.execute(f"CREATE SOURCE s INTO t FROM FILES ({options})")
+        db.start_pipeline()
+        wait(db)
+        end, seen = time.monotonic() + 4, set()
+        while time.monotonic() < end:
+            seen.add(db.sources()[0].caught_up)
+            time.sleep(0.01)
+        assert seen == {True}
+        write(tmp_path / "b.json", ['{"n": 2}'])
+        wait_until(lambda: db.execute("FROM t").fetchall() == [(1,), (2,)])
+        wait(db)
+
+
 def test_a_name_that_is_a_pattern_has_no_file_read_twice(tmp_path: Path) -> None:
     for name in ("a", "b [1]", "c", "{d}", "e?"):
         write(tmp_path / f"{name}.json", ['{"n": 1}', "", "{"])
