@@ -130,12 +130,17 @@ def open_at_end(script: str, found: Sequence[Token]) -> Token | None:
     """
     start = found[-1].start if found else 0
     tail = script[start:]
-    if (found and found[-1].word) and "/*" not in tail:
+    if found and "/*" not in tail and (found[-1].word or _is_closed(found[-1].text)):
         return None
     if tokens(f"{tail}\n;")[-1].start > len(tail):
         return None
     last = encoded(tail)[duckdb.tokenize(tail)[-1][0] :].decode()
     return Token("", last, len(script) - len(last))
+
+
+def _is_closed(text: str) -> bool:
+    """Returns whether a quoted token surely has its end: its quotes come in pairs."""
+    return text[0] in ("'", *_QUOTES) and text.count(text[0]) % 2 == 0
 
 
 def depths(tokens: Sequence[Token]) -> list[int]:
