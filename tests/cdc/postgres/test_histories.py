@@ -52,7 +52,8 @@ def _followed(history: History) -> None:
             db.start_sources()
             for _ in range(chance.randint(1, STEPS)):
                 left -= 1
-                time.sleep(chance.choice([0, 0, 0.05, 0.3]))
+                if chance.random() < 0.5:
+                    _catch_up(db)
                 history.step()
                 what = chance.randrange(12)
                 if what == 0 and state(db)[0] == "running":
@@ -69,6 +70,13 @@ def _followed(history: History) -> None:
             if state(db)[0] == "paused":
                 db.execute("RESUME SOURCE shop")
         history.said.append("-- closed")
+
+
+def _catch_up(db: ivm.Database) -> None:
+    """Waits until the source runs, with all that there is; a copy of all tables may take long."""
+    end = time.monotonic() + 20
+    while not db.sources()[0].caught_up and state(db)[0] == "running" and time.monotonic() < end:
+        time.sleep(0.02)
 
 
 def _killed(history: History) -> None:
