@@ -1,13 +1,14 @@
 """Where a statement asks for what its session knows of itself, by DuckDB's tokens and parser.
 
-Law: a place is one where an expression may stand; a name behind AS, of a table, in a list of
-columns or before a dot is none. A place gets its value as a literal, and a column of the result
-that is nothing but the word keeps its name.
+Law: a place is one where an expression may stand; a name behind AS, of a table or in a list of
+columns is none, nor is one before a dot, unless a call follows, of which it may be the argument. A
+place gets its value as a literal, and a column of the result that is nothing but the word keeps its
+name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import duckdb
@@ -19,8 +20,10 @@ from ivm.storage.scratch import Scratch
 USER_WORDS = ("current_user", "session_user", "current_role", "user")
 """The words for who is logged in."""
 
+_SCHEMAS = frozenset(("pg_catalog", "main", "system"))
+"""In which DuckDB has its functions, and PostgreSQL its own."""
 _VERBS = frozenset(("SELECT", "WITH", "FROM", "VALUES", "INSERT", "UPDATE", "DELETE", "MERGE"))
-_NAMES = frozenset((".", "->", "=>", ":=", ":"))
+_NAMES = frozenset(("->", "=>", ":=", ":"))
 """What follows a name that is no expression, or one of a parameter."""
 _CLAUSES = frozenset(
     (
@@ -69,12 +72,15 @@ def places(found: Sequence[Token]) -> Iterator[Place]:
             continue
         first, following = at, words[at + 2]
         if words[at] == ".":
-            if following != "(" or at < 2 or unquoted(found[at - 2]).lower() != "pg_catalog":
+            begin = _schema_begin(found, at)
+            if following != "(" or begin is None:
                 continue
-            first = at - 2
+            first = begin
         last = _call_end(found, at) if following == "(" else at
         if last is None or (last == at and (name not in USER_WORDS or following in _NAMES)):
             continue
+        if last == at and following == "." and words[at + 4] != "(":
+            continue  # a table's; before a call it may be the argument
         argument = found[at + 2].text[1:-1] if name == "current_setting" else ""
         clause = _clause(found, first)
         whole = clause in ("SELECT", "RETURNING") and words[first] in _BEGINS
@@ -82,6 +88,15 @@ def places(found: Sequence[Token]) -> Iterator[Place]:
         column = (unquoted(token) if last == at else name) if whole else ""
         start, end = found[first].start, found[last].end
         yield Place(name, argument, start, end, last == at, column, clause)
+
+
+def _schema_begin(found: Sequence[Token], at: int) -> int | None:
+    """The index of the first token of a function's qualified name; None if it is not DuckDB's."""
+    begin = at - 2
+    if begin < 0 or unquoted(found[begin]).lower() not in _SCHEMAS:
+        return None
+    is_longer = begin >= 2 and found[begin - 1].word == "."
+    return begin - 2 if is_longer and unquoted(found[begin - 2]).lower() == "system" else begin
 
 
 def _call_end(found: Sequence[Token], at: int) -> int | None:
@@ -133,11 +148,11 @@ def is_expression(text: str, place: Place) -> bool:
     return True
 
 
-def written(text: str, given: Sequence[tuple[Place, str]]) -> str:
-    """The text with other SQL at places."""
+def written(text: str, given: Iterable[tuple[Place, str]]) -> str:
+    """The text with other SQL at places, which come in any order."""
     parts: list[str] = []
     done = 0
-    for place, sql in given:
+    for place, sql in sorted(given, key=lambda each: each[0].start):
         parts += [text[done : place.start], sql]
         done = place.end
     return "".join([*parts, text[done:]])

@@ -162,6 +162,8 @@ def _found(session: Session, text: str, asked: Sequence[Place]) -> Sequence[Plac
     if chosen is None:
         shown = [place for place in asked if is_expression(text, place)]
         bound = not_columns(session, text, shown)
+        if bound is None:  # a statement of this skeleton with other literals may bind
+            return shown
         chosen = frozenset(asked.index(place) for place in bound)
         if meaning is not None and meaning == session.engine.meaning():
             if len(known.places) >= _MOST:

@@ -51,6 +51,9 @@ WRITTEN = (  # statements, and what they are for bob; None if they stay as they 
     ),
     ("SELECT user,\n version() FROM logs", "SELECT user,\n 'v' AS \"version\" FROM logs"),
     ("SELECT pg_catalog.current_user() AS u", "SELECT 'bob' AS u"),
+    ('SELECT "main".user() AS u, system.main.user() AS v', "SELECT 'bob' AS u, 'bob' AS v"),
+    ("SELECT system.current_user() AS u", "SELECT 'bob' AS u"),
+    ("SELECT current_user.upper().lower() AS u", "SELECT 'bob'.upper().lower() AS u"),
     (
         "SELECT current_setting('application_name') AS a, current_setting('threads') AS t",
         "SELECT 'app' AS a, current_setting('threads') AS t",
@@ -76,6 +79,10 @@ WRITTEN = (  # statements, and what they are for bob; None if they stay as they 
     ("SELECT user FROM logs WHERE user = $1 LIMIT $2", None),
     ("SELECT l.user, version FROM logs l ORDER BY user", None),
     ("SELECT user FROM numbers", None),
+    ("SELECT user.upper() AS u FROM logs", None),
+    ("SELECT user() AS u, current_user AS c FROM logs", "SELECT 'bob' AS u, 'bob' AS c FROM logs"),
+    ("SELECT user.id FROM notes AS user", None),
+    ('SELECT owner AS "user", count(*) FROM notes GROUP BY "user"', None),
     ("SELECT user FROM (SELECT id AS user FROM notes)", None),
     ("SELECT user FROM (SELECT unnest({'user': 5}))", None),
     ("SELECT list_transform(['a'], lambda user: user || '!')", None),
@@ -129,6 +136,23 @@ def test_words_are_the_users_name_where_they_are_no_columns(database: ivm.Databa
     assert _told(database, "SELECT user FROM notes") != "SELECT user FROM notes"
     database.execute("ALTER TABLE notes ADD COLUMN user VARCHAR")
     assert _told(database, "SELECT user FROM notes") == "SELECT user FROM notes"
+
+
+def test_what_does_not_bind_decides_nothing_of_the_next_statement(
+    database: ivm.Database,
+) -> None:
+    good = "SELECT user, max(id) FROM logs GROUP BY 1"
+    assert "bob" in _told(database, good[:-1] + "2")  # an error, whatever it says
+    assert _told(database, good) == good
+
+
+def test_a_word_that_only_a_value_can_stand_for(database: ivm.Database) -> None:
+    change = (
+        "INSERT INTO notes SELECT id, user FROM logs WHERE id < $1 "
+        "ON CONFLICT (id) DO UPDATE SET owner = {} WHERE notes.owner <> {}"
+    )
+    asked, wanted = change.format("current_user", "user"), change.format("'bob'", "'bob'")
+    assert _told(database, asked) == wanted
 
 
 def test_what_is_written_runs(database: ivm.Database) -> None:
