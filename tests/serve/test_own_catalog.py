@@ -118,3 +118,14 @@ def test_an_answer_of_the_catalog_has_a_size(shop: Served) -> None:
         pytest.raises(psycopg.Error, match=r"at most 256 MiB|memory"),
     ):
         one.execute(large)
+
+
+def test_names_in_backticks_are_names_of_the_catalog_too(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as one:
+        asked = "SELECT `relname` AS `a \"b`, '`' FROM `pg_class` WHERE relname = %s"
+        cursor = one.execute(asked, ["orders"])
+        assert next(column.name for column in cursor.description or ()) == 'a "b'
+        assert cursor.fetchall() == [("orders", "`")]
+        with pytest.raises(psycopg.errors.SyntaxError) as caught:
+            one.execute("SELECT relname relname relname FROM pg_class")
+        assert "\x1b" not in str(caught.value)

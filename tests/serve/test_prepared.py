@@ -232,3 +232,38 @@ def test_what_returning_cannot_see_is_refused_as_it_is_described(shop: Served) -
                 await client.prepare(asked)
 
     _asyncpg(shop, work)
+
+
+def test_explain_takes_parameters_and_runs_once(shop: Served) -> None:
+    _change(shop, "CREATE SEQUENCE explained")
+
+    async def work(client: asyncpg.Connection) -> None:
+        plan = await client.fetch("EXPLAIN SELECT * FROM customers WHERE id = $1", 5)
+        assert "id = 5" in plan[0]["explain_value"]
+        await client.fetch("EXPLAIN ANALYZE SELECT nextval('explained') FROM range($1::INT)", 1)
+        assert await client.fetchval("SELECT nextval('explained')") == 2
+
+    _asyncpg(shop, work)
+
+
+CATALOG_PARAMETERS = (  # queries about the session, the types of their parameters, and values
+    ("SELECT current_user, $1", ["text"], ["x"]),
+    ("SELECT relname, $1 FROM pg_class LIMIT 1", ["text"], ["x"]),
+    ("SELECT version(), $1::int, $2::bigint", ["int4", "int8"], [3, 4]),
+    ("SELECT current_user, CAST($1 AS integer), $2::boolean", ["int4", "bool"], [3, True]),
+    ("SELECT current_user, $1::double precision", ["float8"], [0.5]),
+)
+
+
+@pytest.mark.parametrize(("sql", "types", "values"), CATALOG_PARAMETERS)
+def test_parameters_of_queries_about_the_catalog(
+    shop: Served, sql: str, types: list[str], values: list[Any]
+) -> None:
+    async def work(client: asyncpg.Connection) -> None:
+        statement = await client.prepare(sql)
+        assert [each.name for each in statement.get_parameters()] == types
+        for _ in range(2):
+            [row] = await statement.fetch(*values)
+            assert list(row.values())[1:] == values
+
+    _asyncpg(shop, work)

@@ -37,14 +37,19 @@ from ivm.storage.warehouse.duckdb_errors import translated
 
 T = TypeVar("T")
 
-_CASTS = re.compile(r'\$(\d+)\s*::\s*(?:"?pg_catalog"?\s*\.\s*)?"?(\w+(?:\[\])?)')
+_TYPE = r'(?:"?pg_catalog"?\s*\.\s*)?"?(\w+(?:\[\])?)'
+_CASTS = re.compile(rf"\$(\d+)\s*::\s*{_TYPE}")
+_LONG_CASTS = re.compile(rf"(?i)\bCAST\s*\(\s*\$(\d+)\s+AS\s+{_TYPE}")
 _NAMED = {
     **{"bool": types.BOOL, "bytea": types.BYTEA, "text": types.TEXT, "oid": types.OID},
     **{"int2": types.INT2, "int4": types.INT4, "int8": types.INT8, "numeric": types.NUMERIC},
     **{"float4": types.FLOAT4, "float8": types.FLOAT8, "uuid": types.UUID, "json": types.JSON},
     **{"date": types.DATE, "time": types.TIME, "timetz": types.TIMETZ, "varbit": types.VARBIT},
     **{"timestamp": types.TIMESTAMP, "timestamptz": types.TIMESTAMPTZ, "jsonb": types.JSONB},
-    "interval": types.INTERVAL,
+    **{"interval": types.INTERVAL, "varchar": types.VARCHAR, "bpchar": types.BPCHAR},
+    **{"boolean": types.BOOL, "smallint": types.INT2, "int": types.INT4, "integer": types.INT4},
+    **{"bigint": types.INT8, "real": types.FLOAT4, "double": types.FLOAT8},
+    "decimal": types.NUMERIC,
 }
 _CAST_OIDS = {
     **_NAMED,
@@ -220,7 +225,8 @@ def catalog_parameters(text: str, given: Sequence[int]) -> tuple[int, ...]:
     """The OIDs of the parameters of a query about the catalog."""
     names = {name for name, _, _ in placeholders(text)}
     count = max([int(name) for name in names if name.isdigit()], default=0)
-    casts = {int(n): _CAST_OIDS.get(type.lower(), types.TEXT) for n, type in _CASTS.findall(text)}
+    found = [*_CASTS.findall(text), *_LONG_CASTS.findall(text)]
+    casts = {int(n): _CAST_OIDS.get(type.lower(), types.TEXT) for n, type in found}
     numbers = {int(n): types.OID for _, n in _NUMBERED.findall(text)}
     oids = list(given[:count]) + [0] * (count - len(given))
     return tuple(

@@ -17,7 +17,9 @@ from sqlglot import exp
 from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, RELATIONS
 from ivm.serve.pg.parameter_places import is_marked, marked
 from ivm.sql.statements.placeholders import filled
+from ivm.sql.statements.tokens import tokens, unquoted
 from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.identifiers import quote
 
 _RELATIONS = RELATIONS.keys() | EMPTY.keys()
 _TEXTS = frozenset(("text", "name", "varchar", "regproc", "regprocedure", "regoper", "aclitem"))
@@ -38,6 +40,7 @@ _VECTORS = frozenset(("indkey", "indcollation", "indclass", "indoption"))
 _SPECIAL = frozenset(("current_user", "session_user", "current_role", "user", "current_catalog"))
 _OID = re.compile(r"(?i)(::\s*)(?:oid|xid|cid)\b")
 _ARRAY = re.compile(r"\{([\d, ]*)\}")
+_COLOURS = re.compile(r"\x1b\[\d*m")
 _PARAMETER = re.compile(rf"\b{marked('')}(\d+)\b")
 
 
@@ -56,7 +59,7 @@ def rewritten(text: str) -> Rewritten:
         SqlError: it does not parse.
         UnsupportedError: it reads relations that are not of the catalog.
     """
-    plain = _WORDS.sub(r"\1", text)
+    plain = _WORDS.sub(r"\1", _in_double_quotes(text))
     plain = _COLLATE.sub("", plain)
     plain = _CATALOG.sub("", plain)
     plain = _TYPE.sub(r"\1\2", plain)
@@ -66,7 +69,8 @@ def rewritten(text: str) -> Rewritten:
     try:
         tree = sqlglot.parse_one(plain, read="postgres")
     except sqlglot.errors.SqlglotError as error:
-        raise SqlError(f"syntax error in a query about the catalog: {error}") from error
+        told = _COLOURS.sub("", str(error))
+        raise SqlError(f"syntax error in a query about the catalog: {told}") from error
     named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in list(tree.find_all(exp.Table)):
         _place(table, named)
@@ -80,6 +84,18 @@ def rewritten(text: str) -> Rewritten:
             else:
                 node.replace(mended)
     return Rewritten(_PARAMETER.sub(r"$\1", tree.sql("duckdb")), tuple(settings))
+
+
+def _in_double_quotes(text: str) -> str:
+    """The text with the names in backticks, which DuckDB reads, as PostgreSQL has them."""
+    if "`" not in text:
+        return text
+    parts, done = [], 0
+    for token in tokens(text):
+        if token.text[:1] == "`":
+            parts += [text[done : token.start], quote(unquoted(token))]
+            done = token.end
+    return "".join([*parts, text[done:]])
 
 
 def _name_columns(tree: exp.Expr) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from ivm.serve.pg import types
 from ivm.serve.pg.parameter_places import nested_types, types_by_place
 from ivm.serve.pg.types import duckdb_type
+from ivm.session.replacement_scans import explained
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import filled, placeholders
@@ -82,7 +83,7 @@ def parameter_types(
     count = max([int(name) for name in names if name.isdigit()], default=0)
     oids = list(given[:count]) + [0] * (count - len(given))
     if 0 in oids:
-        found = types_by_place(session, statement.text)
+        found = types_by_place(session, explained(statement.text))
         oids = [oid or found.get(i, types.TEXT) for i, oid in enumerate(oids, 1)]
     return tuple([types.TEXT if oid == types.UNKNOWN else oid for oid in oids])
 

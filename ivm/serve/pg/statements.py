@@ -286,7 +286,8 @@ class Statements:
             return self.cursors.columns(action.name) if action.verb == "FETCH" else None
         if isinstance(action, CatalogQuery):
             result = self._catalog.answer(action.text, [None] * len(oids), self._teller())
-            return list(zip(result.columns, result.types, strict=True))
+            found = [type.replace('"NULL"', "VARCHAR") for type in result.types]
+            return list(zip(result.columns, found, strict=True))
         if not isinstance(action, Sql):
             return None
         statement = action.statement
@@ -296,6 +297,8 @@ class Statements:
                 return self._described(statement, oids)
         if isinstance(statement, st.ChangeToken):
             return _TOKEN if statement.action == "create" else None
+        if isinstance(statement, st.Query) and statement.kind == "explain":
+            return EXPLAINED  # to run it takes parameters, and ANALYZE runs what it explains
         if isinstance(statement, st.Execute):
             return self._executed(action, statement)
         return self._by_running(action) if isinstance(statement, (st.Query, *SHOWS)) else None
