@@ -234,6 +234,22 @@ def test_each_user_over_postgresqls_protocol(server: Listening) -> None:
         assert bob.execute("FETCH ALL FROM c").fetchall() == [(1,), (3,)]
 
 
+def test_nobody_takes_the_role_of_another(server: Listening) -> None:
+    """Who was told so would run statements with rights that it believes to have given up."""
+    with _connected(server, "bob") as bob:
+        for sql in (
+            "SET role = 'ann'",
+            "SET SESSION role TO ann",
+            "SET session_authorization = 'ann'",
+            "SELECT set_config('role', 'ann', true)",
+        ):
+            with pytest.raises(psycopg.errors.FeatureNotSupported, match="who has logged in"):
+                bob.execute(sql.encode())
+        bob.execute("SET role = none; SET role = bob; RESET role; SET session_authorization = bob")
+        asked = "SELECT current_user, current_setting('session_authorization')"
+        assert bob.execute(asked).fetchall() == [("bob", "bob")]
+
+
 def test_columns_are_described_as_they_come(server: Listening) -> None:
     async def work() -> None:
         place: dict[str, Any] = {"host": "127.0.0.1", "port": server.port, "database": "shop"}

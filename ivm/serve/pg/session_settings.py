@@ -63,6 +63,7 @@ _OF_ONE = ("transaction_isolation", "transaction_read_only")
 _FIXED = frozenset(
     ("server_version", "server_version_num", "server_encoding", "integer_datetimes", "is_superuser")
 )
+_OF_WHO_ACTS = frozenset(("role", "session_authorization"))
 _ON, _OFF = ("on", "true", "1", "yes"), ("off", "false", "0", "no")
 _ONLY = {
     "bytea_output": ("hex",),
@@ -172,6 +173,11 @@ class SessionSettings:
         allowed = _ONLY.get(name)
         if allowed is not None and value.lower() not in allowed:
             raise UnsupportedError(f"the setting {name!r} is {self._now[name]} here, not {value!r}")
+        if name in _OF_WHO_ACTS and value not in ("", "none", self._now["session_authorization"]):
+            raise UnsupportedError(
+                f"the setting {name!r} cannot be {value!r}: a session has the rights of the user "
+                "who has logged in, so log in as another"
+            )
         if name == "client_encoding":
             value = "UTF8"
         if name == "datestyle":
