@@ -401,6 +401,7 @@ SMOKE = {
     "test_notebook": 2,
     "test_pipeline_command": 2,
     "test_pipeline_files::test_a_lost_checkpoint_is_noticed": 1,
+    "test_pipeline_files::test_an_idle_pipeline_stays_caught_up": 1,
     "test_pipeline_files::test_a_file_that_is_away_is_waited_for": 2,
     "test_pipeline_files::test_a_folder_of_any_name_has_the_checkpoint": 3,
     "test_pipeline_files::test_a_name_with_a_colon_is_named": 1,
