@@ -73,7 +73,8 @@ def tokens(script: str) -> list[Token]:
         if kind is not _COMMENT:
             text = text.rstrip(_BLANKS)
             opaque = kind is _STRING or text[:1] in _QUOTES
-            result.append(_new(Token, ("" if opaque else _upper(text), text, offset)))
+            word = "" if opaque else text.upper() if data is None else _upper(text)
+            result.append(_new(Token, (word, text, offset)))
     if _IN_PHRASES.search(plain):
         _mark_phrases(result)
     return result
