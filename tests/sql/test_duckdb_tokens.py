@@ -72,6 +72,14 @@ def parsed(text: str) -> list[str] | None:
         return None
 
 
+def squeezed(text: str) -> str:
+    return re.sub(" +", " ", text)
+
+
+PADDED = parsed("SELECT 1\u2003, 2") == ["SELECT 1   , 2"]
+"""Some releases write as many plain blanks as the other one has bytes; given ours, all have one."""
+
+
 def cut(text: str) -> list[str]:
     """The tokens of a text that the parser has prepared, without comments and semicolons."""
     data, found = text.encode(), duckdb.tokenize(text)
@@ -97,6 +105,7 @@ def apart(found: Sequence[Token]) -> str:
 def check(text: str) -> None:
     """The tokens of a text are those that DuckDB parses, odd blanks at its end aside."""
     text = text.rstrip(BLANKS_BEYOND_ASCII)
+    text = plain_blanks(text) if PADDED else text
     statements = parsed(text)
     if statements is None:
         return
@@ -154,7 +163,8 @@ def test_of_duckdbs_own_tests() -> None:
 def test_blanks_are_plain_where_the_parser_reads_plain_ones(text: str) -> None:
     statements = parsed("SELECT " + text)
     if statements is not None and len(statements) == 1 and ";" not in text:
-        assert plain_blanks("SELECT " + text) == statements[0]
+        plain = plain_blanks("SELECT " + text)
+        assert (squeezed(plain) == squeezed(statements[0])) if PADDED else plain == statements[0]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +181,7 @@ def test_names_are_duckdbs(text: str, name: str) -> None:
     assert not is_string(token)
     assert unquoted(token) == name
     described = DUCK.execute(f"SELECT 1 AS {text}, 2").description
-    assert described[0][0] == name
+    assert described[0][0] == name or (PADDED and squeezed(described[0][0]) == name)
 
 
 @pytest.mark.parametrize("text", ["'a'", "E'a'", "N'a'", "x'4A'", "b'1'", "$$a$$", "$q$a$q$"])
