@@ -57,6 +57,8 @@ def test_a_readers_transaction_holds_up_no_writer(world: HttpWorld, door: Listen
             asking.execute(sql.encode())
         world.database.insert("t", {"a": [1]})  # another thread's lock would block it for good
         assert ann.post("/sql", content="FROM v", headers=held).json()["rows"] == [[1]]
+        assert asking.execute("FROM v").fetchone() == (0,)  # it sees one epoch
+        asking.execute("COMMIT")
         assert asking.execute("FROM v").fetchone() == (1,)
         assert ann.post("/sql", content="COMMIT", headers=held).status_code == 200
 
