@@ -76,11 +76,12 @@ def value_sql(type: str, text: str) -> str:
 
 
 def _to_the_second(value: str, text: str) -> str:
-    """The text of a moment with the seconds of its zone, which DuckDB leaves out."""
+    """The text of a moment with the seconds of its zone, which some releases leave out."""
     away = f"abs(date_part('timezone', {value}))"
     minutes = f"CASE WHEN {away} // 60 % 60 = 0 THEN ':00' ELSE '' END"  # left out, too
     return (
         f"CASE WHEN {value} < {_WHOLE_MINUTES} AND {away} % 60 > 0 "
+        f"AND NOT regexp_matches({text}, '[+-]\\d+:\\d+:\\d+') "
         f"THEN {text} || {minutes} || printf(':%02d', {away} % 60) ELSE {text} END"
     )
 
