@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg2
+from psycopg2.errors import LockNotAvailable
 
 import ivm
 from tests.cdc.postgres.following import state
@@ -104,8 +105,10 @@ class History:
 
     def _run(self, sql: str) -> None:
         try:
-            self.shop.execute(sql)
+            self.shop.execute("SET lock_timeout = '60s'", sql)
             self.said.append(sql)
+        except LockNotAvailable as error:  # nobody of ours holds a lock for so long
+            raise AssertionError("\n".join([*self.said, sql])) from error
         except psycopg2.Error as error:
             self.said.append(f"{sql} -- {str(error).splitlines()[0]}")
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import ivm
+from ivm import errors
+from ivm.cdc.sources.postgres.server import refused
 from tests.cdc.postgres.following import ORDERS, OURS, follow, position, same, state, until
 from tests.support.postgres import Database, running
 
@@ -133,6 +137,11 @@ def test_a_server_whose_disk_was_put_back_is_noticed(tmp_path: Path, goes_on: bo
         assert "was put back to an earlier state" in state(db)[1]
 
 
+@pytest.mark.parametrize("code", [None, "40P01", "55P03", "53300", "57P01"])
+def test_what_passes_is_tried_again(code: str | None) -> None:
+    assert isinstance(refused(code, "deadlock detected"), errors.UnavailableError)
+
+
 def test_closing_does_not_wait_for_transactions_upstream(shop: Database, tmp_path: Path) -> None:
     shop.execute(ORDERS)
     dsn = shop.dsn.replace("'", "''")
@@ -174,6 +183,39 @@ def test_a_copy_that_is_cut_or_left_begins_anew(shop: Database, tmp_path: Path) 
         db.start_sources()
         until(lambda: position(db) > 0, db, 120)
         assert same(db, shop, *ALL)()
+
+
+def test_a_table_is_altered_while_a_copy_waits_for_it(db: ivm.Database, shop: Database) -> None:
+    """The copy has one session for its lock and the rows: it never waits for those behind it."""
+    shop.execute(
+        ORDERS,
+        "INSERT INTO orders VALUES (1, 1, 1, '')",
+        "CREATE TABLE first (id int PRIMARY KEY, t text)",
+        "INSERT INTO first SELECT i, repeat('x', 500) FROM generate_series(1, 300000) i",
+    )
+    waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'orders'::regclass AND NOT granted"
+    dsn, tables = shop.dsn.replace("'", "''"), "tables 'first, orders', copies '1'"
+    db.execute(f"CREATE SOURCE shop FROM POSTGRES (dsn '{dsn}', {tables})")
+    with (
+        ThreadPoolExecutor() as pool,
+        closing(shop.connect()) as holder,
+        closing(shop.connect()) as other,
+    ):
+        db.start_sources()
+        until(lambda: shop.execute(COPY_PID.format("pg_backend_pid()")) != [], db)
+        holder.cursor().execute("BEGIN; LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
+        until(lambda: shop.execute(waiting) == [(1,)], db)
+        altered = pool.submit(other.cursor().execute, "ALTER TABLE orders ADD c int")
+        until(lambda: shop.execute(waiting) == [(2,)], db)
+        holder.cursor().execute("COMMIT")
+        try:
+            altered.result(60)
+        finally:
+            db.execute("PAUSE SOURCE shop")  # which lets go of its locks
+    shop.execute("TRUNCATE first", "INSERT INTO orders VALUES (2, 2, 2, '', 2)")
+    db.execute("RESUME SOURCE shop")
+    until(lambda: position(db) > 0, db)
+    until(same(db, shop, *ALL), db)
 
 
 def test_an_idle_slot_stands_at_what_was_committed(db: ivm.Database, shop: Database) -> None:

@@ -24,8 +24,8 @@ PATIENCE = 30.0
 """Seconds for an answer of the server; one that hangs keeps its connections open."""
 # Codes of errors that pass: of connections, of shutdown and start, and those that come of a session
 # whose client was killed, and that still works: a slot in use, and things that were not there yet;
-# of a server that has no room, or no connection left.
-_PASSING = ("08", "53", "57", "55006", "42710")
+# of a server that has no room, or no connection left; of locks that others hold.
+_PASSING = ("08", "40", "53", "57", "55006", "55P03", "42710")
 _SECRETS = ("password", "sslpassword")
 
 

@@ -225,8 +225,9 @@ class Copies:
         """A table as the snapshot has it, whose columns nobody changes from now on."""
         given = self._types, name, self._publication
         table = load_table(connections.catalog, *given)
-        # Tells that the rows may not be read, by its code.
-        ask(connections.catalog, f"LOCK TABLE {table.source} IN ACCESS SHARE MODE")
+        # By the connection that reads the rows: a lock of the other one would let it wait behind
+        # whoever waits for that lock. It tells that the rows may not be read, by its code.
+        connections.rows.run(f"LOCK TABLE {table.source} IN ACCESS SHARE MODE")
         with closing(connect(self._snapshot.dsn)) as connection:
             now = load_table(connection, *given)
         if (now.oid, now.identity.columns) != (table.oid, table.identity.columns):
