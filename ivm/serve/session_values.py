@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -28,18 +28,18 @@ from ivm.serve.asked_words import (
     written,
 )
 from ivm.serve.bound_words import not_columns
-from ivm.serve.shared_words import Asking, asking
+from ivm.serve.from_clauses import means_by_catalog
+from ivm.serve.kept_by_meaning import KeptByMeaning
+from ivm.serve.shared_words import asking
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.kept_texts import kept
+from ivm.sql.statements.kept_texts import LONGEST, kept
 from ivm.sql.statements.nodes import Name
-from ivm.sql.statements.skeletons import skeleton_of
 from ivm.sql.statements.tokens import is_name, kept_tokens, unquoted
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 
 _PERHAPS = re.compile(rf"(?i)\b(?:{'|'.join(USER_WORDS)}|version|current_setting)\b")
-_MOST = 2048
 _KINDS = (st.Query, st.Dml, st.Prepare, st.Execute, st.Ddl, st.CreateView)
 
 
@@ -66,16 +66,7 @@ class SessionValues:
         return self.settings().get(place.argument.lower())
 
 
-class _Known:
-    """What is known of the statements of one database, for as long as names mean the same."""
-
-    def __init__(self) -> None:
-        self.meaning: Hashable = None
-        self.places: dict[Hashable, frozenset[int]] = {}
-        self.asking: Asking | None = None
-
-
-_known: WeakKeyDictionary[Engine, _Known] = WeakKeyDictionary()
+_decided: WeakKeyDictionary[Engine, KeptByMeaning] = WeakKeyDictionary()
 
 
 def with_values(session: Session, statement: st.Statement, values: SessionValues) -> st.Statement:
@@ -98,7 +89,7 @@ def with_values(session: Session, statement: st.Statement, values: SessionValues
     if not found:
         return statement
     if not _is_for_once(statement):
-        raise _refusal(text, found[0])
+        raise _refusal(text, found[0], max(statement.text.find(text), 0))
     told = written(text, [(place, valued(place, str(values.of(place)))) for place in found])
     (replaced,) = st.parse(told)
     return dataclasses.replace(replaced, offset=statement.offset)
@@ -122,8 +113,7 @@ def with_calls(statement: st.Statement, values: SessionValues) -> st.Statement:
 
 @kept(texts=512)
 def _calls(text: str) -> Sequence[Place]:
-    found = [place for place in places(kept_tokens(text)) if not place.may_be_column]
-    return [place for place in found if is_expression(text, place)]
+    return _shown(text, [p for p in places(kept_tokens(text)) if not p.may_be_column])
 
 
 def _may_ask(statement: st.Statement) -> bool:
@@ -144,42 +134,33 @@ def _is_for_once(statement: st.Statement) -> bool:
     return not isinstance(statement, st.CreateView)
 
 
-def _refusal(text: str, place: Place) -> UnsupportedError:
-    word = text[place.start : place.end]
+def _refusal(text: str, place: Place, begin: int) -> UnsupportedError:
+    """The error of a word in a text, which begins within its statement."""
+    word, at = text[place.start : place.end], begin + place.start
     return UnsupportedError(
-        f"{word} at character {place.start + 1} means whoever asks, and what is created here means "
+        f"{word} at character {at + 1} means whoever asks, and what is created here means "
         f"the same for all: write the value itself, or {word} in the statements that use it",
-        place.start,
+        at,
     )
 
 
 def _found(session: Session, text: str, asked: Sequence[Place]) -> Sequence[Place]:
-    """The places in which DuckDB would call the function."""
-    meaning = None if session.sees_more() else session.engine.meaning()
-    key = skeleton_of(text) or text, *[(place.name, place.argument) for place in asked]
-    known = _of(session.engine, meaning)
-    chosen = known.places.get(key) if meaning is not None else None
-    if chosen is None:
-        shown = [place for place in asked if is_expression(text, place)]
-        bound = not_columns(session, text, shown)
-        if bound is None:  # a statement of this skeleton with other literals may bind
-            return shown
-        chosen = frozenset(asked.index(place) for place in bound)
-        if meaning is not None and meaning == session.engine.meaning():
-            if len(known.places) >= _MOST:
-                known.places.clear()
-            known.places[key] = chosen
-    return [place for i, place in enumerate(asked) if i in chosen]
+    """The places in which DuckDB would call the function; any in a statement in error."""
+
+    def decided() -> Sequence[Place] | None:
+        return not_columns(session, text, _shown(text, asked))
+
+    if len(text) > LONGEST or not means_by_catalog(text):
+        found = decided()
+    else:
+        known = _decided.setdefault(session.engine, KeptByMeaning())
+        found = known.get(session, (text, *asked), decided)
+    return _shown(text, asked) if found is None else found
 
 
-def _of(engine: Engine, meaning: Hashable) -> _Known:
-    """What is known of a database's statements; what names meant before is forgotten."""
-    known = _known.get(engine)
-    if known is None or (meaning is not None and known.meaning != meaning):
-        known = _Known()
-        known.meaning = meaning
-        _known[engine] = known
-    return known
+def _shown(text: str, asked: Iterable[Place]) -> Sequence[Place]:
+    """The places in which an expression may stand."""
+    return [place for place in asked if is_expression(text, place)]
 
 
 def demand_own_default(session: Session, table: Name) -> None:
@@ -189,7 +170,7 @@ def demand_own_default(session: Session, table: Name) -> None:
         UnsupportedError: it has one.
     """
     name = fold(table[-1])
-    if name in _asking(session.engine).tables:
+    if name in asking(session.engine).tables:
         raise UnsupportedError(
             f"a default of {table[-1]} asks who the user is, and means the same for all: ALTER "
             "TABLE … ALTER … DROP DEFAULT, and write current_user in the statements themselves"
@@ -200,7 +181,7 @@ def _demand_no_shared(session: Session, statement: st.Statement) -> None:
     """Refuses what uses a view, macro or default whose text asks who the user is."""
     if isinstance(statement, st.Dml) and statement.table is not None:
         demand_own_default(session, statement.table)
-    names = _asking(session.engine).definitions
+    names = asking(session.engine).definitions
     if not names or not isinstance(statement, _KINDS) or isinstance(statement, st.Ddl):
         return
     for token in kept_tokens(statement.text):
@@ -209,10 +190,3 @@ def _demand_no_shared(session: Session, statement: st.Statement) -> None:
                 f"{unquoted(token)} asks who the user is, and means the same for all: create it "
                 "anew without current_user and its like, which stand in the statement that uses it"
             )
-
-
-def _asking(engine: Engine) -> Asking:
-    known = _of(engine, engine.meaning())
-    if known.asking is None:
-        known.asking = asking(engine)
-    return known.asking

@@ -6,15 +6,15 @@ import contextlib
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from ivm.engine.engine import Engine
+from ivm.engine.view_reads import views_and_macros
 from ivm.sql.statements.tokens import is_name, tokens, unquoted
 from ivm.storage.identifiers import fold, path_of
-from ivm.storage.warehouse.duck import rows
 
 _WORDS = frozenset(("current_user", "session_user", "current_role"))
 _SPELLED = re.compile("current_user|session_user|current_role", re.IGNORECASE)
-_VIEWS = "SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal"
 
 
 class Asking(NamedTuple):
@@ -29,12 +29,23 @@ class Asking(NamedTuple):
     tables: frozenset[str]
 
 
+_known: WeakKeyDictionary[Engine, tuple[int, Asking]] = WeakKeyDictionary()
+
+
 def asking(engine: Engine) -> Asking:
-    """What asks who the user is, as a statement of any user would use it."""
+    """What asks who the user is, of what is committed."""
+    generation = engine.definitions.relations.generation
+    then, found = _known.get(engine, (-1, None))
+    if found is None or then != generation:
+        found = _asking(engine)
+        _known[engine] = generation, found
+    return found
+
+
+def _asking(engine: Engine) -> Asking:
     with contextlib.closing(engine.warehouse.cursor()) as cursor:
-        texts = [(fold(name), text) for name, text in rows(cursor, _VIEWS)]
-    macros = engine.definitions.functions.macros
-    texts += [(macro.name, macro.definition) for macro in macros if not macro.internal]
+        texts = views_and_macros(cursor, engine.definitions.functions)
+    texts = [(fold(name), text) for name, text in texts]
     tables = engine.catalog.tables.items()
     defaults = [(fold(path_of(n)[-1]), text) for n, i in tables for text in i.defaults.values()]
     found = frozenset(name for name, text in defaults if _asks(text))

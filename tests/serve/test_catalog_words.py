@@ -25,9 +25,13 @@ PLAIN = (
     "SELECT * FROM (VALUES (1, 2), (2, 3)) pg_class(a, b)",
     "SELECT array_to_string([1, 2], ',')",
     "SELECT 'version()'",
+    "SELECT * FROM 'films'",
+    "SELECT a.id FROM films a JOIN films b USING (id), pg_films",
 )
 CATALOG = (
     "SELECT relname FROM pg_class",
+    "SELECT relname FROM 'pg_class' AS c",  # a plain string is a name, as DuckDB reads it
+    "SELECT relname FROM pg_class a JOIN 'PG_CLASS' b USING (relname), pg_index",
     "TABLE pg_catalog.pg_class",
     'SELECT 1 FROM "information_schema"."tables" WHERE true',
     "SELECT 1 FROM (pg_catalog.pg_class c JOIN pg_namespace n ON true)",
@@ -64,6 +68,11 @@ def test_relations_decide_and_no_other_words(client: psycopg.Connection) -> None
 def test_both_are_not_read_in_one(client: psycopg.Connection) -> None:
     with client, pytest.raises(psycopg.errors.FeatureNotSupported, match="not both"):
         client.execute("SELECT * FROM films, pg_class")
+
+
+def test_what_is_no_source_is_an_error_of_syntax(client: psycopg.Connection) -> None:
+    with client, pytest.raises(psycopg.errors.SyntaxError):
+        client.execute("SELECT version() FROM 5(3)")
 
 
 def test_functions_give_their_names_to_columns_of_queries_inside(

@@ -8,7 +8,6 @@ or a CTE: the tables below them, files and other functions are named by nobody, 
 from __future__ import annotations
 
 import functools
-import re
 import threading
 
 import duckdb
@@ -16,13 +15,12 @@ import duckdb
 from ivm.access.content import Content, Definitions, functions_of, macros_of
 from ivm.access.roles import READ, Grant
 from ivm.catalog.names import NameRules
-from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS
+from ivm.serve.pg.catalog_sql import INFORMATION, MACRO_NAMES, RELATION_NAMES
 from ivm.sql.statements.kept_texts import LONGEST
 from ivm.storage.warehouse.duck import Cursor
 
-_MACROS = frozenset(re.findall(r"CREATE MACRO (\w+)\(", MACROS))
 _SCHEMAS = (("pgc",), ("pgi",))
-_NAMES = (*(f"pgc.{name}" for name in (*RELATIONS, *EMPTY)), *(f"pgi.{n}" for n in INFORMATION))
+_NAMES = (*(f"pgc.{name}" for name in RELATION_NAMES), *(f"pgi.{n}" for n in INFORMATION))
 _GRANT = Grant(READ)  # names and definitions are everybody's, see docs/http.md
 _MOST = 4096  # answers that are kept
 
@@ -32,9 +30,9 @@ def _definitions() -> Definitions:
     """What a query may name and call: DuckDB's own macros are looked through, ours are known."""
     with duckdb.connect() as empty:
         macros, functions = macros_of(empty), functions_of(empty)
-    others = {name: found for name, found in macros.items() if name not in _MACROS}
+    others = {name: found for name, found in macros.items() if name not in MACRO_NAMES}
     names = NameRules("memory", (), _SCHEMAS, _NAMES)
-    return Definitions(names, frozenset(), {}, others, functions, _MACROS)
+    return Definitions(names, frozenset(), {}, others, functions, MACRO_NAMES)
 
 
 class CatalogCheck:

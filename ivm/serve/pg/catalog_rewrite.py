@@ -14,14 +14,14 @@ from typing import NamedTuple
 import sqlglot
 from sqlglot import exp
 
-from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, RELATIONS
+from ivm.serve.from_clauses import sources
+from ivm.serve.pg.catalog_sql import INFORMATION, RELATION_NAMES
 from ivm.serve.pg.parameter_places import is_marked, marked
 from ivm.sql.statements.placeholders import filled
 from ivm.sql.statements.tokens import tokens, unquoted
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import quote
 
-_RELATIONS = RELATIONS.keys() | EMPTY.keys()
 _TEXTS = frozenset(("text", "name", "varchar", "regproc", "regprocedure", "regoper", "aclitem"))
 _NUMBERS = frozenset(("oid", "xid", "regrole", "regnamespace", "cid"))
 _TYPES = {
@@ -87,13 +87,13 @@ def rewritten(text: str) -> Rewritten:
 
 
 def _in_double_quotes(text: str) -> str:
-    """The text with the names in backticks, which DuckDB reads, as PostgreSQL has them."""
-    if "`" not in text:
-        return text
-    parts, done = [], 0
-    for token in tokens(text):
-        if token.text[:1] == "`":
-            parts += [text[done : token.start], quote(unquoted(token))]
+    """The text with names as PostgreSQL has them: DuckDB takes backticks, and strings in FROM."""
+    found, parts, done = tokens(text), [], 0
+    named = {each.token.start: each.name for each in sources(found) if each.token.text[:1] == "'"}
+    for token in found:
+        if token.text[:1] == "`" or token.start in named:
+            [name] = named.get(token.start, (unquoted(token),))
+            parts += [text[done : token.start], quote(name)]
             done = token.end
     return "".join([*parts, text[done:]])
 
@@ -165,7 +165,7 @@ def _place(table: exp.Table, named: set[str]) -> None:
     name, schema = table.name.lower(), table.db.lower()
     if schema == "information_schema" and name in INFORMATION:
         _set(table, "pgi", name)
-    elif schema in ("", "pg_catalog") and name in _RELATIONS and name not in named:
+    elif schema in ("", "pg_catalog") and name in RELATION_NAMES and name not in named:
         _set(table, "pgc", name)
     elif schema in ("pg_catalog", "information_schema"):
         raise UnsupportedError(f"there is no {schema}.{name} here")
@@ -221,7 +221,7 @@ def _mended(node: exp.Expr) -> exp.Expr:
             return exp.func("current_database")
         if node.name.lower() in _SPECIAL and not node.args["this"].quoted:
             return exp.func("current_user_name")
-    if isinstance(node, exp.Column) and node.table.lower() in _RELATIONS:
+    if isinstance(node, exp.Column) and node.table.lower() in RELATION_NAMES:
         node.set("db", None)
     return node
 

@@ -6,6 +6,8 @@ The relations have the columns of PostgreSQL 15 that clients ask for. What a dat
 
 from __future__ import annotations
 
+import re
+
 RELATIONS = {
     "pg_namespace": """
         SELECT oid, name AS nspname, 10 AS nspowner, NULL::VARCHAR[] AS nspacl
@@ -444,3 +446,7 @@ CREATE MACRO to_regclass(t) AS oid_of_relation(t);
 CREATE MACRO to_regtype(t) AS oid_of_type(t);
 """
 """The functions of `pg_catalog`."""
+
+RELATION_NAMES = RELATIONS.keys() | EMPTY.keys()
+"""Of `pg_catalog`; those of `information_schema` are the names of `INFORMATION`."""
+MACRO_NAMES = frozenset(re.findall(r"CREATE MACRO (\w+)\(", MACROS))

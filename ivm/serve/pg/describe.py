@@ -6,9 +6,9 @@ leaves a type open, the parameter's place decides: see `parameter_places`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
 
+from ivm.serve.kept_by_meaning import KeptByMeaning
 from ivm.serve.pg import types
 from ivm.serve.pg.parameter_places import nested_types, types_by_place
 from ivm.serve.pg.types import duckdb_type
@@ -21,11 +21,9 @@ from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import quote
 from ivm.storage.warehouse.duck import rows
 
-T = TypeVar("T")
 Columns = list[tuple[str, str]]
 """Names and DuckDB's types."""
 
-_MOST_KNOWN = 2048
 EXPLAINED: Columns = [("explain_key", "VARCHAR"), ("explain_value", "VARCHAR")]
 SHOWS = (st.ShowViews, st.ShowSources, st.ShowSinks, st.ShowUsers, st.ExplainView, st.VerifyView)
 """The statements that tell rows, and change nothing, besides queries."""
@@ -40,33 +38,20 @@ class KnownParameters:
     """
 
     def __init__(self) -> None:
-        self._known: tuple[Hashable, dict[Hashable, Any]] = None, {}  # and what names meant
+        self._types, self._nested = KeptByMeaning(), KeptByMeaning()
 
     def types(
         self, session: Session, statement: st.Statement, given: Sequence[int]
     ) -> tuple[int, ...]:
         """See `parameter_types`."""
         key = statement.text, tuple(given)
-        return self._remembered(session, key, lambda: parameter_types(session, statement, given))
+        found = self._types.get(session, key, lambda: parameter_types(session, statement, given))
+        return found or ()
 
     def nested(self, session: Session, statement: st.Statement) -> Mapping[str, str]:
         """See `nested_types`."""
         text = statement.text
-        return self._remembered(session, text, lambda: nested_types(session, text))
-
-    def _remembered(self, session: Session, key: Hashable, asked: Callable[[], T]) -> T:
-        meaning = session.engine.meaning()
-        if meaning is None or session.sees_more():
-            return asked()
-        then, known = self._known  # another thread may put others in their place meanwhile
-        if meaning != then or len(known) >= _MOST_KNOWN:
-            self._known = meaning, (known := {})
-        found: T | None = known.get(key)
-        if found is None:
-            found = asked()
-            if meaning == session.engine.meaning():
-                known[key] = found
-        return found
+        return self._nested.get(session, text, lambda: nested_types(session, text)) or {}
 
 
 def parameter_types(
