@@ -49,7 +49,7 @@ class SessionPool:
         self._lock = threading.Lock()
         self._stopping = False
         with database.connection() as connection:
-            connection.run(_load_nothing)
+            connection.run(_set_up)
 
     def reserve(self) -> int:
         """Reserves a place for a client; returns its number, to be given back by `release`.
@@ -144,10 +144,13 @@ class SessionPool:
         self.threads.end()
 
 
-def _load_nothing(session: Session) -> None:
-    """Has DuckDB download and load extensions for no statement that does not ask for it by LOAD.
+def _set_up(session: Session) -> None:
+    """Sets what DuckDB does for all clients.
 
-    A cast to a type of an extension would else do it, for users who may not LOAD one.
+    It loads extensions for no statement that does not ask for it by LOAD: a cast to a type of one
+    would do it, for users who may not LOAD any. And it gives the memory of large results back to
+    the system, which it would keep.
     """
     for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
         run(session.cursor, f"SET GLOBAL {setting} = false")
+    run(session.cursor, "SET GLOBAL allocator_background_threads = true")

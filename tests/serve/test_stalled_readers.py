@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import socket
 import time
 from collections.abc import Iterator
@@ -47,6 +48,28 @@ def test_over_postgresqls_protocol(
     assert "has read nothing" in caplog.text
     with psycopg.connect(server.dsn(), autocommit=True) as reading:
         assert len(reading.execute(LARGE).fetchall()) == 30000
+
+
+def test_memory_of_those_who_are_cut_is_given_back(server: Listening) -> None:
+    before, large = resident(), LARGE.replace("30000", "200000")
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            stalled = stack.enter_context(contextlib.closing(psycopg.connect(server.dsn())))
+            stalled.pgconn.send_query(large.encode())
+        while resident() < before + 400:
+            assert server.pool.size
+            time.sleep(0.01)
+        demand_cut(server.pool)
+    end = time.monotonic() + 30
+    while resident() > before + 200:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def resident() -> int:
+    """Megabytes of the process in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() >> 20
 
 
 def test_one_who_reads_slowly_is_not_cut(server: Listening) -> None:
