@@ -51,8 +51,9 @@ class Stretches(NamedTuple):
         new = Stretches.of(entries[~self._hold(entries)])
         if not len(new.starts):
             return self
-        both = np.concatenate([self.starts, new.starts]), np.concatenate([self.stops, new.stops])
-        return Stretches(np.sort(both[0]), np.sort(both[1])).joined()
+        at = self.starts.searchsorted(new.starts)
+        starts, stops = np.insert(self.starts, at, new.starts), np.insert(self.stops, at, new.stops)
+        return Stretches(starts, stops).joined()
 
     def _hold(self, entries: Indexes) -> Mask:
         place = self.starts.searchsorted(entries, "right") - 1
@@ -129,5 +130,6 @@ def record(runs: Sequence[Run], entries: Sequence[Indexes]) -> Sequence[Stretche
     known = known_in(runs)
     known = [*known, *[NO_STRETCHES] * (len(runs) - len(known))]
     found = [old.with_entries(new) for old, new in zip(known, entries, strict=True)]
-    runs[-1].cancelled = Cancelled(runs, found)
+    if any(new is not old for old, new in zip(known, found, strict=True)):
+        runs[-1].cancelled = Cancelled(runs, found)
     return found

@@ -3,7 +3,7 @@
 Law: let b be the smallest of the last rows read from runs with unread rows. All rows up to b have
 been read from every run (no row occurs twice in a run), so their net weights are known. Where
 cancelled rows leave fewer than k known live ones, four times as many rows are read from each run;
-many cancelled ones that runs hold are left out of all later reads (see `cancelled`).
+many cancelled ones of a key that runs hold are left out of all later reads (see `cancelled`).
 
 Law of the merge for one exact key (`first_of_one`): if the row under one cursor comes strictly
 before those under all others by its first order key, no other run holds it, so it is the next row
@@ -36,7 +36,7 @@ from ivm.storage.values.zset import ZSet, add
 DEEPER = 4
 """How many times more rows are read of each run where those read do not suffice."""
 CANCELLED_ROWS = 64
-"""Cancelled rows met one by one, or without a record of them."""
+"""Cancelled rows of a key that are met one by one, or without a record of them."""
 
 
 def first_rows(
@@ -97,8 +97,10 @@ def _resolve(
     row = order[begins]
     probe = cursors.probe[row]
     weights = np.add.reduceat(cursors.weights[order], begins)
-    if np.count_nonzero(known & (weights == 0)) > CANCELLED_ROWS:
-        source = _without_cancelled(source, cursors, order, begins, known)
+    cancelled = known & (weights == 0)
+    many = np.bincount(probe[cancelled], minlength=probes) > CANCELLED_ROWS
+    if many.any():
+        source = _without_cancelled(source, cursors, order, begins, known & many[probe])
     # Rows past the bound, cancelled rows and those of another key with the same hash count nothing.
     weights[~(known & (weights > 0) & _right_key(source.layout, keys, cursors, probe, row))] = 0
     totals = np.zeros(probes, np.int64)
@@ -116,19 +118,19 @@ def _resolve(
 
 
 def _without_cancelled(
-    source: RunSource, cursors: RunCursors, order: Indexes, begins: Indexes, known: Mask
+    source: RunSource, cursors: RunCursors, order: Indexes, begins: Indexes, rows: Mask
 ) -> RunSource:
-    """The source without the known rows that its runs cancel, of which they keep a record.
+    """The source without those of the marked rows that its runs cancel; these go on record.
 
     Each run keeps what it and the older ones cancel, for the time when newer ones are merged.
     """
     runs, cancelled = source.runs, source.cancelled
     origins, copies = cursors.origins, np.diff(begins, append=len(order))
     gone = np.zeros(len(order), np.bool_)
-    for count in range(1, len(runs) + 1):
+    for count in range(2, len(runs) + 1):  # a run alone cancels nothing: no row is in it twice
         mine = (origins >= 0) & (origins < count)
         sums = np.add.reduceat(np.where(mine, cursors.weights, 0)[order], begins)
-        gone[order] = (known & (sums == 0)).repeat(copies)
+        gone[order] = (rows & (sums == 0)).repeat(copies)
         cancelled = record(runs[:count], cursors.entries(gone, count))
     return source._replace(cancelled=cancelled)
 

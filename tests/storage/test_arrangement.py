@@ -717,6 +717,17 @@ def test_first_passes_each_cancelled_row_once(
     assert sum(taken) < 40 * 20 * popped
 
 
+def test_few_cancelled_rows_of_many_keys_are_not_recorded() -> None:
+    """Each search would add to the record, which would grow with the state."""
+    keys = range(2 * first_rows.CANCELLED_ROWS)
+    rows: list[tuple[Row, int]] = [((i, None, x), 1) for i in keys for x in (0.0, 1.0)]
+    store = Arrangement.build(Layout(TYPES, (0,), (OrderKey(2, False, False),)), [zset(rows)])
+    store = store.append(zset([((i, None, 0.0), -1) for i in keys]))
+    found = store.first(probe((0,), [(i, None, None) for i in keys]), 1)
+    assert listed(found.rows) == [(i, None, 1.0) for i in keys]
+    assert [run.cancelled for run in store.runs] == [None] * len(store.runs)
+
+
 def watch_reads(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
     whole = run_cursors.RunCursors.__init__
 
