@@ -45,10 +45,10 @@ class Held:
         self._runs.append((count, shapes))
 
     def take(self, limit: int, start: int) -> tuple[list[bytes], Shapes] | None:
-        """Removes the first messages, and drops those of transactions before a position.
+        """Removes the first transactions, and drops those before a position.
 
         Args:
-            limit: about how many.
+            limit: about how many messages.
             start: the position.
 
         Returns:
@@ -57,10 +57,10 @@ class Held:
         if not self._runs:
             return None
         count, shapes = self._runs.pop(0)
-        taken = min(count, limit) if len(shapes) == 1 else count
+        found = self._spool.take(min(count, limit) if len(shapes) == 1 else count, whole=True)
+        taken = len(found)
         if taken < count:
             self._runs.insert(0, (count - taken, shapes))
-        found = self._spool.take(taken)
         dropped = sum(commit < start for commit, _ in found)  # commits are in order
         ends = [*(at for at, _, _ in shapes[1:]), taken]
         left = [

@@ -26,14 +26,22 @@ class Spool:
         self._end = self._file.tell()
         self._count += 1
 
-    def take(self, limit: int) -> list[tuple[int, bytes]]:
-        """Removes the first messages, at most so many."""
-        found = []
+    def take(self, limit: int, *, whole: bool = False) -> list[tuple[int, bytes]]:
+        """Removes the first messages.
+
+        Args:
+            limit: at most so many.
+            whole: and those behind them that have the number of the last one.
+        """
+        found: list[tuple[int, bytes]] = []
         self._file.seek(self._read)
-        for _ in range(min(limit, self._count)):
+        while len(found) < (self._count if whole else min(limit, self._count)):
             number, size = _FRAME.unpack(self._file.read(_FRAME.size))
+            if len(found) >= limit and number != found[-1][0]:
+                break
             found.append((number, self._file.read(size)))
-        self._read, self._count = self._file.tell(), self._count - len(found)
+            self._read += _FRAME.size + size
+        self._count -= len(found)
         if not self._count:
             self._file.seek(0)
             self._file.truncate()
