@@ -13,7 +13,6 @@ them, else stored.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,13 +20,12 @@ import numpy as np
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
 from ivm.cdc.key_versions import Looks, Told, lanes, suspects
 from ivm.cdc.merged import Merged, violations
+from ivm.cdc.moves import moved_rows
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.consolidate import all_distinct, group
-from ivm.storage.values.key_codes import same_key
-from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, ones
 
 _COUNTED = ["inserts", "updates", "deletes", "known_inserts", "unknown_updates", "unknown_deletes"]
@@ -188,34 +186,6 @@ def _parted(path: FastPath, steps: _Steps, told: Told, numbers: Indexes) -> _Ste
     lasts[key] = False  # their places are taken by the rows that are told apart
     links = _links(number, steps.second)
     return steps._replace(group=number, at=at, before=links[0], origin=links[1], lasts=lasts)
-
-
-def moved_rows(events: Events, key: Sequence[int], schema: Schema) -> Mask:
-    """The updates that change the key.
-
-    Args:
-        events: of one table.
-        key: the positions of its key.
-        schema: its columns.
-    """
-    moved = np.zeros(len(events), np.bool_)
-    if events.old is None or not len(events):
-        return moved
-    updates = (events.operations == UPDATE).nonzero()[0]
-    old, new = [[side[i] for i in key] for side in (events.old, events.columns)]
-    moved[updates] = ~same_key(old, updates, new, updates, [schema[i][1] for i in key])
-    return moved
-
-
-def without_writes(events: Events, moved: Sequence[int], key: Sequence[int]) -> Events:
-    """The events with some that move rows made deletes of the rows that they take away."""
-    assert events.old is not None
-    at = np.arange(len(events))
-    at[list(moved)] += len(events)
-    operations = events.operations.copy()
-    operations[list(moved)] = DELETE
-    keys = {i: concat([events.columns[i], events.old[i]]).take(at) for i in key}
-    return replace(events, operations=operations, columns={**events.columns, **keys})
 
 
 def _split(events: Events, of: Indexes, second: Mask) -> Events:

@@ -21,13 +21,15 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.cdc.formats.events import DELETE, Decoded, Events, chained
-from ivm.cdc.keyed import moved_rows
+from ivm.cdc.moves import moved_rows
 from ivm.cdc.sources.source import Part
+from ivm.cdc.versions import version_column
 from ivm.session.session import Session
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.column import (
     Column,
     Indexes,
+    Mask,
     column_from_arrow,
     concat,
     not_null,
@@ -49,21 +51,14 @@ class Refused:
     Attributes:
         lines: of the events that tell their keys.
         keys: of these, the columns of the key.
-        gone: the rows that they take away under other keys, as deletes; None if there are none.
+        gone: the rows that they take away under other keys, as deletes.
         gone_lines: the lines of these.
     """
 
     lines: Indexes
     keys: Sequence[Column]
-    gone: Events | None = None
-    gone_lines: Indexes | None = None
-
-
-def by_key(info: TableInfo) -> TableInfo:
-    """A table of the columns of the key alone, by which an event is read that does not fit else."""
-    key = info.primary_key
-    schema = tuple([info.schema[i] for i in key])
-    return replace(info, schema=schema, primary_key=tuple(range(len(key))))
+    gone: Events
+    gone_lines: Indexes
 
 
 def refused_of(session: Session, part: Part, info: TableInfo, lines: Sequence[int]) -> Refused:
@@ -75,34 +70,61 @@ def refused_of(session: Session, part: Part, info: TableInfo, lines: Sequence[in
         info: their table, which has a key.
         lines: of the events.
     """
-    key = by_key(info)
-    found = part.keyed(session.cursor, key, lines)
-    events, numbers = found.events, np.array(lines, np.int64)[found.lines]
-    places = range(len(key.schema))
-    columns = [events.columns[i] for i in places]
-    told = np.logical_and.reduce([not_null(column) for column in columns])
-    moved = moved_rows(events, list(places), key.schema) & told
-    at = moved.nonzero()[0]
-    if not len(at) or events.old is None:
-        return Refused(numbers[told], [column.filter(told) for column in columns])
-    old = {i: events.old[i].take(at) for i in places}
-    gone = Events(np.full(len(at), DELETE, np.uint8), old)
-    kept = [column.filter(told) for column in columns]
-    return Refused(numbers[told], kept, gone, numbers[at])
+    events, numbers = _read(session, part, info, info.primary_key, lines)
+    keys = [events.columns[i] for i in range(len(info.primary_key))]
+    told = np.logical_and.reduce([not_null(key) for key in keys])
+    moved = told & _moved(info, events)
+    places, events = info.primary_key, events.take(moved.nonzero()[0])
+    gone_lines = numbers[moved]
+    if part.version and len(gone_lines):  # by which a row that is taken away must be older
+        places = tuple(dict.fromkeys([*places, version_column(info, part.version)]))
+        events, gone_lines = _read(session, part, info, places, gone_lines.tolist())
+    gone = _gone(info, places, events)
+    return Refused(numbers[told], [key.filter(told) for key in keys], gone, gone_lines)
 
 
-def with_gone(info: TableInfo, found: Decoded, refused: Refused) -> Decoded:
-    """The events of a batch with the deletes of rows that refused ones take away."""
-    if refused.gone is None or refused.gone_lines is None:
-        return found
-    key = dict(zip(info.primary_key, refused.gone.columns.values(), strict=True))
+def _read(
+    session: Session, part: Part, info: TableInfo, places: Sequence[int], lines: Sequence[int]
+) -> tuple[Events, Indexes]:
+    """Events by some columns of their table, the key first, and their lines."""
+    schema, key = tuple([info.schema[i] for i in places]), tuple(range(len(info.primary_key)))
+    found = part.keyed(session.cursor, replace(info, schema=schema, primary_key=key), lines)
+    return found.events, np.array(lines, np.int64)[found.lines]
+
+
+def _moved(info: TableInfo, events: Events) -> Mask:
+    """The events of columns of the key alone that move rows."""
+    schema = tuple([info.schema[i] for i in info.primary_key])
+    return moved_rows(events, range(len(schema)), schema)
+
+
+def _gone(info: TableInfo, places: Sequence[int], moves: Events) -> Events:
+    """The rows that updates take away under their old keys, as deletes.
+
+    Args:
+        info: their table.
+        places: of the events' columns in the table, the key first.
+        moves: the updates.
+    """
+    old = moves.old or {}
+    told = {
+        place: old[i] if i in old and place in info.primary_key else moves.columns[i]
+        for i, place in enumerate(places)
+    }
     columns = {
-        i: key[i] if i in key else null_column(type, len(refused.gone))
+        i: told[i] if i in told else null_column(type, len(moves))
         for i, (_, type) in enumerate(info.schema)
     }
+    return Events(np.full(len(moves), DELETE, np.uint8), columns)
+
+
+def with_gone(found: Decoded, refused: Refused) -> Decoded:
+    """The events of a batch with the deletes of rows that refused ones take away."""
+    if not len(refused.gone):
+        return found
     lines = np.concatenate([found.lines, refused.gone_lines])
     order = lines.argsort(kind="stable")
-    events = chained([found.events, replace(refused.gone, columns=columns)]).take(order)
+    events = chained([found.events, refused.gone]).take(order)
     return replace(found, events=events, lines=lines[order])
 
 

@@ -20,11 +20,13 @@ class Merged:
         refused: by the number of the event, why it cannot be applied.
         counts: of applied events by kind; `known_inserts`, `unknown_updates` and `unknown_deletes`
             are those among them that a faultless upstream does not send.
+        stale: the numbers of the events that are older than what the table has.
     """
 
     change: TableChange
     refused: dict[int, str]
     counts: dict[str, int]
+    stale: Sequence[int] = ()
 
 
 def violations(

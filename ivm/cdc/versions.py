@@ -18,6 +18,7 @@ import numpy as np
 from ivm.cdc.formats.events import DELETE, UPDATE, Events
 from ivm.cdc.keyed import merge_keyed
 from ivm.cdc.merged import Merged
+from ivm.cdc.moves import linked
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.errors import InputError
@@ -48,9 +49,7 @@ def version_column(info: TableInfo, name: str) -> int:
     return position
 
 
-def merge_newer(
-    path: FastPath, events: Events, index: KeyIndex, version: int
-) -> tuple[Merged, int]:
+def merge_newer(path: FastPath, events: Events, index: KeyIndex, version: int) -> Merged:
     """Merges the events that are not older than what the table has.
 
     An event that is refused may have made others old, so they are looked at again without it.
@@ -60,9 +59,6 @@ def merge_newer(
         events: with every column.
         index: of the table, with all columns.
         version: the position of the version column.
-
-    Returns:
-        What the events have come to, by their numbers, and how many are older.
     """
     left, refused = np.arange(len(events)), dict[int, str]()
     while True:
@@ -71,7 +67,7 @@ def merge_newer(
         newer = (~stale).nonzero()[0]
         merged = merge_keyed(path, events.take(left[newer]), index)
         if not merged.refused:
-            return replace(merged, refused=refused), len(left) - len(newer)
+            return replace(merged, refused=refused, stale=left[stale].tolist())
         why = {int(newer[i]): text for i, text in merged.refused.items()}
         found = np.isin(np.arange(len(left)), list(why))
         doubtful = _doubtful(steps, found, stale)
@@ -124,20 +120,6 @@ def _last_certain(steps: _Steps, wrong: Mask) -> Indexes:
     last = np.zeros(steps.total, np.int64)
     last[steps.event] = first[steps.linked]
     return last
-
-
-def _linked(event: Indexes, group: Indexes) -> Indexes:
-    """The lowest of the keys that rows move to and from, directly or not; of each step."""
-    linked = group
-    while True:
-        least = np.full(event.max(initial=0) + 1, len(group))
-        np.minimum.at(least, event, linked)
-        of_key = np.full(group.max(initial=0) + 1, len(group))
-        np.minimum.at(of_key, group, least[event])
-        further: Indexes = of_key[of_key[group]]  # pointers are doubled: few rounds
-        if (further == linked).all():
-            return linked
-        linked = further
 
 
 class _Steps(NamedTuple):
@@ -196,7 +178,7 @@ def _steps(path: FastPath, events: Events, index: KeyIndex, version: int) -> _St
     order = np.lexsort((event, groups))
     event, groups = event[order], groups[order]
     own, deletes = np.where(sent, ranks[:count], -1), events.operations == DELETE
-    parts: list[Any] = [event, groups, _linked(event, groups)]
+    parts: list[Any] = [event, groups, linked(event, groups)]
     parts += [part[event] for part in (own, sent, moved, deletes)]
     parts += [ends[order], exists[groups], stored[groups]]
     return _Steps(count, int(ranks[-1]), *parts)

@@ -90,6 +90,20 @@ def test_a_row_that_leaves_again_leaves_the_one_that_it_met() -> None:
         assert db.execute("FROM q ORDER BY pos").fetchall() == [(2, "b", 2), (3, "a", 1)]
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_nothing_builds_on_a_row_that_a_refused_move_takes_away(apart: bool) -> None:
+    batch = [
+        {"op": "u", "before": {"id": 1}, "after": {"id": 2, "x": -1, "y": 0}},
+        {"op": "u", "before": {"id": 1}, "after": {"id": 3, "x": 1}},
+    ]
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INT PRIMARY KEY, x INT CHECK (x >= y), y INT DEFAULT 0)")
+        db.execute("INSERT INTO t VALUES (1, 5, 5)")
+        for events in [[event] for event in batch] if apart else [batch]:
+            db.ingest("t", events)
+        assert db.execute("FROM t").fetchall() == [(3, 1, 0)]
+
+
 def test_what_comes_again_changes_nothing() -> None:
     history: list[Any] = [
         {"op": "c", "after": {"id": 1, "v": "a"}},

@@ -121,6 +121,17 @@ def test_a_retried_move_takes_no_row_away(db: ivm.Database, send: Send) -> None:
     assert content(db) == [(1, 8.0), (5, 1e9)]
 
 
+def test_a_stale_event_overtakes_no_letter(db: ivm.Database, send: Send) -> None:
+    def versioned(n: str | int, m: int) -> dict[str, Any]:
+        return {"op": "u", "before": {"id": 1}, "after": {"id": 1, "n": n, "m": m}}
+
+    db.execute("ALTER SOURCE s SET (version 'm')")
+    send(versioned(1, 5), versioned("1e9", 6), versioned(2, 4))
+    assert letters(db) == [False]
+    assert retried(db) == 1
+    assert content(db) == [(1, 1e9)]
+
+
 def test_what_empties_the_table_overtakes_all(db: ivm.Database, send: Send) -> None:
     send(created(1, "NaN"), {"op": "c", "after": {"id": "x"}})
     send({"op": "t"}, created(2, "NaN"))

@@ -111,3 +111,20 @@ def test_what_is_no_version_is_refused(table: str, version: str, reason: str) ->
         db.execute(f"CREATE TABLE t {table}")
         with pytest.raises(ivm.errors.InputError, match=reason):
             db.ingest("t", [{"op": "c", "after": {"k": 1, "v": 1}}], version=version)
+
+
+@pytest.mark.parametrize("x", ["x", None])
+@pytest.mark.parametrize(("version", "left"), [(6, []), (4, [(0, 5, 1)])])
+def test_a_refused_move_takes_an_older_row_away(x: Any, version: int, left: list[Any]) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, version BIGINT, x INTEGER NOT NULL)")
+        db.ingest("t", [event(("c", 0, 0, 5, 1))], version="version")
+        done = db.ingest("t", [event(("u", 0, 1, version, x))], version="version")
+        assert db.execute("FROM t").fetchall() == left
+        assert done.applied + len(done.refused) + done.counts.get("stale", 0) == 1
+
+
+def test_a_refused_move_whose_version_does_not_fit_takes_nothing_away(db: ivm.Database) -> None:
+    db.ingest("t", [event(("c", 0, 0, 5, 1))], version="version")
+    db.ingest("t", [event(("u", 0, 1, 1 << 70, 2))], version="version")
+    assert db.execute("FROM t").fetchall() == [(0, 5, 1)]  # which may be newer

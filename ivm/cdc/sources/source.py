@@ -98,11 +98,11 @@ class Part(Protocol):
         """
 
     def keyed(self, cursor: Cursor, key: TableInfo, lines: Sequence[int]) -> Decoded:
-        """Some events by their keys alone, numbered by their places among these lines.
+        """Some events by few of their columns, numbered by their places among these lines.
 
         Args:
             cursor: see `decode`.
-            key: a table of the columns of the key.
+            key: a table of the columns of the key, and of those that are needed beside them.
             lines: the numbers of the events.
         """
 
