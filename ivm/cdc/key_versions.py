@@ -1,14 +1,15 @@
 """Which of several rows under one key an event of a batch means.
 
-Law: while a transaction is under way a key may have several rows: `UPDATE … SET id = id + 1` below
-a key that is checked at the end moves a row to a key before the row there has left it. Such a row
-is displaced, and an update or delete behind it that tells the whole row before means the row that
-is equal, displaced or not; NULLs that it tells may be values that it does not know. Where none is
-equal, or nothing is told, it means the latest row, and the displaced ones are gone with it; but an
-update that takes a row away from a key to which another one has just been moved means the older.
-The displaced ones are gone, too, with a row that was inserted over them, unless the batch is known
-to be whole transactions: events that come again insert rows that are there. At the end of the batch
-a key has its latest row.
+Law: while a transaction is under way, and only then, a key may have several rows: `UPDATE … SET id
+= id + 1` below a key that is checked at the end moves a row to a key before the row there has left
+it. Such a row is displaced, and an update or delete behind it that tells the whole row before means
+the row that is equal, displaced or not; NULLs that it tells may be values that it does not know.
+Where none is equal, or nothing is told, it means the latest row, and the displaced ones are gone
+with it; but an update that takes a row away from a key to which another one has just been moved
+means the older. The displaced ones are gone, too, with a row that was inserted over them, unless
+the batch is known to be whole transactions: events that come again insert rows that are there. At
+the end of the batch a key has its latest row, and where an event tells that it is of another
+transaction than the one before it under its key.
 
 So only keys are looked at to which a row comes while another one is there, and of which a later
 event is no such row again; there are none but below such keys, and where events come again.
@@ -18,8 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from ivm.cdc.formats.events import Events
 from ivm.ingest.fast_path import FastPath
@@ -30,18 +33,31 @@ from ivm.storage.values.consolidate import group
 _UNKNOWN = -1  # the code of a value that is not known
 
 
+class Before(NamedTuple):
+    """What events tell of what was before them.
+
+    Attributes:
+        rows: one for each event, unknown where an event does not tell it; None if none does.
+        transactions: of each event a text that those of its transaction share, or NULL; None for
+            NULL alone.
+    """
+
+    rows: Events | None = None
+    transactions: pa.Array | None = None
+
+
 @dataclass(frozen=True)
 class Told:
     """What a batch can tell of the rows before its changes, asked for only where it matters.
 
     Attributes:
-        befores: the whole rows before some events, by their numbers, as far as they are told.
+        befores: what some events tell, by their numbers.
         index: the table's, with all columns.
         exact: the batch is whole transactions, and what is told are all values of a row: a row
             that is displaced stays when the latest one is gone.
     """
 
-    befores: Callable[[Indexes], Events | None]
+    befores: Callable[[Indexes], Before]
     index: Callable[[], KeyIndex]
     exact: bool = False
 
@@ -125,18 +141,20 @@ class _Codes:
         stored: by key.
         after: of each look, the row that it leaves.
         before: of each look, the row that it means, and which of its values are NULL.
+        transaction: of each look the number of its transaction.
     """
 
     stored: dict[int, list[int]]
     after: list[list[int]]
     before: list[tuple[list[int], list[bool]]]
+    transaction: list[int]
 
 
 def _codes(path: FastPath, looks: Looks, events: Events, told: Told) -> _Codes:
     keys, first = np.unique(looks.key, return_index=True)
     index = told.index()
     found = index.find([events.columns[i].take(first) for i in path.key])
-    before = told.befores(looks.event)
+    before, transactions = told.befores(looks.event)
     sizes = [len(found.probe), len(looks.at), len(looks.at)]
     columns = [i for i in range(len(path.schema)) if i not in path.key]
     whole = np.zeros((sum(sizes), len(columns)), np.int64)
@@ -162,7 +180,16 @@ def _codes(path: FastPath, looks: Looks, events: Events, told: Told) -> _Codes:
         dict(zip(at, rows[:begin], strict=True)),
         rows[begin:middle],
         list(zip(rows[middle:], nulls.tolist(), strict=True)),
+        _numbered(transactions, len(looks.at)),
     )
+
+
+def _numbered(texts: pa.Array | None, count: int) -> list[int]:
+    """Texts as numbers, equal ones for equal texts."""
+    if texts is None:
+        return [_UNKNOWN] * count
+    numbers: list[int] = texts.dictionary_encode().indices.fill_null(_UNKNOWN).to_pylist()
+    return numbers
 
 
 @dataclass
@@ -181,12 +208,14 @@ class _Key:
         self._found, self._key, self._exact = found, key, exact
         self._free = found.add(key, is_stored=stored is not None)
         self._rows: list[_Row] = []
+        self._transaction = _UNKNOWN
         if stored is not None:
             self._rows.append(_Row(self._free, stored))
 
     def run(self, looks: Looks, codes: _Codes, numbers: Sequence[int]) -> None:
         """Takes the looks at the key in order."""
         for n in numbers:
+            self._go_on(codes.transaction[n])
             if looks.comes[n]:
                 lane = self._come(codes.after[n], moved=bool(looks.moves[n]))
             elif looks.writes[n]:
@@ -196,6 +225,12 @@ class _Key:
             self._found.of[n] = self._free = lane
         if self._rows:
             self._found.lasts[self._rows[-1].lane] = True
+
+    def _go_on(self, transaction: int) -> None:
+        """Takes the displaced rows away behind their transaction."""
+        if _UNKNOWN not in (transaction, self._transaction) and transaction != self._transaction:
+            del self._rows[:-1]
+        self._transaction = transaction
 
     def _meant(self, old: list[int], null: list[bool]) -> _Row | None:
         """The row that is equal to the one told; the first look takes a NULL for a value."""

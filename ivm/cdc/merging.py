@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ivm.cdc.formats.events import INSERT, Decoded, Events
-from ivm.cdc.key_versions import Told
+from ivm.cdc.key_versions import Before, Told
 from ivm.cdc.keyed import merge_keyed
 from ivm.cdc.keyless import merge_keyless
 from ivm.cdc.letter_keys import refused_of, texts_of, with_gone
@@ -156,13 +156,15 @@ class Merging:
     def _index(self) -> KeyIndex:
         return self.transaction.index(self.info.name, all_columns=True)
 
-    def _befores(self, lines: Indexes) -> Callable[[Indexes], Events | None]:
+    def _befores(self, lines: Indexes) -> Callable[[Indexes], Before]:
         """What the events in these lines tell of the rows before them."""
 
-        def befores(events: Indexes) -> Events | None:
+        def befores(events: Indexes) -> Before:
             asked = lines[events].tolist()
             found = self.part.befores(self.session.cursor, self.info, asked)
-            return None if found is None else found.of_lines(len(events))
+            if found is None:
+                return Before()
+            return Before(found.of_lines(len(events)), found.transactions)
 
         return befores
 

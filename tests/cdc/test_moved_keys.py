@@ -120,3 +120,34 @@ def test_what_comes_again_changes_nothing() -> None:
             db.ingest("t", history[:cut])
             db.ingest("t", history)
             assert db.execute("FROM t").fetchall() == [(2, "d")], cut
+
+
+TRANSACTIONS: list[tuple[str, list[dict[str, Any]]]] = [
+    ("debezium", [{"source": {"txId": n, "ts_ms": 5}} for n in (1, 2)]),
+    ("debezium", [{"source": {"txId": None, "gtid": f"a:{n}"}} for n in (1, 2)]),
+    ("debezium", [{"source": {"commit_lsn": f"{n}"}} for n in (1, 2)]),
+    ("debezium", [{"source": {"ts_ms": n}} for n in (1, 2)]),
+    ("maxwell", [{"xid": n, "ts": 5} for n in (1, 2)]),
+    ("maxwell", [{"ts": n} for n in (1, 2)]),
+]
+
+
+@pytest.mark.parametrize(("form", "told"), TRANSACTIONS)
+def test_rows_meet_within_a_transaction_alone(form: str, told: list[dict[str, Any]]) -> None:
+    """A row that came again is gone with the one of a later transaction."""
+    old, new = {"pos": 1, "v": "a", "w": 1}, {"pos": 1, "v": "b", "w": 1}
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE q (pos INTEGER PRIMARY KEY, v VARCHAR, w INTEGER)")
+        if form == "maxwell":
+            batch = [{"type": "insert", "data": old}, {"type": "delete", "data": new}]
+        else:
+            batch = [{"op": "c", "after": old}, {"op": "d", "before": new}]
+        one = [{**event, **told[0]} for event in batch]
+        assert _left(db, one, form) == [(1, "a", 1)]
+        assert _left(db, [one[0], {**batch[1], **told[1]}], form) == []
+
+
+def _left(db: ivm.Database, batch: list[Any], form: str) -> list[Row]:
+    db.execute("DELETE FROM q; INSERT INTO q VALUES (1, 'b', 1)")
+    db.ingest("q", batch, format=form)
+    return db.execute("FROM q").fetchall()

@@ -16,6 +16,7 @@ _OPERATIONS = {
 }
 _ENCODING = Encoding(base64=None, json_texts=True, durations=6)  # in any time.precision.mode
 _ORIGIN = "db", "schema", "table"
+_TRANSACTION = "txId", "gtid", "commit_lsn", "ts_ms"  # the last one is that of a statement at least
 
 
 def _messages(*path: str) -> str:
@@ -42,6 +43,7 @@ DEBEZIUM = Envelope(
     _OPERATIONS,
     _ENCODING,
     origin=tuple([("source", name) for name in _ORIGIN]),
+    transaction=tuple([("source", name) for name in _TRANSACTION]),
     messages=_messages(),
 )
 """Of events without their schema, which do not tell how decimals and times are written."""
@@ -53,6 +55,7 @@ WITH_SCHEMA = Envelope(
     _OPERATIONS,
     schema=("schema",),
     origin=tuple([("payload", "source", name) for name in _ORIGIN]),
+    transaction=tuple([("payload", "source", name) for name in _TRANSACTION]),
     messages=_messages("payload"),
 )
 """Of events that come with their schema (`schemas.enable`), and are in its `payload`."""

@@ -71,6 +71,8 @@ class Decoded:
             deletes the whole row.
         origins: of each line the name of the event's table upstream, NULL where it does not tell
             it; None if no line does.
+        transactions: of each line what tells its transaction, as `origins`; of the rows before
+            events alone, see `Envelope`.
     """
 
     events: Events
@@ -80,6 +82,7 @@ class Decoded:
     ignored: int
     superseded: int = 0
     origins: pa.Array | None = None
+    transactions: pa.Array | None = None
 
     def of_lines(self, count: int) -> Events | None:
         """An event for each of so many lines, without values where a line has none."""
@@ -111,23 +114,24 @@ def interleaved(parts: Sequence[tuple[Indexes, Decoded]], refused: Mapping[int, 
         sorted(int(numbers[i]) for numbers, found in parts for i in found.truncates),
         sum(found.ignored for _, found in parts),
         sum(found.superseded for _, found in parts),
-        _interleaved_origins(parts),
+        _interleaved_texts([(numbers, found.origins) for numbers, found in parts]),
+        _interleaved_texts([(numbers, found.transactions) for numbers, found in parts]),
     )
 
 
-def _interleaved_origins(parts: Sequence[tuple[Indexes, Decoded]]) -> pa.Array | None:
-    if all(found.origins is None for _, found in parts):
+def _interleaved_texts(parts: Sequence[tuple[Indexes, pa.Array | None]]) -> pa.Array | None:
+    if all(texts is None for _, texts in parts):
         return None
     count = 1 + max([int(numbers.max(initial=-1)) for numbers, _ in parts])
-    names = pa.concat_arrays(
+    whole = pa.concat_arrays(
         [
-            pa.nulls(len(numbers), pa.large_string()) if found.origins is None else found.origins
-            for numbers, found in parts
+            pa.nulls(len(numbers), pa.large_string()) if texts is None else texts
+            for numbers, texts in parts
         ]
     )
     at = np.full(count, -1)  # of lines in no group nothing is known
-    at[np.concatenate([numbers for numbers, _ in parts])] = np.arange(len(names))
-    return names.take(pa.array(at, mask=at < 0))
+    at[np.concatenate([numbers for numbers, _ in parts])] = np.arange(len(whole))
+    return whole.take(pa.array(at, mask=at < 0))
 
 
 def chained(parts: Sequence[Events]) -> Events:

@@ -46,20 +46,21 @@ def doubts(info: TableInfo, envelope: Envelope, survey: Survey) -> str:
 class _Doubts(TypedLines):
     def text(self) -> str:
         """The whole statement."""
-        ignored = f"coalesce(op IS NULL AND ({self._envelope.messages}), FALSE)"
-        parts = [f"{ignored} AS ignored, CASE WHEN NOT {ignored} THEN {self._refused()} END"]
-        parts[0] += " AS refused"
-        parts += [f"{self._unsent(i)} AS u{i}" for i in self.keys]
+        parts = [f"ignored, CASE WHEN NOT ignored THEN {self._refused()} END AS refused"]
+        parts += [f"({self._unsent(i)} OR p{i}) AS u{i}" for i in self.keys]
         after = f"CASE WHEN op IN (0, 1, 2) AND ({some_null('a', self.keys)} OR "
         after += f"{may_have_one(self._types)}) THEN {self._map(self._envelope.after)} END AS m"
-        seen = f"{after}, {self._before_map()}, {self._listed()}"
+        ignored = f"coalesce(op IS NULL AND ({self._envelope.messages}), FALSE) AS ignored"
+        seen = f"{after}, {self._before_map()}, {self._listed()}, {ignored}"
+        # As columns of their own, since DuckDB would compute what is written twice twice.
+        raw = [f"CAST(m[{literal(key)}] AS VARCHAR) AS r{i}" for i, key in self.keys.items()]
+        sent = ", ".join(["*", *raw, f"{self._twice()} AS twice"])
+        told = ", ".join(["*", *[f"{is_one(f'r{i}')} AS p{i}" for i in self.keys]])
         return (
-            f"{self._typed()}, seen AS (SELECT *, {seen} FROM typed)"
-            f" SELECT {', '.join(parts)} FROM seen"
+            f"{self._typed()}, seen AS (SELECT *, {seen} FROM typed),"
+            f" sent AS (SELECT {sent} FROM seen), told AS (SELECT {told} FROM sent)"
+            f" SELECT {', '.join(parts)} FROM told"
         )
-
-    def _raw(self, i: int) -> str:
-        return f"CAST(m[{literal(self.keys[i])}] AS VARCHAR)"
 
     def _unsent(self, i: int) -> str:
         sent = f"system.main.map_contains(m, {literal(self.keys[i])})"
@@ -67,7 +68,7 @@ class _Doubts(TypedLines):
         if self._envelope.before:
             was = f"system.main.list_contains(listed[2], {literal(self.keys[i])})"
             unsent += f" AND NOT (op = 1 AND coalesce({was}, FALSE))"
-        return f"(({unsent}) OR {is_one(self._raw(i))})"
+        return f"({unsent})"
 
     def _refused(self) -> str:
         after, operation = ".".join(self._envelope.after), ".".join(self._envelope.operation or ())
@@ -76,7 +77,7 @@ class _Doubts(TypedLines):
             "op = -1 THEN NULL",
             f"e IS NULL AND {_IS_BINARY} THEN {literal(_BINARY)}",
             "e IS NULL THEN 'it is not JSON'",
-            f"{self._twice()} IS NOT NULL THEN 'it has the key ' || {self._twice()} || ' twice'",
+            "twice IS NOT NULL THEN 'it has the key ' || twice || ' twice'",
             f"op IS NULL THEN 'its operation ({operation}) is unknown or missing'",
             f"{no_row} THEN 'it has no row ({after or 'line'})'",
             f"{self._lacks_old()}",
@@ -109,13 +110,13 @@ class _Doubts(TypedLines):
         return f"{lacking} THEN 'the row before is missing, and the table has no key'"
 
     def _misfit(self, i: int) -> str:
-        raw = self._raw(i)
+        raw = f"r{i}"
         part = literal(f"{self.keys[i]} has a part that was not sent, since it has not changed: ")
         wrong = f"a{i} IS NULL AND {raw} IS NOT NULL"
         head = literal(f"{self.keys[i]} is no {self._types[i].sql}: ")
         tail, said = hint(raw, self._types[i], self._encodings[i]), f"system.main.left({raw}, 80)"
         return (
-            f"CASE WHEN {is_one(raw)} THEN NULL WHEN {has_one(raw)} THEN {part} || {said}"
+            f"CASE WHEN p{i} THEN NULL WHEN {has_one(raw)} THEN {part} || {said}"
             f" WHEN {wrong} THEN {head} || {said} || coalesce({tail}, '') END"
         )
 

@@ -143,15 +143,16 @@ def _decoded(
         reasons,
         (sound & (operations == TRUNCATE)).nonzero()[0].tolist(),
         int((sound & (operations == IGNORED)).sum()),
-        origins=_origins(found),
+        origins=_texts(found, "origin"),
+        transactions=_texts(found, "transaction"),
     )
 
 
-def _origins(found: pa.Table) -> pa.Array | None:
-    """See `Decoded.origins`."""
-    if "origin" not in found.column_names or found["origin"].null_count == len(found):
+def _texts(found: pa.Table, name: str) -> pa.Array | None:
+    """A column of texts; None if there is none, or no line has one."""
+    if name not in found.column_names or found[name].null_count == len(found):
         return None
-    return pa.concat_arrays(found["origin"].cast(pa.large_string()).chunks)
+    return pa.concat_arrays(found[name].cast(pa.large_string()).chunks)
 
 
 def _read(

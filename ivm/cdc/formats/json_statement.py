@@ -53,6 +53,8 @@ class Envelope:
         origin: the keys that lead to the parts of the name of the event's table; () if the format
             does not tell it.
         tables: those upstream whose events are meant; () for the one of the first event.
+        transaction: the keys of which the first that a line has tells the event's transaction, or
+            at least the time of its statement; () if the format tells neither.
         messages: SQL of whether `text`, which has no operation, is a message that is no change.
     """
 
@@ -67,6 +69,7 @@ class Envelope:
     missing: int | None = None
     origin: tuple[tuple[str, ...], ...] = ()
     tables: tuple[str, ...] = ()
+    transaction: tuple[tuple[str, ...], ...] = ()
     messages: str = "FALSE"
 
     @property
@@ -76,6 +79,11 @@ class Envelope:
             return ()
         rows = [path[-1] for path in (self.after, self.before) if path is not None]
         return (self.operation[-1], *rows)
+
+    @property
+    def told_transaction(self) -> tuple[tuple[str, ...], ...]:
+        """See `transaction`; it is asked for only with the rows before."""
+        return self.transaction if self.before is None else ()
 
     def of_before(self) -> Envelope:
         """That of the same lines read as inserts of the rows before."""
@@ -115,9 +123,10 @@ def statement(info: TableInfo, envelope: Envelope, survey: Survey) -> str:
 
     Returns:
         SQL; its columns are `op`, `verdict`, `origin` (the name of the event's table, if the format
-        has it), of each column i of the table the value `c<i>`, and the value before the change
-        `o<i>` where the format has one and the column is needed to find the row. Where a line is
-        unknown, only its verdict has a meaning.
+        has it), `transaction` (where rows before are read, see `Envelope`), of each column i of the
+        table the value `c<i>`, and the value before the change `o<i>` where the format has one and
+        the column is needed to find the row. Where a line is unknown, only its verdict has a
+        meaning.
     """
     return _Statement(info, envelope, survey).text()
 
@@ -165,7 +174,7 @@ class TypedLines:
             spec = _merged(spec, _nested(self._envelope.before, old or "JSON"))
         if self._envelope.operation:
             spec = _merged(spec, _nested(self._envelope.operation, "VARCHAR"))
-        for path in self._envelope.origin:
+        for path in (*self._envelope.origin, *self._envelope.told_transaction):
             spec = _merged(spec, _nested(path, "VARCHAR"))
         return spec
 
@@ -233,6 +242,9 @@ class _Statement(TypedLines):
         parts = [f"coalesce(op, {_NO_OPERATION}) AS op, {self._verdict()} AS verdict"]
         if self._envelope.origin:
             parts.append(f"{self._origin()} AS origin")
+        if self._envelope.told_transaction:
+            told = [fields("e", path) for path in self._envelope.told_transaction]
+            parts.append(f"coalesce({', '.join(told)}) AS transaction")
         parts += [f"{self._column(i)} AS c{i}" for i in range(len(self._types))]
         old = self._key if self._key and self._envelope.before else self._old
         parts += [f"{self._before(i)} AS o{i}" for i in dict.fromkeys((*old, *self._old))]

@@ -12,5 +12,12 @@ _OPERATIONS = {
     **{f"{of}-{what}": IGNORED for of in ("table", "database") for what in _STATEMENTS},
 }
 
-MAXWELL = Envelope(("data",), ("old",), ("type",), _OPERATIONS, origin=(("database",), ("table",)))
+MAXWELL = Envelope(
+    ("data",),
+    ("old",),
+    ("type",),
+    _OPERATIONS,
+    origin=(("database",), ("table",)),
+    transaction=(("xid",), ("ts",)),
+)
 """A row's old values are only those that have changed; the others are in `data`."""

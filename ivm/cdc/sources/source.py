@@ -93,6 +93,8 @@ class Part(Protocol):
     def befores(self, cursor: Cursor, info: TableInfo, lines: Sequence[int]) -> Decoded | None:
         """The whole rows before events, by their numbers, as far as they are told, as inserts.
 
+        Of the events themselves it has what tells their transactions, if the format does.
+
         Returns:
             None if the events tell of no rows before, but for their keys.
         """
