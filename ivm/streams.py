@@ -37,7 +37,6 @@ class Streams(Calls):
     def __init__(self) -> None:
         super().__init__()
         self._feeds: weakref.WeakSet[Subscription] = weakref.WeakSet()
-        self._running: set[str] = set()  # kinds of jobs
 
     # -- events and sources ---------------------------------------------------------------------
 
@@ -125,7 +124,6 @@ class Streams(Calls):
         """
         chosen = None if names is None else list(names)
         run_sources(self._with_session, self._engine, chosen)
-        self._running.add("source")
 
     def start_pipeline(self, names: Iterable[str] | None = None) -> list[str]:
         """Runs sources as `start_sources` does, read and decoded by Spark's Structured Streaming.
@@ -144,9 +142,7 @@ class Streams(Calls):
             UnavailableError: sources are run already, or Spark cannot be started.
         """
         chosen = None if names is None else list(names)
-        found = run_pipeline(self._with_session, self._engine, chosen, self._engine.spark)
-        self._running.add("source")
-        return found
+        return run_pipeline(self._with_session, self._engine, chosen, self._engine.spark)
 
     def stop_sources(self, timeout: float = 10.0) -> bool:
         """Ends the threads of all sources; each goes on from its position when it is run again.
@@ -187,7 +183,6 @@ class Streams(Calls):
         Sinks created or resumed later are run too; while they run, the database stays open.
         """
         run_sinks(self._with_session, self._engine)
-        self._running.add("sink")
 
     def stop_sinks(self, timeout: float = 10.0) -> bool:
         """Ends the threads of all sinks; what they have not acknowledged waits in the outbox.
@@ -230,8 +225,7 @@ class Streams(Calls):
         """Ends the feeds, sources and sinks of this handle, while others use the database."""
         for feed in list(self._feeds):
             feed.close()
-        for kind in self._running:
-            self._engine.jobs.stop(kind)
+        self._engine.jobs.stop_of(self._with_session)
 
     def tail(
         self, view: str, *, format: str = "jsonl", snapshot: bool = False, limit: int = MOST_HELD

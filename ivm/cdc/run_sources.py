@@ -63,7 +63,7 @@ def run_sources(
     """Runs sources, those of some names or all, and from now on those that a statement starts.
 
     Args:
-        with_session: see `SourceJob`.
+        with_session: see `SourceJob`; whose it is, theirs are the jobs.
         engine: of the database.
         names: of the sources; None for all.
         open: see `SourceJob`; it makes a difference where none runs yet.
@@ -81,8 +81,7 @@ def run_sources(
     for name in wanted:
         if name not in known:
             raise stored_sources.unknown(name, known)
-    if not engine.jobs.runs("source"):
-        engine.jobs.run("source", make)
+    engine.jobs.run("source", make, with_session)
     for name in wanted:
         job = engine.jobs.find("source", name)
         if job is None or job.join(0):

@@ -62,8 +62,32 @@ def test_the_jobs_of_a_handle_end_with_it(path: Path, tmp_path: Path) -> None:
             source = ivm.sources.Files(path=str(tmp_path / "*.jsonl"), format="json appends")
             other.create_source("s", source, "t")
             other.start_sources()
-        db.start_sources()  # none runs any more
-        assert db.stop_sources()
+        assert not db._engine.jobs.runs("source")
+
+
+@pytest.mark.parametrize("kind", ["source", "sink"])
+def test_the_jobs_of_another_handle_go_on(path: Path, kind: str) -> None:
+    with ivm.connect(path) as db:
+        with ivm.connect(path) as other:
+            for begun_by in (other, db, other):
+                if begun_by is db:
+                    getattr(other, f"stop_{kind}s")()
+                getattr(begun_by, f"start_{kind}s")()  # does nothing where they run
+        assert db._engine.jobs.runs(kind)
+
+
+def test_a_forgotten_handle_whose_sinks_run_stays_open(path: Path, tmp_path: Path) -> None:
+    db = ivm.connect(path)
+    db.create_sink("s", "v", ivm.sinks.Files(path=str(tmp_path / "out"), format="jsonl"))
+    db.start_sinks()
+    engine = db._engine
+    del db
+    ivm.connect().close()  # closes those that are forgotten
+    assert engine.jobs.runs("sink")
+    ivm.connect(path).close()
+    engine.jobs.stop("sink")
+    ivm.connect().close()
+    assert is_released(path)
 
 
 @pytest.mark.parametrize("other", ["link", "relative"])

@@ -47,7 +47,8 @@ def run_sinks(with_session: Callable[[Callable[[Session], Any]], Any], engine: E
     """Runs all sinks that are not paused, and those to come.
 
     Args:
-        with_session: calls a function with the session of the calling thread.
+        with_session: calls a function with the session of the calling thread; whose it is, theirs
+            are the jobs.
         engine: of the database.
     """
 
@@ -56,12 +57,11 @@ def run_sinks(with_session: Callable[[Callable[[Session], Any]], Any], engine: E
         return SinkJob(engine, name, before)
 
     def start(session: Session) -> None:
-        engine.jobs.run("sink", make)
-        for name in engine.outbox.sinks:
-            engine.jobs.changed("sink", name)
+        if engine.jobs.run("sink", make, with_session):
+            for name in engine.outbox.sinks:
+                engine.jobs.changed("sink", name)
 
-    if not engine.jobs.runs("sink"):
-        with_session(start)
+    with_session(start)
 
 
 def list_sinks(session: Session) -> list[SinkInfo]:
