@@ -99,7 +99,7 @@ class Transaction(OpenChanges):
             except EvaluationError as error:
                 if not self._breaks or self.changes_catalog:
                     raise
-                self._leave_duckdb()
+                self.leave_duckdb()
                 self._engine.broken.break_failing(error, self.changes)
 
     def _commit_or_retry(self) -> None:
@@ -128,7 +128,7 @@ class Transaction(OpenChanges):
                     raise
                 shown |= error.views
 
-    def _leave_duckdb(self) -> None:
+    def leave_duckdb(self) -> None:
         """Undoes what DuckDB has of the transaction, to begin there anew with the same changes."""
         if self.in_duckdb:
             self._roll_back_cursor()

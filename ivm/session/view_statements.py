@@ -232,44 +232,33 @@ def verify(session: Session, statement: st.VerifyView, params: Params) -> Result
     broken, or of all views the query of one fails, so that there is nothing to compare, one says
     why.
     """
-    if statement.spark:
-        return _verdicts(*_verified_on_spark(session, statement))
-    failed: dict[str, str | None] = {}
-    while True:
-        try:
-            return _verdicts(*_verified(session, statement, failed))
-        except _QueryFailedError as error:
-            failed[error.view] = f"its query fails: {error.__cause__}"
-
-
-class _QueryFailedError(Exception):
-    """The query of one of several views fails, which aborts DuckDB's transaction."""
-
-    def __init__(self, view: str) -> None:
-        self.view = view
+    verified = _verified_on_spark if statement.spark else _verified
+    return _verdicts(*verified(session, statement))
 
 
 def _verified(
-    session: Session, statement: st.VerifyView, failed: Mapping[str, str | None]
+    session: Session, statement: st.VerifyView
 ) -> tuple[dict[str, str | None], list[Verdict | None]]:
-    """Compares views, all but those whose queries are known to fail."""
-    several = statement.name is None and session.transaction is None
+    """Compares views with the answers of their queries in DuckDB."""
     found: list[Verdict | None] = []
     with session.writing() as transaction:
         engine = session.engine
         chosen = _chosen(session, statement)
         session.refuse_temporary([(view.name, view.query) for view in chosen])
-        transaction.show([view.name for view in chosen])
-        views = engine.catalog.views
-        broken = {v.name: failed.get(v.name) or why_broken(views, v.name) for v in chosen}
+        shown = [view.name for view in chosen]
+        transaction.show(shown)
+        broken = {v.name: why_broken(engine.catalog.views, v.name) for v in chosen}
         for view in chosen:
             try:
                 whole = broken[view.name] is None
                 found.append(verify_view(engine, session.cursor, view) if whole else None)
             except duckdb.Error as error:
-                if not several or is_cut_short(error):
+                if statement.name is not None or transaction.begun or is_cut_short(error):
                     raise
-                raise _QueryFailedError(view.name) from error
+                broken[view.name] = f"its query fails: {error}"
+                found.append(None)
+                transaction.leave_duckdb()  # where it is aborted
+                transaction.show(shown)
     return broken, found
 
 
