@@ -8,7 +8,6 @@ circuit of all views takes it over. A crash before the final transaction leaves 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -86,15 +85,14 @@ class HandOver:
             circuit.hydrate(from_state(circuit, partial, self._fetch(keys)), [node])
         fetch = from_state(circuit, partial, self._fetch({}))
         root = circuit.views[self._view.name]
-        with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
-            self._in_transaction(cursor, lambda: run(cursor, f"DELETE FROM {self._table}"))
-            late = PendingView(self._view.schema)
-            for chunk in contents_of(circuit, root, fetch):
-                self._load(cursor, chunk, late)
-            self._write(cursor, late)
+        self._in_transaction(lambda cursor: run(cursor, f"DELETE FROM {self._table}"))
+        late = PendingView(self._view.schema)
+        for chunk in contents_of(circuit, root, fetch):
+            self._load(chunk, late)
+        self._write(late)
         self._own.attach(self._view)
 
-    def _load(self, cursor: Cursor, chunk: ZSet, late: PendingView) -> None:
+    def _load(self, chunk: ZSet, late: PendingView) -> None:
         """Writes a chunk; one that removes rows, perhaps of later chunks, waits for the end."""
         self._check()
         if not (chunk.weights > 0).all():
@@ -102,25 +100,21 @@ class HandOver:
             return
         part = PendingView(self._view.schema)
         part.add(chunk)
-        self._write(cursor, part)
+        self._write(part)
 
-    def _write(self, cursor: Cursor, part: PendingView) -> None:
+    def _write(self, part: PendingView) -> None:
         """Writes rows to the view's table, which nobody reads yet, in a transaction of its own."""
         net, name = part.net(), self._view.name
-        self._in_transaction(cursor, lambda: self._engine.tables.write(cursor, name, net))
+        self._in_transaction(lambda cursor: self._engine.tables.write(cursor, name, net))
 
     def _none(self) -> PendingView:
         return PendingView(self._view.schema, self._view.key)
 
-    def _in_transaction(self, cursor: Cursor, work: Callable[[], None]) -> None:
-        """Works in a transaction of the cursor's own, while the view is as it was at the start."""
-        with self._engine.warehouse.write_lock:
+    def _in_transaction(self, work: Callable[[Cursor], None]) -> None:
+        """Works in a transaction of its own, while the view is as it was at the start."""
+        with self._engine.warehouse.transaction() as cursor:
             self._demand_current()
-            self._engine.warehouse.demand_in_place()
-            run(cursor, "BEGIN TRANSACTION")
-            work()
-            run(cursor, "COMMIT")
-            self._engine.warehouse.saw_own_commit()
+            work(cursor)
 
     def _fetch(self, keys: Mapping[int, Key]) -> Fetch:
         """Reads the contents of nodes, sorted by these keys where Spark has sorted them."""
@@ -155,6 +149,7 @@ class HandOver:
     def _step(self, epoch: int) -> None:
         log = self._engine.warehouse.log
         assert log is not None
+        log.demand_in_place()
         for record in read_records(log.folder, self._reached, epoch):
             self._check()
             delta = self._own.step(record.changes).get(self._view.name)
@@ -162,8 +157,7 @@ class HandOver:
             if delta is not None:
                 self._delta.add(delta)
             if self._delta.rows > _MOST_PENDING:
-                with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
-                    self._write(cursor, self._delta)
+                self._write(self._delta)
                 self._delta = self._none()
         self._reached = epoch
 
@@ -179,19 +173,14 @@ class HandOver:
         with engine.alone():
             self._demand_current()
             engine.log.demand_writable()
-            engine.warehouse.demand_in_place()
             self._step(engine.epoch)
             engine.log.make_durable(engine.epoch)
-            with (
-                engine.warehouse.write_lock,
-                contextlib.closing(engine.warehouse.cursor()) as cursor,
-            ):
-                run(cursor, "BEGIN TRANSACTION")
-                engine.tables.write(cursor, self._view.name, self._delta.net())
-                save_view(cursor, record_of(self._view, "exact"))
-                epochs = {self._view.name: engine.epoch}
-                engine.warehouse.record(cursor, epochs)
-                run(cursor, "COMMIT")
+            epochs = {self._view.name: engine.epoch}
+            with engine.warehouse.write_lock:
+                with engine.warehouse.transaction() as cursor:
+                    engine.tables.write(cursor, self._view.name, self._delta.net())
+                    save_view(cursor, record_of(self._view, "exact"))
+                    engine.warehouse.record(cursor, epochs)
                 engine.warehouse.recorded(epochs)
                 self._adopt()
 

@@ -23,7 +23,6 @@ from ivm.storage.errors import EvaluationError
 from ivm.storage.interrupts import Shelter
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import run
 from ivm.storage.warehouse.duckdb_errors import is_of_the_rows, of_our_sql
 from ivm.storage.warehouse.system_tables import State, StoredView, save_view, upgrade
 
@@ -147,15 +146,13 @@ class BrokenViews:
                     self._maintenance.detach(name)
                     self._feeds.fail(name, broken_error(name, to_blame))
             self._definitions.forget()
-            self._warehouse.recorded({})
 
     def _save(self, views: Sequence[View], reason: str) -> None:
         with contextlib.closing(self._warehouse.cursor()) as cursor:
             upgrade(cursor)  # an opening replays before the records have our format
-            run(cursor, "BEGIN TRANSACTION")
+        with self._warehouse.transaction() as cursor:
             for view in views:
                 save_view(cursor, record_of(view, "broken", reason))
-            run(cursor, "COMMIT")
 
 
 def record_of(view: View, state: State, reason: str | None = None) -> StoredView:

@@ -44,6 +44,7 @@ class LateFlush:
 
         DuckDB checks rows against a dropped index until the drop is committed.
         """
+        self._tables.warehouse.demand_in_place()
         run(self._cursor, "COMMIT")
         self._tables.warehouse.tables()
         self._tables.flush()

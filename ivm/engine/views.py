@@ -350,9 +350,7 @@ class Views:
         Raises:
             EvaluationError: an expression fails on the tables' rows, as it will at any change.
         """
-        closing = contextlib.closing(self._warehouse.cursor())  # closing rolls back after an error
-        with self._warehouse.write_lock, closing as cursor:
-            run(cursor, "BEGIN TRANSACTION")
+        with self._warehouse.transaction() as cursor:
             run(cursor, f"DELETE FROM {self._catalog.qualified[view.name]}")
             held = PendingView(view.schema)  # chunks that remove rows, perhaps of later chunks
             for chunk in self._maintenance.contents(view):
@@ -362,8 +360,6 @@ class Views:
                     self._tables.write(cursor, view.name, part.net())
             self._tables.write(cursor, view.name, held.net())
             save_view(cursor, self.stored(view, exact=True))
-            run(cursor, "COMMIT")
-            self._warehouse.saw_own_commit()
             self._held.forget([view.name])
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -253,6 +253,21 @@ class Warehouse:
             if self.log is not None and BASE in epochs:
                 self.log.truncate(self.base_epoch)
         self._checkpointer.consider()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Cursor]:
+        """A transaction of ours besides the flushes, committed at the end of the block.
+
+        Raises:
+            UnavailableError: the files were moved, deleted or replaced.
+        """
+        closing = contextlib.closing(self.cursor())  # closing rolls back after an error
+        with self.write_lock, closing as cursor:
+            self.demand_in_place()
+            run(cursor, "BEGIN TRANSACTION")
+            yield cursor
+            run(cursor, "COMMIT")
+            self.saw_own_commit()
 
     def saw_own_commit(self) -> None:
         """Notes that a transaction of ours has committed besides the flushes."""
