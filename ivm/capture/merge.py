@@ -8,7 +8,7 @@ no plain alias, the whole table is compared.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ivm.capture.clauses import Clauses
 from ivm.capture.result import Captured, run_shown
@@ -61,8 +61,7 @@ def _from_a_copy(
     trial: Trial, cursor: Cursor, clauses: Clauses, merge: _Merge, info: TableInfo
 ) -> Captured:
     values = clauses.params(merge.query)
-    query = merge.query if values else _pruned(cursor, merge)
-    with temporary(cursor, _SOURCE, f"AS {query}", values) as source:
+    with temporary(cursor, _SOURCE, f"AS {_pruned(cursor, merge, values)}", values) as source:
         matched, sql = _matched(merge, source), _merge(merge, source)
         same = f"t.rowid {same_row(cursor, info.qualified)} m.id"
         known = f"EXISTS (SELECT 1 FROM ({matched}) AS m(id) WHERE {same})"
@@ -73,15 +72,15 @@ def _from_a_copy(
             return result.with_changes({info.name: watch.changes()})
 
 
-def _pruned(cursor: Cursor, merge: _Merge) -> str:
+def _pruned(cursor: Cursor, merge: _Merge, values: Any) -> str:
     """The source's query with the columns that the statement mentions."""
     if merge.mentioned is None:
         return merge.query
-    names = [name for name, _ in describe(cursor, merge.query)]
-    read = [name for name in names if fold(name) in merge.mentioned]
-    if not read or len({fold(name) for name in names}) < len(names):
+    names = [name for name, _ in describe(cursor, merge.query, values)]
+    if len({fold(name) for name in names}) < len(names):
         return merge.query
-    return f"SELECT {', '.join(map(quote, read))} FROM ({merge.query})"
+    read = [quote(name) for name in names if fold(name) in merge.mentioned]
+    return f"SELECT {', '.join(read) or 'NULL'} FROM ({merge.query})"
 
 
 def _matched(merge: _Merge, source: str) -> str:

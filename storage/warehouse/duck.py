@@ -98,12 +98,12 @@ def temporary(cursor: Cursor, name: str, definition: str, params: Any = None) ->
             run(cursor, f"DROP TABLE temp.main.{quote(name)}")
 
 
-def describe(cursor: Cursor, query: str) -> Schema:
+def describe(cursor: Cursor, query: str, params: Any = None) -> Schema:
     """Names and types of a query's result, as DuckDB binds it (the query is not run)."""
-    found = rows(cursor, f"DESCRIBE {query}")
+    found = rows(cursor, f"DESCRIBE {query}", params)
     names = [name for name, *_ in found]
     if any(_is_spelled_otherwise(name, query) for name in names):
-        names = _names_within(cursor, query, names)
+        names = _names_within(cursor, query, params, names)
     return tuple((name, type_of(sql)) for name, (_, sql, *_) in zip(names, found, strict=True))
 
 
@@ -113,14 +113,14 @@ def _is_spelled_otherwise(name: str, query: str) -> bool:
     return any(query[m.start() : m.end()] != name for m in word.finditer(fold(query)))
 
 
-def _names_within(cursor: Cursor, query: str, told: Sequence[str]) -> list[str]:
+def _names_within(cursor: Cursor, query: str, params: Any, told: Sequence[str]) -> list[str]:
     """The names that a query has within a CTE, where equal ones are numbered, without the numbers.
 
     Of `SELECT v AS V` DESCRIBE tells the name of the column that is read, but not so there:
     DuckDB's fault `described_names`.
     """
     whole = f"WITH __ivm_described AS ({query.rstrip().rstrip(';')}\n) FROM __ivm_described"
-    within = [str(name) for name, *_ in rows(cursor, f"DESCRIBE {whole}")]
+    within = [str(name) for name, *_ in rows(cursor, f"DESCRIBE {whole}", params)]
     return [_name_of(a, b, query) for a, b in zip(told, within, strict=True)]
 
 

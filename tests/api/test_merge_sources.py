@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.duckdb_twin import Twin
@@ -23,6 +25,8 @@ UNUSED = [
     " WHEN NOT MATCHED THEN INSERT (id, a) VALUES (q.k, CASE WHEN q.n > 1 THEN 3 END)",
     "MERGE INTO t USING (SELECT k, s::INTEGER AS z FROM u) q ON t.id = q.k"
     " WHEN MATCHED AND a > 1 THEN DELETE",
+    "MERGE INTO t USING (SELECT s::INTEGER AS z FROM u WHERE k = 2) q ON true"
+    " WHEN MATCHED THEN DELETE",
     "MERGE INTO t USING uv ON id = k WHEN MATCHED THEN UPDATE SET a = n RETURNING id, a",
 ]
 OTHER = [
@@ -45,3 +49,14 @@ def test_it_does_what_duckdb_does(sql: str, keyed: bool) -> None:
     twin.check()
     (found,) = twin.db.execute("FROM v").fetchall()
     assert [found] == twin.duck.execute("SELECT count(*), sum(a) FROM t").fetchall()
+
+
+@pytest.mark.parametrize("given", [[2, 6], {"k": 2, "a": 6}])
+def test_a_source_with_parameters_does_what_duckdb_does(given: Any) -> None:
+    twin = Twin(SETUP, VIEWS, ["t"])
+    k, a = ("?", "?") if isinstance(given, list) else ("$k", "$a")
+    sql = f"MERGE INTO t USING (SELECT k AS K, z FROM uv WHERE k >= {k}) q ON id = q.k"
+    sql = f"{sql} WHEN MATCHED THEN UPDATE SET a = {a}"
+    twin.db.execute(sql, given)
+    twin.duck.execute(sql, given)
+    twin.check()
