@@ -728,9 +728,9 @@ def test_changes_are_written_to_the_view_while_it_catches_up(
     written: list[int] = []
     original = HandOver._write
 
-    def watched(self: HandOver, cursor: Any, part: Any) -> None:
+    def watched(self: HandOver, part: Any) -> None:
         written.append(part.rows)
-        original(self, cursor, part)
+        original(self, part)
 
     monkeypatch.setattr(HandOver, "_write", watched)
     for i in range(40):
