@@ -80,9 +80,7 @@ class Outbox:
         sinks = self.sinks
         for change in changes:
             if change.table == SINKS:
-                gone = {name: sinks[name] for name in sinks_removed(change) if name in sinks}
-                kept = {name: sink for name, sink in sinks.items() if name not in gone}
-                sinks = kept | {sink.name: _as(gone, sink) for sink in sinks_put(change)}
+                sinks = _after(sinks, change)
         return sinks
 
     def is_current(self, sink: Sink) -> bool:
@@ -166,19 +164,27 @@ class Outbox:
 
     def follow(self, changes: Iterable[TableChange]) -> None:
         """Adopts committed changes."""
-        for change in changes:
-            if change.table == SINKS:
-                with self._changed:
-                    known, self.sinks = self.sinks, self.with_changes([change])
-                    for name in self.sinks.keys() - known.keys():
-                        self._expect(self.sinks[name])
-                    for name in self._backlogs.keys() - self.sinks.keys():
-                        del self._backlogs[name]
-                    self._changed.notify_all()
-            elif change.table == OUTBOX:
-                with self._changed:
-                    self._follow_parts(change)
-                    self._changed.notify_all()
+        own = [change for change in changes if change.table in (SINKS, OUTBOX)]
+        if not own:
+            return
+        with self._changed:
+            sinks = self.sinks
+            for change in own:
+                if change.table == SINKS:
+                    sinks = self._follow_sinks(sinks, change)
+                else:
+                    self._follow_parts(sinks, change)
+            self.sinks = sinks  # at once: it is read without the lock
+            self._changed.notify_all()
+
+    def _follow_sinks(self, before: dict[str, Sink], change: TableChange) -> dict[str, Sink]:
+        sinks = _after(before, change)
+        for name in sinks.keys() - before.keys():
+            self._expect(sinks[name])
+        for name in before.keys() - sinks.keys():
+            self._backlogs.pop(name, None)
+            self._owed.pop(name, None)
+        return sinks
 
     def _expect(self, sink: Sink) -> None:
         """Notes that a sink made by a replayed record knows what the outbox has for it alone."""
@@ -186,7 +192,7 @@ class Outbox:
             types = [type for _, type in self._schema(sink)]
             self._owed[sink.name] = [(_NEVER, empty(types))]
 
-    def _follow_parts(self, change: TableChange) -> None:
+    def _follow_parts(self, sinks: Mapping[str, Sink], change: TableChange) -> None:
         passed: dict[str, int] = {}
         for name, epoch, part in parts_removed(change):
             if part == OWED:
@@ -197,10 +203,10 @@ class Outbox:
             if name in self._backlogs:
                 self._backlogs[name].drop(epoch)
         for added in parts_put(change):
-            self._put(added)
+            self._put(sinks[added.sink], added)
 
-    def _put(self, part: Part) -> None:
-        sink, owed = self.sinks[part.sink], self._owed.get(part.sink)
+    def _put(self, sink: Sink, part: Part) -> None:
+        owed = self._owed.get(part.sink)
         if part.part == OWED:
             known = unpacked(part.payload, self._schema(sink))
             self._owed[part.sink] = [(part.epoch, known)]
@@ -229,7 +235,7 @@ class Outbox:
         for sink in self.of_views([view]):
             owed = f"SELECT {_COLUMNS} FROM {OUTBOX} WHERE part = {OWED} AND sink = $1"
             for row in rows(cursor, owed, [sink.name]):
-                self._put(Part(*row))
+                self._put(sink, Part(*row))
 
     # -- views that are filled anew -------------------------------------------------------------
 
@@ -256,8 +262,11 @@ class Outbox:
 
     def settlement(self, epoch: int) -> list[TableChange]:
         """The changes that give sinks what views owe them, in an epoch of their own."""
-        removed, found = [], []
         self._outdated.clear()
+        if OUTBOX not in self._catalog.tables:
+            return []
+        self._tables.flush([OUTBOX])
+        found = []
         for name, known in list(self._owed.items()):
             sink = self.sinks[name]
             types = [type for _, type in self._schema(sink)]
@@ -266,12 +275,15 @@ class Outbox:
             delta = consolidate(add([now, *[rows.negate() for _, rows in known]]), types)
             if known[0][0] == _NEVER:  # not stored
                 del self._owed[name]
-            else:
-                removed.append((name, known[0][0], OWED))
             if len(delta):
                 payload = packed(delta, self._schema(sink))
                 found.append(part_of(name, epoch, 0, delta, payload))
-        return [*remove_parts(removed), *([put_parts(found)] if found else [])]
+        return [*remove_parts(self._stored_owed()), *([put_parts(found)] if found else [])]
+
+    def _stored_owed(self) -> list[Key]:
+        """The keys of what is stored as owed, to sinks that were dropped meanwhile, too."""
+        with contextlib.closing(self._tables.warehouse.cursor()) as cursor:
+            return rows(cursor, f"SELECT sink, epoch, part FROM {OUTBOX} WHERE part = {OWED}")
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -333,6 +345,13 @@ class Outbox:
             for key in rows(cursor, f"SELECT epoch, part {listed}", given):
                 for row in rows(cursor, one, [sink.name, *key]):
                     yield Part(*row)
+
+
+def _after(sinks: Mapping[str, Sink], change: TableChange) -> dict[str, Sink]:
+    """The sinks after a change of `_ivm.sinks`."""
+    gone = {name: sinks[name] for name in sinks_removed(change) if name in sinks}
+    kept = {name: sink for name, sink in sinks.items() if name not in gone}
+    return kept | {sink.name: _as(gone, sink) for sink in sinks_put(change)}
 
 
 def _as(known: Mapping[str, Sink], sink: Sink) -> Sink:

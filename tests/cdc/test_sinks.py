@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import duckdb
 import pytest
 
 import ivm
@@ -287,6 +288,28 @@ def test_a_sink_goes_on_where_it_stood(tmp_path: Path) -> None:
         assert rows_of(path) == rows_in(db, "listed")
         epochs = [line["source"]["epoch"] for line in lines_of(path)]
         assert sorted(set(epochs)) == epochs
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_view_filled_anew_owes_nothing_to_a_sink_that_was_dropped_before_the_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: bool
+) -> None:
+    """Bug: the opening failed; another version of DuckDB fills views anew."""
+    file, lines = tmp_path / "a.duckdb", tmp_path / "lines"
+    with made(file, "listed") as db:
+        sink(db, "s", "listed", lines, format="jsonl")
+        db.execute("INSERT INTO t VALUES (1, 'a', 1); CHECKPOINT; DROP SINK s")
+        if anew:
+            sink(db, "s", "listed", lines, format="jsonl")
+        fallen = image(file, tmp_path / "b.duckdb")
+    monkeypatch.setattr(duckdb, "__version__", "2.0.99")
+    for _ in range(2):
+        with ivm.connect(fallen) as db:
+            assert len(db.sinks()) == anew
+            caught_up(db)
+            assert db.execute("FROM _ivm.outbox").fetchall() == []
+            if anew:
+                assert rows_of(lines) == rows_in(db, "listed")
 
 
 @pytest.mark.parametrize("seed", range(examples(6)))

@@ -208,3 +208,20 @@ def test_rows_of_small_tables_are_those_of_whole_commits(
             for _ in range(EPOCHS):
                 for commit in commits:
                     follow(commit)
+
+
+def test_sinks_are_those_of_whole_commits(tmp_path: Path) -> None:
+    """Bug: of a sink dropped and created again in one transaction none was listed, for a moment."""
+    with ivm.connect(tmp_path / "x.duckdb") as db:
+        db.execute("CREATE TABLE t (a INTEGER); CREATE MATERIALIZED VIEW v AS FROM t")
+        create = f"CREATE SINK s FROM v INTO FILES (path '{tmp_path}/a', format 'jsonl')"
+        db.execute(create)
+
+        def look() -> None:
+            assert [sink.name for sink in db.sinks()] == ["s"]
+
+        with beside(look, 2):
+            for _ in range(EPOCHS // 20):
+                with db.transaction():
+                    db.execute("DROP SINK s")
+                    db.execute(create)
