@@ -126,6 +126,7 @@ class SourceJob:
             pass
         except Exception as error:
             reason = self._give_up(error)
+        del self._with_session  # an ended job is known for long, and keeps no handle open
         self.progress.ended(reason)
 
     def _run_until_stopped(self) -> None:

@@ -76,16 +76,21 @@ def test_the_jobs_of_another_handle_go_on(path: Path, kind: str) -> None:
         assert db._engine.jobs.runs(kind)
 
 
-def test_a_forgotten_handle_whose_sinks_run_stays_open(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["source", "sink"])
+def test_a_forgotten_handle_stays_open_as_long_as_its_jobs_run(
+    path: Path, tmp_path: Path, kind: str
+) -> None:
     db = ivm.connect(path)
-    db.create_sink("s", "v", ivm.sinks.Files(path=str(tmp_path / "out"), format="jsonl"))
-    db.start_sinks()
+    files = str(tmp_path / "lines")
+    db.create_source("s", ivm.sources.Files(path=files, format="json appends"), "t")
+    db.create_sink("s", "v", ivm.sinks.Files(path=files, format="jsonl"))
+    getattr(db, f"start_{kind}s")()
     engine = db._engine
     del db
     ivm.connect().close()  # closes those that are forgotten
-    assert engine.jobs.runs("sink")
+    assert engine.jobs.runs(kind)
     ivm.connect(path).close()
-    engine.jobs.stop("sink")
+    engine.jobs.stop(kind)
     ivm.connect().close()
     assert is_released(path)
 
