@@ -7,6 +7,7 @@ lock only if a recomputed view must be refreshed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from contextlib import nullcontext
 
@@ -26,6 +27,7 @@ from ivm.storage.warehouse.warehouse import roll_back
 
 SELECTS = frozenset(("select", "from", "with"))
 """The kinds of queries that may be answered from memory."""
+_ADVANCES = re.compile("(?i)nextval|setval")  # what DuckDB writes down
 
 
 def query(session: Session, statement: st.Statement, params: Params) -> Result:
@@ -87,7 +89,7 @@ def _run(
     session: Session, statement: st.Statement, params: Params, *, writing: bool = False
 ) -> bool:
     """Runs the statement; returns whether its cursor is in a transaction that pins a snapshot."""
-    if writing:
+    if writing or _ADVANCES.search(statement.text):
         session.engine.warehouse.demand_in_place()
     pinned = _prepare_snapshot(session, statement, writing=writing)
     begin_statement()
