@@ -1,34 +1,19 @@
-"""Changefeeds of a served database.
+"""Changefeeds of a served database, as their readers have them.
 
-Law: as that of an open database. A lost connection is opened again behind the last epoch; if the
-server has not kept all epochs since, the feed ends with an error: it cannot tell what is gone.
+Law: as that of an open database; see `Following`. One that is forgotten leaves the server.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
-import socket
-import threading
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import weakref
 
-import pyarrow as pa
-
-from ivm.client.wire import Wire, error_of, segment
+from ivm.client.following import PAUSE, Following, Item
+from ivm.client.wire import Wire
 from ivm.engine.changefeed import Feed
-from ivm.engine.plain_arrow import plain
-from ivm.storage.errors import InternalError, IvmError, UnavailableError
-
-if TYPE_CHECKING:
-    import httpx
-
-_MOST = 64  # deltas that wait for the reader; more wait at the server
-_PAUSE, _PATIENCE = 0.2, 60.0
-_BUSY = 503  # of a server that is being stopped, or has too many clients
-Item = tuple[int, pa.Table]
+from ivm.storage.errors import IvmError, UnavailableError
 
 
 class RemoteFeed(Feed):
@@ -44,112 +29,10 @@ class RemoteFeed(Feed):
     """
 
     def __init__(self, wire: Wire, view: str, *, snapshot: bool) -> None:
-        self._wire = wire
-        self._path = f"/views/{segment(view)}/changes"
         self.view = view
         self._process = os.getpid()
-        self._items: queue.Queue[Item | IvmError | None] = queue.Queue(_MOST)
-        self._snapshot = snapshot
-        self._epoch: int | None = None  # the last one that has come whole
-        self._held: list[pa.Table] = []
-        self._answer: httpx.Response | None = None
-        self._changing = threading.Lock()  # guards `_answer` and the closing
-        try:
-            reader = self._connect()
-        except _lost_errors() as error:
-            self._leave()
-            raise wire.unreachable(error) from error
-        except BaseException:
-            self._leave()
-            raise
-        threading.Thread(target=self._run, args=(reader,), daemon=True).start()
-
-    def _connect(self) -> Any:
-        self._held = []  # of a snapshot that was cut
-        if self._epoch is not None:
-            params = {"after": str(self._epoch)}
-        else:
-            params = {} if self._snapshot else {"snapshot": "0"}
-        answer = self._wire.stream(self._path, params)
-        with self._changing:
-            self._answer = answer
-            if self._closed:  # while this was under way
-                _wake(answer)
-        self._status = answer.status_code
-        if answer.status_code != 200:
-            raise error_of(answer.read(), answer.status_code)
-        if "snapshot" in params:  # else the head may name a snapshot's, whose rows are to come
-            self._epoch = int(answer.headers["ivm-epoch"])
-        return pa.ipc.open_stream(_Bytes(answer.iter_raw()))
-
-    def _leave(self) -> None:
-        """Closes the connection; called by the thread that reads from it."""
-        with self._changing:
-            answer, self._answer = self._answer, None
-        if answer is not None:
-            answer.close()
-
-    # -- the thread that reads ------------------------------------------------------------------
-
-    def _run(self, reader: Any) -> None:
-        try:
-            self._follow(reader)
-        except Exception as error:  # of a peer that is no server of ours
-            self._put(InternalError(f"the changefeed cannot be read: {error!r}"))
-        finally:
-            self._leave()
-
-    def _follow(self, reader: Any) -> None:
-        errors: tuple[type[Exception], ...] = (IvmError, *_lost_errors())
-        lost: float | None = None
-        while not self._closed:
-            try:
-                if reader is None:
-                    reader = self._connect()
-                    lost = None
-                while not self._closed:
-                    batch, given = reader.read_next_batch_with_custom_metadata()
-                    about = {key.decode(): value.decode() for key, value in given.items()}
-                    if about["type"] == "end":
-                        return self._put(None)
-                    self._take(batch, about)
-            except errors as error:
-                told = error if isinstance(error, IvmError) else self._wire.unreachable(error)
-                reader, now = None, time.monotonic()
-                lost = lost or now
-                is_final = told is error and self._status != _BUSY
-                if is_final or now - lost > _PATIENCE:
-                    return self._put(told)
-                self._leave()
-                time.sleep(_PAUSE)
-        return None
-
-    def _take(self, batch: pa.RecordBatch, about: dict[str, str]) -> None:
-        epoch = int(about["epoch"])
-        if about["type"] == "snapshot":
-            if self._epoch is not None:
-                raise UnavailableError(
-                    f"the server has not kept all epochs of {self.view!r} after {self._epoch}: "
-                    "subscribe again, with a snapshot"
-                )
-            self._held.append(pa.Table.from_batches([batch]))
-            if about["last"] != "1":
-                return
-            table = pa.concat_tables(self._held)
-            self._held = []
-        else:
-            table = pa.Table.from_batches([batch])
-        self._epoch = epoch
-        if len(table):
-            self._put((epoch, plain(table)))
-
-    def _put(self, item: Item | IvmError | None) -> None:
-        while not self._closed:
-            with contextlib.suppress(queue.Full):
-                self._items.put(item, timeout=_PAUSE)
-                return
-
-    # -- the reader -----------------------------------------------------------------------------
+        self._following = Following(wire, view, snapshot=snapshot)
+        weakref.finalize(self, self._following.stop)
 
     def poll(self, timeout: float | None = None) -> Item | None:
         """The next (epoch, delta), or None if none comes within `timeout` seconds, or at the end.
@@ -159,11 +42,12 @@ class RemoteFeed(Feed):
         """
         if self._process != os.getpid():
             raise UnavailableError("a changefeed is not followed by a fork: subscribe in it anew")
+        items = self._following.items
         end = None if timeout is None else time.monotonic() + timeout
-        while not self._closed or not self._items.empty():
-            left = _PAUSE if end is None else min(max(end - time.monotonic(), 0), _PAUSE)
+        while not self.ended:
+            left = PAUSE if end is None else min(max(end - time.monotonic(), 0), PAUSE)
             try:
-                item = self._items.get(timeout=left) if left else self._items.get_nowait()
+                item = items.get(timeout=left) if left else items.get_nowait()
             except queue.Empty:
                 if end is not None and time.monotonic() >= end:
                     return None
@@ -177,49 +61,13 @@ class RemoteFeed(Feed):
         return None
 
     @property
+    def closed(self) -> bool:
+        return self._following.stopped
+
+    @property
     def ended(self) -> bool:
-        return self._closed and self._items.empty()
+        return self.closed and self._following.items.empty()
 
     def close(self) -> None:
         """Ends the feed; what has come can still be read."""
-        with self._changing:
-            self._closed = True
-            if self._answer is not None and self._process == os.getpid():
-                _wake(self._answer)
-
-
-def _lost_errors() -> tuple[type[Exception], ...]:
-    """The errors of a connection that is lost, or was cut between two bytes."""
-    import httpx
-
-    return StopIteration, pa.ArrowInvalid, OSError, httpx.TransportError, httpx.StreamError
-
-
-def _wake(answer: httpx.Response) -> None:
-    """Ends the wait of the thread that reads; closing its socket would not."""
-    connection = answer.extensions["network_stream"].get_extra_info("socket")
-    with contextlib.suppress(OSError):  # it is closed already
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-
-class _Bytes:
-    """What comes, as a file for Arrow."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._left = bytearray()
-        self.closed = False
-
-    def read(self, size: int) -> bytes:
-        """So many bytes; fewer at the end."""
-        while len(self._left) < size:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                break
-            self._left += chunk
-        found = bytes(self._left[:size])
-        del self._left[:size]
-        return found
-
-    def close(self) -> None:
-        """The connection is closed by who has opened it."""
+        self._following.stop()

@@ -24,6 +24,7 @@ import pytest
 import ivm
 from ivm.client import RemoteDatabase
 from ivm.client import connect as connect_to
+from ivm.client.feed import RemoteFeed
 from ivm.errors import (
     AccessError,
     ConstraintError,
@@ -436,7 +437,8 @@ def test_of_a_snapshot_that_is_cut_nothing_is_twice(db: RemoteDatabase, world: H
     with db.subscribe("revenue", snapshot=True) as feed:
         first = feed.poll(timeout=10)
         assert first is not None
-        feed._epoch, feed._held = None, [first[1]]  # as if the last part had not come
+        following = feed._following
+        following._epoch, following._held = None, [first[1]]  # as if the last part had not come
         world.listener._served.hub.close()
         again = feed.poll(timeout=10)
         assert again is not None
@@ -470,11 +472,16 @@ def test_a_changefeed_never_goes_on_behind_a_gap(
         assert feed.ended
 
 
-def test_a_changefeed_that_is_closed_leaves_at_once(db: RemoteDatabase, world: HttpWorld) -> None:
-    """Bug: its thread and its connection stayed until the view changed again."""
+@pytest.mark.parametrize("leave", [RemoteFeed.close, id], ids=["closed", "forgotten"])
+def test_a_changefeed_leaves_at_once(
+    db: RemoteDatabase, world: HttpWorld, leave: Callable[[RemoteFeed], object]
+) -> None:
+    """Bugs: its thread and its connection stayed until the view changed again, or for ever."""
     hub = world.listener._served.hub
-    with db.subscribe("revenue"):
-        assert hub.size == 1
+    feed = db.subscribe("revenue")
+    assert hub.size == 1
+    leave(feed)
+    del feed
     end = time.monotonic() + 20
     while hub.size and time.monotonic() < end:
         time.sleep(0.05)
