@@ -124,8 +124,9 @@ class WriterLock:
 
     def end(self) -> None:
         """Rolls back the transaction that holds the lock, left open by a thread that has ended."""
-        if self._owner is not None:
-            self._owner.rollback()
+        owner = self._owner
+        if owner is not None:
+            owner.rollback()
 
     def release(self) -> None:
         """Releases the lock (called by its owner, or for it by `expire`)."""
