@@ -54,7 +54,7 @@ from ivm.sql.statements.own_nodes import (
     Subscribe,
     VerifyView,
 )
-from ivm.sql.statements.readable import place, refuse_odd_blanks, refuse_open
+from ivm.sql.statements.readable import place, refuse_odd_blanks, unterminated
 from ivm.sql.statements.skeletons import skeleton_of
 from ivm.sql.statements.spelling import Spelling, spelled
 from ivm.sql.statements.tokens import (
@@ -127,7 +127,16 @@ def parse(script: str) -> tuple[Statement, ...]:
 
 @kept(texts=2048)
 def _parse(script: str) -> tuple[Statement, ...]:
-    spelling = spelled(script)
+    if not script.isascii() or "`" in script:
+        return _respelled(spelled(script))
+    try:
+        return _statements(script)
+    except StringForNameError as found:
+        return _respelled(Spelling(script).naming(found))
+
+
+def _respelled(spelling: Spelling) -> tuple[Statement, ...]:
+    """The statements of a script in another spelling."""
     while True:
         try:
             return _as_written(spelling, _statements(spelling.text))
@@ -196,10 +205,12 @@ def _read(script: str, *, checked: bool) -> tuple[Statement, ...]:
         if bulk is not None:
             return (bulk,)
     found = kept_tokens(script)
-    refuse_open(script, found)
-    parts = list(_split(found))
-    statements = tuple([classify(script, part) for part in parts])
-    refuse_odd_blanks(script, found, statements)
+    opened = open_at_end(script, found)
+    if opened is not None:
+        raise unterminated(script, opened)
+    statements = tuple([classify(script, part) for part in _split(found)])
+    if not script.isascii():
+        refuse_odd_blanks(script, found, statements)
     if not checked and (len(statements) > 1 or len(script) <= _CHECKED_LENGTH):
         for statement in statements:
             _check(script, statement)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ivm.sql.statements.blanks import plain_blanks
 from ivm.sql.statements.nodes import Statement
 from ivm.sql.statements.own_nodes import CreateView
-from ivm.sql.statements.tokens import Token, open_at_end
+from ivm.sql.statements.tokens import Token
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import BLANKS_BEYOND_ASCII
 
@@ -25,18 +25,12 @@ _OPEN = {
 _STRING = ("string literal", "a '")
 
 
-def refuse_open(script: str, found: Sequence[Token]) -> None:
-    """Refuses a script with a comment, a string or a quoted name that does not end.
-
-    Args:
-        found: the script's tokens.
-    """
-    opened = open_at_end(script, found)
-    if opened is not None:
-        sign = opened.text[:2] if opened.text.startswith("/*") else opened.text[:1]
-        what, closing = _OPEN.get(sign, _STRING)
-        where = place(script, opened.start)
-        raise SqlError(f"unterminated {what}{where}: end it with {closing}", opened.start)
+def unterminated(script: str, opened: Token) -> SqlError:
+    """The refusal of a script that does not end a comment, a string or a quoted name."""
+    sign = opened.text[:2] if opened.text.startswith("/*") else opened.text[:1]
+    what, closing = _OPEN.get(sign, _STRING)
+    where = place(script, opened.start)
+    return SqlError(f"unterminated {what}{where}: end it with {closing}", opened.start)
 
 
 def refuse_odd_blanks(script: str, found: Sequence[Token], statements: Sequence[Statement]) -> None:
@@ -46,8 +40,6 @@ def refuse_odd_blanks(script: str, found: Sequence[Token], statements: Sequence[
         found: the script's tokens.
         statements: what has been read of them.
     """
-    if script.isascii():
-        return
     letters = [token.start for token in found if not _BLANKS.isdisjoint(token.word)]
     alone = [s.offset for s in statements if any(plain_blanks(t) != t for t in _texts(s))]
     if letters or alone:

@@ -56,7 +56,7 @@ def tokens(script: str) -> list[Token]:
     Raises:
         SqlError: the script holds a character that UTF-8 cannot encode.
     """
-    plain = plain_blanks(script)
+    plain = script if script.isascii() else plain_blanks(script)
     data = None if plain.isascii() else encoded(plain)
     raw = duckdb.tokenize(plain)
     if not raw:
@@ -133,7 +133,8 @@ def open_at_end(script: str, found: Sequence[Token]) -> Token | None:
     tail = script[start:]
     if found and "/*" not in tail and (found[-1].word or _is_closed(found[-1].text)):
         return None
-    if tokens(f"{tail}\n;")[-1].start > len(tail):
+    closed = tokens(f"{tail}\n;")
+    if closed and closed[-1].start > len(tail):
         return None
     last = encoded(tail)[duckdb.tokenize(tail)[-1][0] :].decode()
     return Token("", last, len(script) - len(last))

@@ -201,6 +201,8 @@ def test_letters_beyond_ascii_are_in_no_keyword() -> None:
         ('DROP MATERIALIZED VIEW "v1', 23), ("DROP MATERIALIZED VIEW `v1", 23), ("SELECT 'a", 7),
         ("VERIFY MATERIALIZED VIEW v; SELECT $$a", 35), ("SHOW USERS /* a", 11),
         ("PREPARE p AS SELECT E'a\\'", 20), ("SELECT $q$ $$", 7), ("SELECT 1 /* /* */", 9),
+        ("/* a", 0), ("SELECT 1; /* a", 10), ("'", 0),
+        (f"INSERT INTO t VALUES {'(1),' * 2000}(1) /*", 8025),
     ],
 )  # fmt: skip
 def test_what_is_open_at_the_end_is_refused(text: str, place: int) -> None:
