@@ -25,7 +25,7 @@ from ivm.sql.resolve.clock import AGE, TELLERS, WORDS, Told, aged_from, is_word
 from ivm.sql.resolve.columns_calls import bare, bind_position
 from ivm.sql.resolve.context import OuterNames
 from ivm.sql.resolve.functions import Functions
-from ivm.sql.resolve.scope import Scope
+from ivm.sql.resolve.scope import Scope, is_no_field
 from ivm.sql.subqueries.compared_types import check_element
 from ivm.sql.subqueries.nested import Nesting, holds_mark
 from ivm.storage.identifiers import fold
@@ -113,7 +113,7 @@ class _Binder:
         alias = self._alias(node)
         if alias is not None and self.is_hidden(node):
             return closed(alias)
-        found = self.scope.resolve(node)
+        found = self._own(node)
         if found is None and alias is not None:
             return closed(alias)
         found = found or self.scope.row(node)
@@ -173,7 +173,17 @@ class _Binder:
 
     def _of_from(self, node: exp.Column) -> exp.Expr | None:
         """The column, or the row as a struct, that the FROM clause has under a name."""
-        return self.scope.resolve(node) or self.scope.row(node)
+        return self._own(node) or self.scope.row(node)
+
+    def _own(self, node: exp.Column) -> exp.Expr | None:
+        """The column, or the field of one, that the FROM clause has under a name.
+
+        What would be a field of a column without fields is a column of an outer query's.
+        """
+        found = self.scope.resolve(node)
+        if self._outer is None or self.nesting is None:
+            return found
+        return None if is_no_field(found, self.nesting.plan) else found
 
     def _check_lambda(self, node: exp.Lambda) -> None:
         """Refuses a parameter that is named as a position, `c0`, since it would capture columns.

@@ -136,6 +136,18 @@ class Scope:
         return list(found[0].columns)
 
 
+_WITH_FIELDS = ("STRUCT", "UNION", "MAP", "JSON", "VARIANT", "GEOMETRY")
+
+
+def is_no_field(found: exp.Expr | None, plan: Plan) -> bool:
+    """Returns whether a name is bound to a field of a column whose type has none."""
+    if not isinstance(found, exp.Dot):
+        return False
+    held = next(found.find_all(exp.Column))
+    type = plan.schema[index_of(held)][1]
+    return type.base not in _WITH_FIELDS
+
+
 def _fields(expr: exp.Expr, names: list[str]) -> exp.Expr:
     """Makes `expr.name`, a field of a struct, a union, a map, JSON or a VARIANT."""
     for name in names:

@@ -15,7 +15,7 @@ from sqlglot import exp
 from ivm.sql.plan.expressions import structure
 from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.sql.resolve.context import Context
-from ivm.sql.resolve.scope import Scope
+from ivm.sql.resolve.scope import Scope, is_no_field
 from ivm.sql.subqueries.parameters import parameter
 from ivm.storage.identifiers import fold
 
@@ -52,6 +52,8 @@ class Outer:
             NotIncremental: the name is ambiguous, or stands for a window function.
         """
         found = self.scope.resolve(node)
+        if self.context.outer is not None and is_no_field(found, self.plan):
+            found = None
         if found is None and not node.table:
             found = self.aliases.get(fold(node.name))
         if found is None and self.context.outer is not None:

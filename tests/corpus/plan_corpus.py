@@ -495,6 +495,18 @@ QUERIES["names that USING merges, of a further table, too"] = [
     "SELECT k FROM (SELECT k2 AS k, g FROM w) w JOIN (t JOIN u USING (k)) ON w.g = t.g",
 ]
 
+QUERIES["columns named as an outer table"] = [
+    "SELECT k FROM t WHERE EXISTS (FROM (SELECT k AS t, v FROM u) x WHERE x.t = t.k)",
+    "SELECT k, (SELECT sum(v) FROM (SELECT k AS t, v FROM u) WHERE t = t.k) FROM t",
+    "SELECT k, (SELECT count(*) FROM (SELECT name AS t, v FROM u) WHERE t.v > v) FROM t",
+    "SELECT k FROM t WHERE k NOT IN (SELECT v FROM (SELECT [k] AS t, v FROM u) WHERE v = t.v)",
+    "SELECT t.k, x.v FROM t LEFT JOIN LATERAL (SELECT v FROM (SELECT k AS t, v FROM u) "
+    "WHERE t = t.k ORDER BY v LIMIT 1) x ON TRUE",
+    "SELECT k, (SELECT sum((SELECT count(*) FROM w WHERE k2 = t.k)) FROM (SELECT k AS t FROM u)) "
+    "FROM t",
+    "SELECT k, (SELECT max(t.x) FROM (SELECT st AS t FROM t)) FROM t",
+]
+
 QUERIES["recursion"] = [
     "WITH RECURSIVE r(k) AS (SELECT k FROM u UNION SELECT t.v FROM t JOIN r ON t.k = r.k) FROM r",
     "WITH RECURSIVE r(x, y) AS (SELECT k, v FROM t UNION SELECT x, u.v FROM r, u WHERE y = u.k "
