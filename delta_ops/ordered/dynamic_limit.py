@@ -17,6 +17,7 @@ from ivm.delta_ops.ordered.topk import stretched
 from ivm.delta_ops.state.partitions import Partitions
 from ivm.delta_ops.state.representatives import has_representatives
 from ivm.storage.arrangement.arrangement import Arrangement
+from ivm.storage.errors import EvaluationError
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.order import OrderKey
@@ -24,6 +25,7 @@ from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, empty
 
 _PLACES = (type_of("BIGINT"), type_of("BIGINT"))
+WRONG_LIMIT = "LIMIT and OFFSET cannot be negative, nor LIMIT above 100 %"
 _ALL = (FixedColumn(np.zeros(1, np.bool_)),)  # the key of the one partition
 
 
@@ -57,7 +59,9 @@ class DynamicLimit(Operator):
 
     def _shown(self, rows: Arrangement, ranks: tuple[int, int]) -> ZSet:
         first, last = ranks
-        if last <= first:
+        if last < 0 and len(rows.first(_ALL, 1).probe):
+            raise EvaluationError(WRONG_LIMIT)
+        if last <= max(first, 0):
             return empty(self.types)
         found, frame_rows = stretched(rows.first(_ALL, last))
         low = np.maximum(frame_rows.start, first)

@@ -4,8 +4,8 @@ Law: the chosen rows are a function of the multiset below: sort keys first, then
 
 Law: bounds by subqueries and percentages are a plan of one row, (first, last): the rows of ranks
 first … last − 1 are chosen. As in DuckDB, NULL is no bound, a percentage p of n rows is
-⌊p / 100 · n⌋ whatever the offset, and numbers are rounded as casts round doubles; a negative number
-and a percentage above 100 are errors.
+⌊p / 100 · n⌋ whatever the offset, and numbers are rounded as casts round doubles. A negative number
+and a percentage above 100 make `last` negative: they are errors once there is a row to choose.
 """
 
 from __future__ import annotations
@@ -161,12 +161,11 @@ def _order(positions: Sequence[int], keys: Sequence[exp.Ordered]) -> tuple[Order
 
 
 _END = 1 << 60  # more rows than there are; the sum of two of them is a BIGINT
-_NUMBER = f"""CASE WHEN c0 < 0 THEN error('LIMIT and OFFSET cannot be negative')
-    WHEN c0 > {_END} THEN {_END} ELSE c0 END"""
+_WRONG = -2 * _END  # a sum with it is negative
+_NUMBER = f"CASE WHEN c0 < 0 THEN {_WRONG} WHEN c0 > {_END} THEN {_END} ELSE c0 END"
 _FIRST = f"coalesce({_NUMBER}, 0)"
 _LAST = f"coalesce({_NUMBER}, {_END})"
-_SHARE = f"""CASE WHEN c0 < 0 OR c0 > 100
-    THEN error('Limit percent out of range, should be between 0% and 100%')
+_SHARE = f"""CASE WHEN c0 < 0 OR c0 > 100 THEN {_WRONG}
     ELSE coalesce(CAST(floor(c0 / 100.0 * c1) AS BIGINT), {_END}) END"""
 
 

@@ -208,7 +208,8 @@ class DynamicLimit:
     """LIMIT and OFFSET that a query computes, in order, ties by all columns ascending.
 
     Attributes:
-        bounds: one row of two BIGINTs: how many rows are skipped, and the number of the last row.
+        bounds: one row of two BIGINTs: how many rows are skipped, and the number of the last row,
+            which is negative where the numbers are none that LIMIT and OFFSET may have.
     """
 
     input: Plan

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from ivm.delta_ops.ordered.dynamic_limit import WRONG_LIMIT
 from ivm.sql.plan.built_in import duck_text, qualified, without_schemas
 from ivm.sql.plan.calls import AggregateCall, key_text
 from ivm.sql.plan.expressions import cast, column, index_of, replace, text
@@ -309,8 +310,9 @@ def _dynamic_limit(plan: DynamicLimit, sources: Sequence[str]) -> str:
         f"{qualified('row_number')}() OVER (ORDER BY {order_text(plan.order, count)}) AS c{count}"
     )
     ranked = f"SELECT {_columns(count)}, {number} FROM {sources[0]} AS t"
-    where = f"t.c{count} > p.c0 AND t.c{count} <= p.c1"
-    return f"SELECT {_columns(count)} FROM ({ranked}) AS t, {sources[1]} AS p WHERE {where}"
+    wrong = f"WHEN p.c1 < 0 THEN {qualified('error')}({literal(WRONG_LIMIT)})"
+    chosen = f"CASE {wrong} ELSE t.c{count} > p.c0 AND t.c{count} <= p.c1 END"
+    return f"SELECT {_columns(count)} FROM ({ranked}) AS t, {sources[1]} AS p WHERE {chosen}"
 
 
 def _recursive(plan: Recursive, sources: Sequence[str]) -> str:

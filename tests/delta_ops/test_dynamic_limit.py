@@ -81,3 +81,23 @@ def test_a_limit_that_would_be_negative_refuses_the_change() -> None:
         db.execute("DELETE FROM n")  # NULL is no limit
         db.execute("INSERT INTO t VALUES (0)")
         assert db.execute("SELECT count(*) FROM v").fetchall() == [(4,)]
+
+
+@pytest.mark.parametrize("bound", ["LIMIT {}", "OFFSET {}", "LIMIT 5 OFFSET {}", "LIMIT {} %"])
+def test_a_negative_limit_of_no_rows_is_none(bound: str) -> None:
+    """DuckDB does not look at it either."""
+    written = bound.format("(SELECT x FROM n)")
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER); CREATE TABLE n (x INTEGER)")
+        db.execute("INSERT INTO t VALUES (1); INSERT INTO n VALUES (100)")
+        db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT k FROM t ORDER BY k {written}")
+        with pytest.raises(errors.InputError, match="negative"):
+            db.execute("UPDATE n SET x = -1")
+        db.execute("BEGIN; DELETE FROM t; UPDATE n SET x = -1; COMMIT")
+        assert db.execute("FROM v").fetchall() == []
+        db.execute(f"CREATE MATERIALIZED VIEW w AS SELECT k FROM t ORDER BY k {written}")
+        with pytest.raises(errors.InputError, match="negative"):
+            db.execute("INSERT INTO t VALUES (2)")
+        db.execute("BEGIN; UPDATE n SET x = 0; INSERT INTO t VALUES (2); COMMIT")
+        shown = [(2,)] if "OFFSET" in bound else []
+        assert db.execute("FROM v").fetchall() == db.execute("FROM w").fetchall() == shown
