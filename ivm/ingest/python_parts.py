@@ -124,7 +124,10 @@ def _has_text(value: object, type: ColumnType) -> bool:
 
     The strings of Decimals and nested values in Python are not DuckDB's, and those of integers are
     cast otherwise to what has no digits of them: too large ones become infinite, and none is true.
+    In a VARIANT a string stays one.
     """
+    if type.base == "VARIANT":
+        return False
     kind = builtins.type(value)
     if isinstance(value, int):
         return type.base not in _NO_DIGITS

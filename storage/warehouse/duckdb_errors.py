@@ -63,6 +63,9 @@ _GUESS = re.compile(
     r'\nDid you mean "(pg_|duckdb_|sqlite_|pragma_|information_schema|_ivm)[^"]*"\?'
 )
 _VIEWS = re.compile(r"Table with name views does not exist!", re.IGNORECASE)
+_NO_FORM = re.compile(
+    "Invalid Input Error: (Can't convert VARIANT|Type U?INT(64|128) with value .* type INT64)"
+)
 _OURS = re.compile(r"( when casting from source column [cv]\d+)?(\n\nLINE \d+: .*)?$", re.DOTALL)
 
 
@@ -79,6 +82,8 @@ def translated(
     """
     message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error) or _LOST)
     message = _VIEWS.sub(r"\g<0>\nSHOW MATERIALIZED VIEWS lists the views.", message)
+    if _NO_FORM.match(message):
+        message += "\nA VARIANT holds it, and Arrow has no form for that: read it as v::VARCHAR."
     if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):
         outlook = _GIVEN_UP if isinstance(error, duckdb.FatalException) else _PERHAPS
         message = f"{message.partition('Stack Trace')[0].rstrip()}\n{outlook}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
@@ -31,6 +32,9 @@ GOOD_AND_BAD = [
     (f"[{{'u': 1::{EITHER}}}]", f"[{{'u': NULL::INTEGER::{EITHER}}}]"),
     (f"(INTERVAL 1 day)::{NESTED}", f"({LONG})::{NESTED}"),
     (f"NULL::{NESTED}", f"(NULL::INTERVAL)::{NESTED}"),
+    ("9223372036854775807::VARIANT", "9223372036854775808::VARIANT"),
+    ("[1, 1e30]::VARIANT", "{'a': [99999999999999999999]}::VARIANT"),
+    ("['x'::VARIANT, NULL]", "['x', (INTERVAL 1 day)::VARIANT]"),
 ]
 
 
@@ -163,3 +167,34 @@ def test_slices_of_nested_values_reach_the_table(kind: str) -> None:
         before = db.execute("SELECT u::VARCHAR FROM t ORDER BY id").fetchall()
         db.execute("UPDATE t SET id = 30 WHERE id = 3")
         assert db.execute("SELECT u::VARCHAR FROM v ORDER BY id").fetchall() == before
+
+
+@pytest.mark.parametrize(
+    ("value", "given"),
+    [
+        ("18446744073709551615", 2**64 - 1),
+        ("[99999999999999999999]", [99999999999999999999]),
+        ("(INTERVAL 1 day)", timedelta(days=1)),
+    ],
+)
+def test_what_a_variant_of_arrow_does_not_hold_is_named_at_every_door(
+    tmp_path: Path, value: str, given: object
+) -> None:
+    with duckdb.connect(tmp_path / "x.duckdb") as plain:
+        plain.execute(f"CREATE TABLE t AS SELECT 1 AS id, {value}::VARIANT AS v")
+        plain.execute("CREATE TABLE u (id INTEGER, v VARIANT)")
+    with ivm.connect(tmp_path / "x.duckdb") as db:
+        assert db.execute("FROM t").fetchall() == [(1, given)]
+        db.execute("CREATE MATERIALIZED VIEW w AS SELECT id, v FROM u")
+        doors: list[Callable[[], object]] = [
+            lambda: db.execute("FROM t").arrow(),
+            lambda: db.execute("CREATE MATERIALIZED VIEW x AS SELECT id, v FROM t"),
+            lambda: db.execute("INSERT INTO u FROM t"),
+            lambda: db.execute(f"INSERT INTO u VALUES (2, {value})"),
+            lambda: db.execute("INSERT INTO u VALUES (2, ?)", [given]),
+            lambda: db.insert("u", {"id": [2], "v": [given]}),
+        ]
+        for door in doors:
+            with pytest.raises(IvmError, match="VARIANT"):
+                door()
+        assert db.execute("SELECT count(*) FROM u").fetchall() == [(0,)]
