@@ -40,7 +40,7 @@ from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 
 _PERHAPS = re.compile(rf"(?i)\b(?:{'|'.join(USER_WORDS)}|version|current_setting)\b")
-_KINDS = (st.Query, st.Dml, st.Prepare, st.Execute, st.Ddl, st.CreateView)
+_KINDS = (st.Query, st.Dml, st.Execute, st.Ddl, st.CreateView)
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,24 @@ def with_values(session: Session, statement: st.Statement, values: SessionValues
         UnsupportedError: such a value would be that of all users.
     """
     _demand_no_shared(session, statement)
+    if isinstance(statement, st.Execute):
+        return _executed(session, _written(session, statement, values), values)
+    if isinstance(statement, st.Prepare):  # it gets them as it is run: names may mean others then
+        return statement
+    return _written(session, statement, values)
+
+
+def _executed(session: Session, statement: st.Statement, values: SessionValues) -> st.Statement:
+    """EXECUTE of what was prepared, with the values of its session."""
+    assert isinstance(statement, st.Execute)
+    prepared = session.prepared.get(statement.name.lower())
+    if prepared is None:
+        return statement
+    told = with_values(session, prepared, values)
+    return statement if told is prepared else dataclasses.replace(statement, instead=told)
+
+
+def _written(session: Session, statement: st.Statement, values: SessionValues) -> st.Statement:
     if not _may_ask(statement):
         return statement
     text = statement.query if isinstance(statement, st.CreateView) else statement.text

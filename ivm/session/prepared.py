@@ -59,7 +59,9 @@ def execute(
     prepared = session.prepared.get(statement.name.lower())
     if prepared is None:
         raise InputError(f"there is no prepared statement {statement.name!r}: PREPARE it first")
-    if isinstance(prepared, st.Query):
+    if statement.instead is not None:
+        prepared = statement.instead  # which DuckDB does not hold
+    elif isinstance(prepared, st.Query):
         answered = None if statement.explain else _from_state(session, prepared, statement)
         return query(session, statement, params) if answered is None else StateResult(answered)
     arguments = _arguments(statement.arguments)

@@ -230,11 +230,13 @@ class Execute(Statement):
     Attributes:
         arguments: the text between the parentheses, or "".
         explain: the text before EXECUTE.
+        instead: what is run instead of what was prepared; None for that itself.
     """
 
     name: str
     arguments: str
     explain: str = ""
+    instead: Statement | None = None
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ WRITTEN = (  # statements, and what they are for bob; None if they stay as they 
         "owner = 'bob'",
     ),
     ("CREATE TABLE made AS SELECT user AS u", "CREATE TABLE made AS SELECT 'bob' AS u"),
-    ("PREPARE p AS SELECT current_user || $1", "PREPARE p AS SELECT 'bob' || $1"),
+    ("PREPARE p AS SELECT current_user || $1", None),  # it gets the value as it is run
     ("EXPLAIN SELECT current_user AS u FROM notes", "EXPLAIN SELECT 'bob' AS u FROM notes"),
     ("SELECT 'current_user', $$user$$ FROM /* user */ notes", None),
     ("SELECT user FROM logs WHERE user = $1 LIMIT $2", None),
@@ -282,6 +282,27 @@ def test_nobody_takes_the_role_of_another(server: Listening) -> None:
         bob.execute("SET role = none; SET role = bob; RESET role; SET session_authorization = bob")
         asked = "SELECT current_user, current_setting('session_authorization')"
         assert bob.execute(asked).fetchall() == [("bob", "bob")]
+
+
+def test_what_is_prepared_gets_the_user_as_it_is_run(
+    server: Listening, database: ivm.Database
+) -> None:
+    with _connected(server, "bob") as bob:
+        bob.execute("PREPARE mine AS SELECT id, user FROM notes WHERE owner = user AND id < $1")
+        bob.execute("PREPARE own AS UPDATE notes SET owner = current_user WHERE id = $1")
+        bob.execute("PREPARE few AS SELECT current_user AS u FROM notes LIMIT $1")
+        bob.execute("EXECUTE own(2)")
+        assert bob.execute("EXECUTE mine(2)").fetchall() == [(1, "bob")]
+        assert bob.execute("EXECUTE mine(1 + 2)").fetchall() == [(1, "bob"), (2, "bob")]
+        assert bob.execute("EXECUTE few(1)").fetchall() == [("bob",)]
+        assert "bob" in str(bob.execute("EXPLAIN EXECUTE mine(2)").fetchall())
+        with pytest.raises(psycopg.Error, match="parameters 1"):
+            bob.execute("EXECUTE mine")
+        database.execute("ALTER TABLE notes ADD COLUMN user VARCHAR DEFAULT 'bob!'")
+        assert bob.execute("EXECUTE few(1)").fetchall() == [("bob",)]
+        assert bob.execute("EXECUTE mine(9)").fetchall() == []
+        bob.execute("UPDATE notes SET owner = user WHERE id = 1")
+        assert bob.execute("EXECUTE mine(9)").fetchall() == [(1, "bob!")]
 
 
 def test_columns_are_described_as_they_come(server: Listening) -> None:
