@@ -59,6 +59,7 @@ class Checks:
 
         Raises:
             AccessError: what is missing, and who can give it.
+            SqlError: it calls a function that does not exist.
         """
         if grant.role == ADMIN:
             return

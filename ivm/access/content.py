@@ -18,7 +18,7 @@ from ivm.catalog.names import NOTHING, NameRules
 from ivm.sql.parse.duckdb_tree import read_or_error
 from ivm.sql.parse.function_list import Macro, list_functions
 from ivm.sql.statements.stored_text import bare_lambdas, view_query
-from ivm.storage.errors import AccessError
+from ivm.storage.errors import AccessError, SqlError
 from ivm.storage.identifiers import canonical_name, fold, split_name
 from ivm.storage.warehouse.duck import Cursor, rows
 from ivm.storage.warehouse.history import paths
@@ -151,6 +151,7 @@ class Content:
 
         Raises:
             AccessError: says what.
+            SqlError: it calls a function that does not exist.
         """
         tree, error = read_or_error(query, self._cursor)
         if error or depth > _DEPTH:
@@ -263,7 +264,10 @@ class Content:
         macros = self._definitions.macros.get(name, [])
         known = name in listed or (self._grant.writes and name in allowed().writing)
         known = known or (name in self._definitions.free and "system" not in within)
-        if not known and (not macros or name in self._definitions.functions):  # it may mean both
+        is_function = name in self._definitions.functions
+        if not (known or is_function or macros):
+            raise SqlError(f"the function {name}() does not exist")
+        if not known and is_function:  # also where there is a macro, as it may mean both
             raise AccessError(f"the function {name}() is for admins")
         if name in _OF_SEQUENCES and self._grant.schema is not None:
             self._demand_sequence(_sequence(node))

@@ -506,6 +506,8 @@ ERRORS = {
     "SELECT * FROM nowhere": "42P01",
     "SELEC 1": "42601",
     "SELECT nofunction(1)": "42883",
+    "SELECT * FROM preview(1)": "42883",
+    "SELECT 1::preview_type": "42704",
     "INSERT INTO customers VALUES (1, 'EU', 'e')": "23505",
     "INSERT INTO customers VALUES (505, NULL, 'e')": "23502",
     "INSERT INTO orders VALUES (5000, 1, -1, NULL)": "23514",

@@ -51,6 +51,7 @@ class CatalogCheck:
 
         Raises:
             AccessError: says what.
+            SqlError: it calls a function that does not exist.
         """
         if sql in self._good:
             return

@@ -53,8 +53,14 @@ _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...]
         "42000",
         (
             ("syntax error|^parser error|unterminated", SYNTAX),
-            ("(table|view|relation).*does not exist|referenced table|no view|no table", "42P01"),
-            ("(function|macro).*(does not exist|no function matches)|no function matches", "42883"),
+            (
+                r"^(catalog error: )?([a-z]+ )?(function|macro) .*does not exist|no function match",
+                "42883",
+            ),
+            (
+                r"\b(table|view|relation)\b.*does not exist|referenced table|no view|no table",
+                "42P01",
+            ),
             ("schema.*does not exist", "3F000"),
             ("type.*does not exist", "42704"),
             ("already exists", "42P07"),
