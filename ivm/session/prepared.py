@@ -52,6 +52,13 @@ def deallocate(session: Session, statement: st.Deallocate, params: Params) -> Re
     return Result("done")
 
 
+def deallocate_all(session: Session) -> None:
+    """Forgets all that was prepared."""
+    session.release()
+    for name in [*session.prepared]:
+        deallocate(session, st.Deallocate(f"DEALLOCATE {quote(name)}", 0, name), None)
+
+
 def execute(
     session: Session, statement: st.Execute, params: Params, run_statement: RunStatement
 ) -> Result:

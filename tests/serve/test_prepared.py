@@ -137,6 +137,18 @@ def test_other_columns_than_were_told_are_refused(
     _asyncpg(shop, work)
 
 
+def test_deallocate_all_forgets_what_sql_has_prepared(shop: Served) -> None:
+    with psycopg.connect(shop.dsn(), autocommit=True) as client:
+        for way in ("DEALLOCATE ALL", "DISCARD ALL"):
+            client.execute(
+                "PREPARE one AS SELECT 1; PREPARE two AS DELETE FROM orders WHERE id = $1"
+            )
+            client.execute(way.encode())
+            for name in ("one", "two(1)"):
+                with pytest.raises(psycopg.Error, match="there is no prepared statement"):
+                    client.execute(f"EXECUTE {name}".encode())
+
+
 def test_psycopg_prepares_anew_what_it_is_refused(shop: Served) -> None:
     """It describes each run, so it may be told other columns: it is told what it gets."""
     _told(shop)

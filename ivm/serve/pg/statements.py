@@ -43,6 +43,7 @@ from ivm.serve.pg.text_sql import value_sql
 from ivm.serve.pg.types import JSON, JSONB
 from ivm.serve.served_session import ServedSession
 from ivm.serve.session_values import SessionValues, with_calls, with_values
+from ivm.session.prepared import deallocate_all
 from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
@@ -181,6 +182,8 @@ class Statements:
                 self.cursors.close(action.name)
                 return _done("CLOSE CURSOR" if action.name is not None else "CLOSE CURSOR ALL")
             case Nothing(tag=tag):
+                if tag in ("DEALLOCATE ALL", "DISCARD ALL"):
+                    self._served.run(deallocate_all)
                 if tag == "DISCARD ALL":
                     self.cursors.close(None)
                     self.effects.reset(None)
