@@ -38,6 +38,7 @@ _MOST = 4096  # answers that are kept
 class _Key(NamedTuple):
     text: str
     grant: Grant
+    hidden: frozenset[str]  # names that mean temporary relations
 
 
 class Checks:
@@ -65,7 +66,8 @@ class Checks:
             return
         if isinstance(statement, st.Execute):
             return self._execute(session, grant, statement)
-        generation, key = self._current(), _Key(statement.text, grant)
+        generation = self._current()
+        key = _Key(statement.text, grant, session.names.hidden)
         if key in self._good:
             return
         self._demand(session, grant, statement)

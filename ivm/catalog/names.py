@@ -28,7 +28,7 @@ class NameRules:
         relations: canonical names of its tables and views.
 
     Attributes:
-        others: whether another database is attached.
+        others: the folded names of the other databases.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class NameRules:
         self._database = fold(database)
         own = frozenset((self._database, "temp", "system"))
         self._databases = own.union(map(fold, databases))
-        self.others = self._databases > own
+        self.others = self._databases - own
         self._schemas: Mapping[Path, Path] = {_folded(path): path for path in schemas}
         self._relations = {_folded(path_of(name)): name for name in relations}
         self._answers: dict[Sequence[str], str | None] = {}

@@ -218,7 +218,7 @@ class OpenChanges(Expiring):
 
     def _may_write_elsewhere(self) -> bool:
         """Returns whether it may change another database; DuckDB lets it change only one."""
-        return self._begun and not self.changes and self._engine.catalog.names.others
+        return self._begun and not self.changes and bool(self._engine.catalog.names.others)
 
     def allow_late_flush(self) -> None:
         """Lets the flush before the transaction's only statement fail; see `flush_late`."""

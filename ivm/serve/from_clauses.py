@@ -62,7 +62,7 @@ def sources(found: Sequence[Token]) -> Iterator[Source]:
             yield _source(found, at)
 
 
-@kept(texts=512)
+@kept(texts=512, long_texts=8)
 def means_by_catalog(text: str) -> bool:
     """Returns whether names in a statement mean the same as long as they do in the catalog.
 

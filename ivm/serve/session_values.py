@@ -28,9 +28,8 @@ from ivm.serve.asked_words import (
     written,
 )
 from ivm.serve.bound_words import not_columns
-from ivm.serve.from_clauses import means_by_catalog
+from ivm.serve.definition_texts import texts_of
 from ivm.serve.kept_by_meaning import KeptByMeaning
-from ivm.serve.shared_words import asking
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.kept_texts import LONGEST, kept
@@ -168,11 +167,11 @@ def _found(session: Session, text: str, asked: Sequence[Place]) -> Sequence[Plac
     def decided() -> Sequence[Place] | None:
         return not_columns(session, text, _shown(text, asked))
 
-    if len(text) > LONGEST or not means_by_catalog(text):
+    if len(text) > LONGEST:
         found = decided()
     else:
         known = _decided.setdefault(session.engine, KeptByMeaning())
-        found = known.get(session, (text, *asked), decided)
+        found = known.get(session, text, tuple(asked), decided)
     return _shown(text, asked) if found is None else found
 
 
@@ -188,7 +187,7 @@ def demand_own_default(session: Session, table: Name) -> None:
         UnsupportedError: it has one.
     """
     name = fold(table[-1])
-    if name in asking(session.engine).tables:
+    if name in texts_of(session.engine).asking_tables:
         raise UnsupportedError(
             f"a default of {table[-1]} asks who the user is, and means the same for all: ALTER "
             "TABLE … ALTER … DROP DEFAULT, and write current_user in the statements themselves"
@@ -199,10 +198,13 @@ def _demand_no_shared(session: Session, statement: st.Statement) -> None:
     """Refuses what uses a view, macro or default whose text asks who the user is."""
     if isinstance(statement, st.Dml) and statement.table is not None:
         demand_own_default(session, statement.table)
-    names = asking(session.engine).definitions
-    if not names or not isinstance(statement, _KINDS) or isinstance(statement, st.Ddl):
+    names = texts_of(session.engine).asking
+    if not names or not isinstance(statement, _KINDS):
         return
-    for token in kept_tokens(statement.text):
+    if isinstance(statement, st.Ddl) and not _is_for_once(statement):
+        return  # it may drop one
+    text = statement.arguments if isinstance(statement, st.Execute) else statement.text
+    for token in kept_tokens(text):
         if is_name(token) and fold(unquoted(token)) in names:
             raise UnsupportedError(
                 f"{unquoted(token)} asks who the user is, and means the same for all: create it "

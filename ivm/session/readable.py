@@ -89,4 +89,4 @@ def _tells_time(session: Session, text: str) -> bool:
 
 def _names_others(session: Session) -> bool:
     """Returns whether there are names beside those of the file and of DuckDB itself."""
-    return session.sees_more() or session.engine.catalog.names.others
+    return session.sees_more() or bool(session.engine.catalog.names.others)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -133,6 +134,26 @@ def test_other_columns_than_were_told_are_refused(
             changed = asked.startswith("UPDATE")  # twice in all: what is refused changes nothing
             assert [row[0] for row in after] == [row[0] for row in before]
             assert [row["b"] for row in after] == [4] if changed else after == before
+
+    _asyncpg(shop, work)
+
+
+def test_other_columns_of_a_file_are_refused(shop: Served, tmp_path: Path) -> None:
+    """They change without a commit, also below a view."""
+    file = tmp_path / "rows.csv"
+    file.write_text("a,b\n1,2\n")
+    _change(shop, f"CREATE OR REPLACE VIEW of_file AS FROM '{file}'")
+
+    async def work(client: asyncpg.Connection) -> None:
+        for source in ("of_file", f"'{file}'"):
+            file.write_text("a,b\n1,2\n")
+            statement = await client.prepare(f"SELECT * FROM {source} WHERE a < $1::INTEGER")
+            assert [tuple(row.items()) for row in await statement.fetch(5)] == [
+                (("a", 1), ("b", 2))
+            ]
+            file.write_text("b,a\n1,2\n")
+            with pytest.raises(asyncpg.InvalidCachedStatementError):
+                await statement.fetch(5)
 
     _asyncpg(shop, work)
 

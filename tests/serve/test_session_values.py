@@ -216,12 +216,13 @@ def test_what_was_created_elsewhere_is_refused_as_it_is_used(database: ivm.Datab
         "SELECT id FROM of_mine",
         "SELECT me()",
         "CREATE MATERIALIZED VIEW made AS SELECT id FROM mine",
+        "CREATE TABLE made AS SELECT id FROM mine",
         "INSERT INTO notes SELECT 5, me()",
         "INSERT INTO stamped (id) VALUES (1)",
     ):
         with pytest.raises(UnsupportedError, match="asks who the user is"):
             _told(database, sql)
-    for sql in ("SELECT * FROM stamped", "SELECT id FROM notes"):
+    for sql in ("SELECT * FROM stamped", "SELECT id FROM notes", "DROP VIEW mine"):
         assert _told(database, sql) == sql
 
 

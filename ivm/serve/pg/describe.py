@@ -44,14 +44,16 @@ class KnownParameters:
         self, session: Session, statement: st.Statement, given: Sequence[int]
     ) -> tuple[int, ...]:
         """See `parameter_types`."""
-        key = statement.text, tuple(given)
-        found = self._types.get(session, key, lambda: parameter_types(session, statement, given))
+        text, key = statement.text, tuple(given)
+        found = self._types.get(
+            session, text, key, lambda: parameter_types(session, statement, given)
+        )
         return found or ()
 
     def nested(self, session: Session, statement: st.Statement) -> Mapping[str, str]:
         """See `nested_types`."""
         text = statement.text
-        return self._nested.get(session, text, lambda: nested_types(session, text)) or {}
+        return self._nested.get(session, text, None, lambda: nested_types(session, text)) or {}
 
 
 def parameter_types(

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from ivm.access.roles import ADMIN
 from ivm.dispatch import run_statement
 from ivm.serve.access import Gate
+from ivm.serve.kept_by_meaning import meaning_of
 from ivm.serve.pg.actions import (
     Action,
     Begin,
@@ -272,7 +273,7 @@ class Statements:
         """The action that takes json for its nested values: DuckDB compares such by their texts."""
         if not isinstance(action, Sql) or not {JSON, JSONB} & set(oids):
             return action
-        asked = action.statement
+        asked = with_calls(action.statement, self._values)
         types = self._allowed(asked, lambda session: self._known.nested(session, asked))
         if not types:
             return action
@@ -310,11 +311,8 @@ class Statements:
         """Equal as long as the names in a statement mean the same; None if that is not known."""
         if not isinstance(action, Sql) or not isinstance(action.statement, st.Dml | st.Query):
             return None
-        if "getvariable" in action.text.lower():
-            return None
-        return self.with_session(
-            lambda session: None if session.sees_more() else session.engine.meaning()
-        )
+        text = action.text
+        return self.with_session(lambda session: meaning_of(session, text))
 
     def _executed(self, action: Action, statement: st.Execute) -> Columns | None:
         """The columns of what EXECUTE gives: a query is run, a change is described."""
