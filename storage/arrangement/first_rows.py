@@ -2,8 +2,9 @@
 
 Law: let b be the smallest of the last rows read from runs with unread rows. All rows up to b have
 been read from every run (no row occurs twice in a run), so their net weights are known. Where
-cancelled rows leave fewer than k known live ones, four times as many rows are read from each run;
-many cancelled ones of a key that runs hold are left out of all later reads (see `cancelled`).
+cancelled rows leave fewer than k known live ones, four times as many rows are read from each run,
+or as many as the write buffer may cancel; many cancelled ones of a key that runs hold are left out
+of all later reads (see `cancelled`).
 
 Law of the merge for one exact key (`first_of_one`): if the row under one cursor comes strictly
 before those under all others by its first order key, no other run holds it, so it is the next row
@@ -59,7 +60,7 @@ def first_rows(
         probe, rows, unsure, source = _resolve(source, keys, cursors, k, len(probes))
         found.append((probe, rows))
         order = order[unsure[order]]
-        depth *= DEEPER
+        depth = max(DEEPER * depth, k + source.seen // max(len(order), 1))
     if not found:
         return np.zeros(0, np.int64), layout.zero
     return found[0] if len(found) == 1 else _in_order_of_probe(found)

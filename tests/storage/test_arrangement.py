@@ -717,6 +717,18 @@ def test_first_passes_each_cancelled_row_once(
     assert sum(taken) < 40 * 20 * popped
 
 
+def test_what_the_write_buffer_cancels_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a queue it holds each row that went since the last merge."""
+    monkeypatch.setattr(write_buffer, "TAIL_ROWS", 256)
+    rows: list[tuple[Row, int]] = [((1, None, float(i)), 1) for i in range(1000)]
+    store = Arrangement.build(Layout(TYPES, (0,), (OrderKey(2, False, False),)), [zset(rows)])
+    store = store.append(zset([(row, -1) for row, _ in rows[:200]]))
+    taken: list[int] = []
+    watch_reads(monkeypatch, taken)
+    assert listed(store.first(probe((0,), [(1, None, None)]), 1).rows) == [(1, None, 200.0)]
+    assert taken == [201, 401]
+
+
 def test_few_cancelled_rows_of_many_keys_are_not_recorded() -> None:
     """Each search would add to the record, which would grow with the state."""
     keys = range(2 * first_rows.CANCELLED_ROWS)
