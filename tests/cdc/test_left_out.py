@@ -112,6 +112,19 @@ def test_a_value_that_only_the_row_before_has_is_null_now(key: str) -> None:
         assert content(db) == [(0, None, 0), (1, None, None), (3, "a", 4), (9, None, 2)]
 
 
+@pytest.mark.parametrize("type", ["insert", "bootstrap-insert"])
+@pytest.mark.parametrize("beside", [{}, {"a": "b"}])
+def test_a_null_that_maxwell_leaves_out_of_a_known_row_is_null(
+    type: str, beside: dict[str, str]
+) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a VARCHAR, own VARCHAR DEFAULT 'none')")
+        db.execute("INSERT INTO t VALUES (1, 'x', 'mine')")
+        rows = [{"id": 1}, {"id": 2, **beside}]
+        db.ingest("t", [{"type": type, "data": row} for row in rows], format="maxwell")
+        assert content(db) == [(1, None, "mine"), (2, beside.get("a"), "none")]
+
+
 def test_debezium_s_rows_without_their_nulls() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a VARCHAR, n INTEGER)")

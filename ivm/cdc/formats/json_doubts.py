@@ -3,8 +3,8 @@
 A line is parsed once more here, to tell values that are null from those that were not sent or do
 not fit. So only the lines on which `json_statement` has doubts come here.
 
-Law: a value was not sent if its key is missing, unless the row before an update has the key: then
-it is NULL, which some upstreams leave out. A message that is known and no change is ignored.
+Law: a value was not sent if its key is missing, unless the row before an update has the key, or the
+format has whole rows in inserts: then it is NULL, which some upstreams leave out. A message that is known and no change is ignored.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class _Doubts(TypedLines):
 
     def _unsent(self, i: int) -> str:
         sent = f"system.main.map_contains(m, {literal(self.keys[i])})"
-        unsent = f"coalesce(a{i} IS NULL AND op IN (0, 1) AND NOT {sent}, FALSE)"
+        may = ", ".join(map(str, self._envelope.may_lack(self._info, i)))
+        unsent = f"coalesce(a{i} IS NULL AND op IN ({may}) AND NOT {sent}, FALSE)"
         if self._envelope.before:
             was = f"system.main.list_contains(listed[2], {literal(self.keys[i])})"
             unsent += f" AND NOT (op = 1 AND coalesce({was}, FALSE))"

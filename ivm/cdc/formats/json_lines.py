@@ -17,7 +17,6 @@ import pyarrow as pa
 from ivm.cdc.formats.events import (
     DELETE,
     INSERT,
-    UPDATE,
     Decoded,
     Events,
     Operations,
@@ -136,7 +135,7 @@ def _decoded(
     sound = np.ones(len(operations), np.bool_)
     sound[list(reasons)] = False
     changes = (sound & (operations >= INSERT) & (operations <= DELETE)).nonzero()[0]
-    unknown = _unsent(operations, known, doubtful, asked, len(info.schema))
+    unknown = _unsent(operations, known, doubtful, asked, info, envelope)
     return Decoded(
         _events(found, info, changes, unknown),
         changes,
@@ -167,7 +166,8 @@ def _read(
     In a table without a key, a column that no line of a batch has does not tell rows apart: so
     their rows before changes are always read by the batch's own survey.
     """
-    stream = (info.name, info.schema, info.primary_key, repr(envelope))
+    own = frozenset(info.defaults) if envelope.whole_inserts else None
+    stream = (info.name, info.schema, info.primary_key, own, repr(envelope))
     known = _known.get(stream)
     if known is not None and (info.primary_key or not envelope.before):
         found = reader.table(known.statement, lines, settings)
@@ -192,13 +192,18 @@ def _reasons(doubtful: Indexes, asked: pa.Table | None) -> dict[int, str]:
 
 
 def _unsent(
-    operations: Operations, known: _Known, doubtful: Indexes, asked: pa.Table | None, width: int
+    operations: Operations,
+    known: _Known,
+    doubtful: Indexes,
+    asked: pa.Table | None,
+    info: TableInfo,
+    envelope: Envelope,
 ) -> dict[int, Mask]:
     """The lines that do not carry a column's value, by the column."""
     unsent: dict[int, Mask] = {}
-    for i in range(width):
+    for i in range(len(info.schema)):
         if i not in known.columns:
-            unsent[i] = (operations == INSERT) | (operations == UPDATE)
+            unsent[i] = np.isin(operations, envelope.may_lack(info, i))
         elif asked is not None:
             unsent[i] = np.zeros(len(operations), np.bool_)
             unsent[i][doubtful] = asked[f"u{i}"].to_numpy()

@@ -56,6 +56,7 @@ class Envelope:
         transaction: the keys of which the first that a line has tells the event's transaction, or
             at least the time of its statement; () if the format tells neither.
         messages: SQL of whether `text`, which has no operation, is a message that is no change.
+        whole_inserts: what an insert lacks is NULL, if the column is not ours alone.
     """
 
     after: tuple[str, ...]
@@ -71,6 +72,7 @@ class Envelope:
     tables: tuple[str, ...] = ()
     transaction: tuple[tuple[str, ...], ...] = ()
     messages: str = "FALSE"
+    whole_inserts: bool = False
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -85,10 +87,19 @@ class Envelope:
         """See `transaction`; it is asked for only with the rows before."""
         return self.transaction if self.before is None else ()
 
+    def may_lack(self, info: TableInfo, column: int) -> tuple[int, ...]:
+        """The operations without a value of a column that leave the one that is stored.
+
+        A column with a default is ours alone where upstream has it not.
+        """
+        whole = self.whole_inserts and column not in info.defaults
+        return (UPDATE,) if whole else (INSERT, UPDATE)
+
     def of_before(self) -> Envelope:
         """That of the same lines read as inserts of the rows before."""
         operations = {n: INSERT for n, code in self.operations.items() if code in (UPDATE, DELETE)}
-        return replace(self, after=self.before or (), before=None, operations=operations, origin=())
+        read = replace(self, after=self.before or (), before=None, operations=operations)
+        return replace(read, origin=(), whole_inserts=False)
 
 
 def json_path(keys: Sequence[str]) -> str:
@@ -142,6 +153,7 @@ class TypedLines:
     """
 
     def __init__(self, info: TableInfo, envelope: Envelope, survey: Survey) -> None:
+        self._info = info
         self._envelope = envelope
         names = [fold(name) for name, _ in info.schema]
         self._types = [type for _, type in info.schema]

@@ -19,5 +19,9 @@ MAXWELL = Envelope(
     _OPERATIONS,
     origin=(("database",), ("table",)),
     transaction=(("xid",), ("ts",)),
+    whole_inserts=True,
 )
-"""A row's old values are only those that have changed; the others are in `data`."""
+"""A row's old values are only those that have changed; the others are in `data`.
+
+With `output_nulls=false` there are no NULLs in either.
+"""
