@@ -7,7 +7,7 @@ event whose row violates a constraint is refused, and the others are applied as 
 An UPDATE that changes the key removes the old key's row and writes the new one's; of several rows
 that meet under a key, `key_versions` tells which one an event means. Values that were not sent are
 those of the row that the event has changed: written by the latest event of the batch that knows
-them, else stored.
+them, else stored. Where there is none, an event that tells that a value has not changed is refused.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _split(events: Events, of: Indexes, second: Mask) -> Events:
         i: concat([column, events.old[i]]).take(at) if i in events.old else taken.columns[i]
         for i, column in events.columns.items()
     }
-    return Events(operations, columns, taken.unknown)
+    return Events(operations, columns, taken.unknown, unchanged=taken.unchanged)
 
 
 def _rows(path: FastPath, steps: _Steps, index: KeyIndex) -> list[Column]:
@@ -248,10 +248,38 @@ def _violations(path: FastPath, steps: _Steps, rows: Sequence[Column]) -> dict[i
     for _, why, violated in violations(path, rows, writes):
         for event in steps.of[violated].tolist():
             reasons.setdefault(event, why)
+    lacking = _lacking(steps)
+    for position, mask in steps.events.unchanged.items():
+        name = path.schema[position][0]
+        why = f"{name} was not sent, since it has not changed, but there is no row that has it"
+        reasons |= dict.fromkeys(steps.of[mask & lacking].tolist(), why)
     if not reasons:
         return {}
     later = _building_on(steps, np.array(list(reasons)))
+    later[steps.of[lacking & ~_of_moved(steps)]] = False
     return {event: why for event, why in reasons.items() if not later[event]}
+
+
+def _lacking(steps: _Steps) -> Mask:
+    """The steps that leave values as they are of a row that is not there."""
+    none = np.zeros(len(steps.of), np.bool_)
+    if not steps.events.unchanged:
+        return none
+    keeps = np.logical_or.reduce([*steps.events.unchanged.values(), none])
+    keeps &= steps.events.operations != DELETE
+    is_there = _is_there(steps)
+    source = _source(steps, keeps & is_there)  # what is refused leaves no row to those behind it
+    found: Mask = keeps & (keeps & ~is_there)[source]
+    return found
+
+
+def _of_moved(steps: _Steps) -> Mask:
+    """The steps of rows that an update moves, by which they depend on more than their own ones."""
+    moved = np.zeros(len(steps.at), np.bool_)
+    moved[steps.group[steps.second]] = True
+    moved[steps.group[steps.removals]] = True
+    found: Mask = moved[steps.group]
+    return found
 
 
 def _building_on(steps: _Steps, chosen: Indexes) -> Mask:
@@ -289,11 +317,16 @@ def _change(path: FastPath, steps: _Steps, rows: Sequence[Column], index: KeyInd
     return path.change(added, removed, index)
 
 
+def _is_there(steps: _Steps) -> Mask:
+    """The steps before which the row is there: under the old key, where an update moves it."""
+    before, stored = steps.before, steps.at[steps.origin] >= 0
+    found: Mask = np.where(before < 0, stored, steps.events.operations[before] != DELETE)
+    return found
+
+
 def _counts(steps: _Steps) -> dict[str, int]:
     operations = np.delete(steps.events.operations, steps.removals)  # counted with their writes
-    before = np.delete(steps.before, steps.removals)
-    stored = steps.at[np.delete(steps.origin, steps.removals)] >= 0
-    known = np.where(before < 0, stored, steps.events.operations[before] != DELETE)
+    known = np.delete(_is_there(steps), steps.removals)
     masks = [
         *(operations == kind for kind in (INSERT, UPDATE, DELETE)),
         known & (operations == INSERT),

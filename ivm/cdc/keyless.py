@@ -70,6 +70,10 @@ def _refused(path: FastPath, events: Events) -> dict[int, str]:
     columns = [events.columns[i] for i in range(len(path.schema))]
     written = (events.operations != DELETE).nonzero()[0]
     refused: dict[int, str] = {}
+    for i, mask in events.unchanged.items():
+        why = f"{path.schema[i][0]} was not sent, and the table has no key to find it by"
+        inserts = mask & (events.operations == INSERT)
+        refused |= dict.fromkeys(inserts.nonzero()[0].tolist(), why)
     for _, why, violated in violations(path, columns, written):
         for event in violated.tolist():
             refused.setdefault(event, why)

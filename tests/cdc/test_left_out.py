@@ -89,6 +89,45 @@ def test_a_text_that_speaks_of_it_is_stored(value: str) -> None:
     assert updated("VARCHAR", "'x'", value) == (False, {})
 
 
+def deleted(id: int, lsn: int = 1) -> dict[str, Any]:
+    return {"op": "d", "before": {"id": id, "n": None, "v": None}, "source": {"lsn": lsn}}
+
+
+def created(id: int, n: int, lsn: int = 1) -> dict[str, Any]:
+    row = {"id": id, "n": n, "v": PLACEHOLDER}
+    return {"op": "c", "before": None, "after": row, "source": {"lsn": lsn}}
+
+
+UNKNOWN: list[tuple[list[Any], list[int]]] = [
+    ([created(2, 3)], [0]),
+    ([deleted(7), created(2, 3, lsn=2)], [1]),
+    ([created(2, 3), {"op": "u", "after": {"id": 2, "n": 4, "v": PLACEHOLDER}}], [0, 1]),
+    ([{"op": "u", "before": {"id": 8}, "after": {"id": 2, "n": 4, "v": PLACEHOLDER}}], [0]),
+    ([*[created(2, 3)] * 50, {"op": "c", "after": {"id": 3, "n": 1, "v": "y"}}], [*range(50)]),
+]
+
+
+@pytest.mark.parametrize(("events", "refused"), UNKNOWN)
+def test_an_unchanged_value_that_no_row_has_is_refused(
+    events: list[Any], refused: list[int]
+) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, v VARCHAR)")
+        found = db.ingest("t", events).refused
+        assert [*found] == refused
+        assert all(why.startswith("v was not sent, since it has not") for why in found.values())
+        assert db.execute("FROM t WHERE v IS NULL").fetchall() == []
+
+
+def test_an_unchanged_value_moves_with_a_key_that_is_changed_by_two_events() -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, v VARCHAR)")
+        db.execute("INSERT INTO t VALUES (1, 1, 'x'), (2, 2, 'y'), (5, 5, 'z')")
+        moves = [deleted(1), None, created(3, 4), deleted(3, 2), created(4, 6, 2), deleted(2, 3)]
+        assert db.ingest("t", moves).refused == {}
+        assert content(db) == [(4, 6, "x"), (5, 5, "z")]
+
+
 def content(db: ivm.Database) -> list[Any]:
     return db.execute("FROM t ORDER BY ALL").fetchall()
 

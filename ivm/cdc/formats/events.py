@@ -1,7 +1,7 @@
 """Events: the changes of one table as its upstream database made them, in columns.
 
 Contract: the events of one batch stand in the order in which they happened. A value that an event
-does not carry (unchanged and not sent) is marked as unknown, and the stored one stays.
+does not carry is marked as unknown, and the stored one stays.
 """
 
 from __future__ import annotations
@@ -35,12 +35,15 @@ class Events:
         unknown: by position, the rows whose value was not sent.
         old: the rows before updates, by position: key columns where a key may have changed, all
             columns of a table without a key. An event that changes no key has its own key there.
+        unchanged: by position, those of `unknown` that tell that the value has not changed: an
+            event with one cannot be applied where there is no row that has it.
     """
 
     operations: Operations
     columns: Mapping[int, Column]
     unknown: Mapping[int, Mask] = field(default_factory=dict)
     old: Mapping[int, Column] | None = None
+    unchanged: Mapping[int, Mask] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.operations)
@@ -54,6 +57,7 @@ class Events:
             columns={i: c.take(indexes) for i, c in self.columns.items()},
             unknown={i: mask[indexes] for i, mask in self.unknown.items()},
             old=None if old is None else {i: c.take(indexes) for i, c in old.items()},
+            unchanged={i: mask[indexes] for i, mask in self.unchanged.items()},
         )
 
 
@@ -136,17 +140,20 @@ def _interleaved_texts(parts: Sequence[tuple[Indexes, pa.Array | None]]) -> pa.A
 
 def chained(parts: Sequence[Events]) -> Events:
     """The events one after the other; where some tell an old value, that of others is the new."""
-    unknown = {i for part in parts for i in part.unknown}
     old = sorted({i for part in parts for i in part.old or ()})
     return Events(
         np.concatenate([part.operations for part in parts]),
         {i: concat([part.columns[i] for part in parts]) for i in parts[0].columns},
-        {
-            i: np.concatenate(
-                [part.unknown.get(i, np.zeros(len(part), np.bool_)) for part in parts]
-            )
-            for i in sorted(unknown)
-        },
+        _chained_masks([(len(part), part.unknown) for part in parts]),
         {i: concat([(part.old or {}).get(i, part.columns[i]) for part in parts]) for i in old}
         or None,
+        _chained_masks([(len(part), part.unchanged) for part in parts]),
     )
+
+
+def _chained_masks(parts: Sequence[tuple[int, Mapping[int, Mask]]]) -> dict[int, Mask]:
+    """Masks by position, one after the other; each part with its length."""
+    return {
+        i: np.concatenate([masks.get(i, np.zeros(count, np.bool_)) for count, masks in parts])
+        for i in sorted({i for _, masks in parts for i in masks})
+    }

@@ -4,7 +4,8 @@ A line is parsed once more here, to tell values that are null from those that we
 not fit. So only the lines on which `json_statement` has doubts come here.
 
 Law: a value was not sent if its key is missing, unless the row before an update has the key, or the
-format has whole rows in inserts: then it is NULL, which some upstreams leave out. A message that is known and no change is ignored.
+format has whole rows in inserts: then it is NULL, which some upstreams leave out. A message that is
+known and no change is ignored.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def doubts(info: TableInfo, envelope: Envelope, survey: Survey) -> str:
 
     Returns:
         SQL; its columns are `ignored`, whether the line is a message that is no change, `refused`,
-        the reason or NULL, and of each column i with a key whether its value was not sent `u<i>`.
+        the reason or NULL, and of each column i with a key whether its value was not sent `u<i>`,
+        since it has not changed `p<i>`.
     """
     return _Doubts(info, envelope, survey).text()
 
@@ -48,6 +50,7 @@ class _Doubts(TypedLines):
         """The whole statement."""
         parts = [f"ignored, CASE WHEN NOT ignored THEN {self._refused()} END AS refused"]
         parts += [f"({self._unsent(i)} OR p{i}) AS u{i}" for i in self.keys]
+        parts += [f"p{i}" for i in self.keys]
         after = f"CASE WHEN op IN (0, 1, 2) AND ({some_null('a', self.keys)} OR "
         after += f"{may_have_one(self._types)}) THEN {self._map(self._envelope.after)} END AS m"
         ignored = f"coalesce(op IS NULL AND ({self._envelope.messages}), FALSE) AS ignored"

@@ -27,14 +27,17 @@ from ivm.cdc.formats.json_doubts import doubts
 from ivm.cdc.formats.json_statement import (
     DOUBTFUL,
     IGNORED,
+    LINES,
     TRUNCATE,
     UNKNOWN,
     Envelope,
     Survey,
     TypedLines,
+    json_path,
     statement,
 )
 from ivm.cdc.formats.json_survey import extended, groups, survey
+from ivm.cdc.formats.key_changes import with_key_changes
 from ivm.cdc.formats.line_reader import READERS, LineReader, Settings, settings_of
 from ivm.storage.values.column import Indexes, Mask, column_from_arrow
 from ivm.storage.warehouse.duck import Cursor
@@ -136,8 +139,9 @@ def _decoded(
     sound[list(reasons)] = False
     changes = (sound & (operations >= INSERT) & (operations <= DELETE)).nonzero()[0]
     unknown = _unsent(operations, known, doubtful, asked, info, envelope)
-    return Decoded(
-        _events(found, info, changes, unknown),
+    unchanged = _unchanged(len(operations), known, doubtful, asked)
+    decoded = Decoded(
+        _events(found, info, changes, unknown, unchanged),
         changes,
         reasons,
         (sound & (operations == TRUNCATE)).nonzero()[0].tolist(),
@@ -145,6 +149,15 @@ def _decoded(
         origins=_texts(found, "origin"),
         transactions=_texts(found, "transaction"),
     )
+    if not unchanged or not envelope.place:
+        return decoded
+    place = f"system.main.json_extract_string(raw, {json_path(envelope.place)})"
+    sql = f"SELECT {place} AS place FROM {LINES}"
+
+    def places(numbers: Indexes) -> pa.Array:
+        return reader.table(sql, lines.take(pa.array(numbers)), None)["place"].combine_chunks()
+
+    return with_key_changes(decoded, info.primary_key, places)
 
 
 def _texts(found: pa.Table, name: str) -> pa.Array | None:
@@ -210,8 +223,27 @@ def _unsent(
     return unsent
 
 
+def _unchanged(
+    count: int, known: _Known, doubtful: Indexes, asked: pa.Table | None
+) -> dict[int, Mask]:
+    """See `Events`; of all lines, by the column."""
+    unchanged: dict[int, Mask] = {}
+    if asked is None:
+        return unchanged
+    for i in known.columns:
+        found = asked[f"p{i}"].to_numpy()
+        if found.any():
+            unchanged[i] = np.zeros(count, np.bool_)
+            unchanged[i][doubtful] = found
+    return unchanged
+
+
 def _events(
-    found: pa.Table, info: TableInfo, changes: Indexes, unknown: Mapping[int, Mask]
+    found: pa.Table,
+    info: TableInfo,
+    changes: Indexes,
+    unknown: Mapping[int, Mask],
+    unchanged: Mapping[int, Mask],
 ) -> Events:
     rows = found if len(changes) == len(found) else found.take(pa.array(changes))
     types = [type for _, type in info.schema]
@@ -221,4 +253,5 @@ def _events(
         {i: column_from_arrow(rows[f"c{i}"], type) for i, type in enumerate(types)},
         {i: mask[changes] for i, mask in unknown.items() if mask[changes].any()},
         {i: column_from_arrow(rows[f"o{i}"], types[i]) for i in old} or None,
+        {i: mask[changes] for i, mask in unchanged.items() if mask[changes].any()},
     )

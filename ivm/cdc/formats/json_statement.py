@@ -87,6 +87,11 @@ class Envelope:
         """See `transaction`; it is asked for only with the rows before."""
         return self.transaction if self.before is None else ()
 
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The keys that lead to the place of the change upstream; () if the format has none."""
+        return self.origin[0][:-1] if self.origin else ()
+
     def may_lack(self, info: TableInfo, column: int) -> tuple[int, ...]:
         """The operations without a value of a column that leave the one that is stored.
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.cdc.formats.events import Decoded, Events
-from ivm.storage.values.column import Column, Indexes, column_from_arrow
+from ivm.storage.values.column import Column, Indexes, Mask, column_from_arrow
 from ivm.storage.values.types import Schema
 
 
@@ -53,6 +53,7 @@ def packed(chunk: Chunk, schema: Schema) -> bytes:
     events |= _arrays("c", found.events.columns, schema)
     events |= _arrays("o", found.events.old or {}, schema)
     events |= {f"u{i}": pa.array(mask) for i, mask in found.events.unknown.items()}
+    events |= {f"k{i}": pa.array(mask) for i, mask in found.events.unchanged.items()}
     if found.origins is not None:
         lines["origin"] = found.origins
     metadata = {"told": json.dumps(told, ensure_ascii=False)}
@@ -69,14 +70,14 @@ def unpacked(content: pa.Buffer, schema: Schema) -> Chunk:
     source = pa.BufferReader(content)
     lines, events = (pa.ipc.open_stream(source).read_all().combine_chunks() for _ in range(2))
     told = json.loads(lines.schema.metadata[b"told"])
-    names = set(events.column_names)
     old = _columns("o", events, schema)
     found = Decoded(
         Events(
             events["op"].to_numpy(),
             _columns("c", events, schema),
-            {i: events[f"u{i}"].to_numpy() for i in range(len(schema)) if f"u{i}" in names},
+            _masks("u", events, schema),
             old or None,
+            _masks("k", events, schema),
         ),
         events["line"].to_numpy(),
         {int(line): why for line, why in told["refused"].items()},
@@ -109,6 +110,12 @@ def _columns(kind: str, table: pa.Table, schema: Schema) -> dict[int, Column]:
         for i, (_, type) in enumerate(schema)
         if f"{kind}{i}" in names
     }
+
+
+def _masks(kind: str, table: pa.Table, schema: Schema) -> dict[int, Mask]:
+    names = set(table.column_names)
+    places = [i for i in range(len(schema)) if f"{kind}{i}" in names]
+    return {i: table[f"{kind}{i}"].to_numpy() for i in places}
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

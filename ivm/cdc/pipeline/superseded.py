@@ -54,9 +54,11 @@ def _last(chosen: Indexes, number: Indexes, groups: int) -> Indexes:
 
 
 def _cannot_be_refused(events: Events, info: TableInfo) -> Mask:
-    """The events with a key, and with every value that must not be NULL."""
+    """The events with a key, every value that must not be NULL, and none that a row must have."""
     deletes = events.operations == DELETE
     sure = np.ones(len(events), np.bool_)
+    for mask in events.unchanged.values():
+        sure &= ~mask
     for i in info.not_null:
         there = not_null(events.columns[i])
         if i in events.unknown:

@@ -138,6 +138,7 @@ class _Batch:
             {i: columns.get(f"c{i}") or null_column(self._types[i], count) for i in every},
             {i: mask for i, mask in unknown.items() if mask is not None and mask.any()},
             {i: columns[f"o{i}"] for i in self._old} or None,
+            {i: mask for i in self._names if (mask := unknown[i]) is not None and mask.any()},
         )
 
     def _unsent(self, i: int) -> Mask | None:
