@@ -189,11 +189,10 @@ def handle_to(path: str, settings: Settings, owner: Database) -> Lifetime:
     with opening(file):
         found = opened(file)
         if found is not None:
-            found.demand_shareable(settings)
             shared = Lifetime(found, owner)
-            if found.add(shared):
+            if found.add(shared, settings):
                 return shared
         made = open_database(path, settings)
         handle = Lifetime(made, owner)
-        made.add(handle)
+        made.add(handle, settings)
         return handle

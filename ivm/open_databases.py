@@ -71,11 +71,19 @@ class OpenDatabase:
         """Its file, None in memory."""
         return self.engine.warehouse.file.file
 
-    def add(self, handle: Lifetime) -> bool:
-        """Adds a handle; returns False if the database is closed by now."""
+    def add(self, handle: Lifetime, asked: Settings) -> bool:
+        """Adds a handle of who asks for these settings; returns False if the database is closed.
+
+        While it is being closed, it is waited for: its file is free then.
+
+        Raises:
+            UnavailableError: the settings differ, or the files were moved or deleted.
+        """
         with self._closing:
             if self.closed:
                 return False
+            self.engine.warehouse.demand_in_place()
+            self.settings.demand_agreement(asked, self.file)
             self._handles = (*self._handles, handle)
             if self not in _open:  # not before: without a handle it is a forgotten one
                 _open.append(self)
@@ -91,20 +99,11 @@ class OpenDatabase:
         """Returns whether the program refers to another handle that is open."""
         return any(owner is not handle.owner for owner in self.owners)
 
-    def demand_shareable(self, asked: Settings) -> None:
-        """Checks that there may be another handle, of who asks for these settings.
-
-        Raises:
-            UnavailableError: the settings differ, or the files were moved or deleted.
-        """
-        self.engine.warehouse.demand_in_place()
-        self.settings.demand_agreement(asked, self.file)
-
     @property
     def is_forgotten(self) -> bool:
         """Returns whether the program cannot use it any more, and reads no result of it."""
         busy = any(handle.busy for handle in self._handles)
-        return not busy and not self.owners
+        return not (busy or self.owners or self.closed)
 
     def close(self, handle: Lifetime | None = None) -> None:
         """Closes one handle, and with the last one the database; or all at once.
@@ -131,8 +130,6 @@ class OpenDatabase:
 
     def _refuse(self) -> None:
         self.closed = True
-        with contextlib.suppress(ValueError):  # a child has forgotten it
-            _open.remove(self)
         self.flusher.stop()
         self.engine.writer_lock.close(CLOSED)
 
@@ -147,6 +144,8 @@ class OpenDatabase:
         if self.closed and not (self._handles or self._released):
             self._released = True
             self._release()
+            with contextlib.suppress(ValueError):  # a child has forgotten it
+                _open.remove(self)
         self._raise()
 
     def _release(self) -> None:
@@ -205,7 +204,7 @@ def file_of(path: str) -> Path | None:
 
 
 def opened(file: Path | None) -> OpenDatabase | None:
-    """The open database of a file; None if this process has none."""
+    """The database of a file that is open or being closed; None if this process has none."""
     found = (each for each in list(_open) if file is not None and each.file == file)
     return next(found, None)
 

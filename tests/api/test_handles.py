@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import ivm
 from ivm import dbapi, errors
+from ivm.engine.engine import Engine
 
 
 @pytest.fixture
@@ -187,3 +189,25 @@ def test_a_database_that_was_deleted_while_it_was_open_is_not_shared(path: Path)
         ivm.connect(path)
     with pytest.raises(errors.UnavailableError, match="deleted"):
         db.close()
+
+
+def test_who_opens_a_file_that_is_being_closed_waits_for_that(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: it was said to be open already."""
+    real, closing = Engine.close, threading.Event()
+
+    def slowly(engine: Engine) -> None:
+        closing.set()
+        time.sleep(0.3)
+        real(engine)
+
+    monkeypatch.setattr(Engine, "close", slowly)
+    db = ivm.connect(path)
+    db.insert("t", {"a": [1]})
+    closer = threading.Thread(target=db.close)
+    closer.start()
+    assert closing.wait(30)
+    with ivm.connect(path) as again:
+        assert again.execute("FROM v").fetchall() == [(1,)]
+    closer.join()
