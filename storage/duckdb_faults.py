@@ -314,6 +314,16 @@ FAULTS = (
         mended=("2.0.1", [("V",)]),
     ),
     Fault(
+        "counted_matches",
+        does="UPDATE … FROM counts, and may return, a row that it changes once for each match",
+        right="(1,)",
+        script="""CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (0);
+            UPDATE t SET a = b FROM (VALUES (1), (2)) AS u(b)""",
+        outcome=[(2,)],
+        modules=("ivm.capture.update",),
+        seen=("2.0.1", "2.0.1"),
+    ),
+    Fault(
         "kept_interrupts",
         does="in a transaction the interrupt of an answer that is then dropped is raised where a"
         " relation over a view is made",

@@ -133,7 +133,7 @@ def _write(cursor: Cursor, update: UpdateClauses, info: TableInfo, new: str) -> 
     """Writes the new values by row id."""
     sets = ", ".join(f"{quote(info.schema[i][0])} = __ivm_new.__ivm_new_{i}" for i in update.sets)
     same = same_row(cursor, info.qualified)
-    once, found = _once(cursor, new)  # some releases count, and return, a row for each match
+    once, found = _once(cursor, new)  # DuckDB's fault `counted_matches`
     sql = (
         f"UPDATE {update.target} SET {sets} FROM {once} AS __ivm_new"
         f" WHERE {update.reference}.rowid {same} __ivm_new.{ROW_ID} {update.returning}"

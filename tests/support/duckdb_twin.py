@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 import ivm
 from ivm import errors
 from ivm.session import dml, evaluated
+from ivm.storage.duckdb_faults import FAULTS
 from tests.support.view_oracle import assert_verified
 
 
@@ -40,10 +43,15 @@ class Twin:
 
     def run(self, sql: str, params: Any = None) -> bool:
         """Runs it in both; whether it went well."""
-        return self.compare(lambda db: db.execute(sql, params))
+        return self.compare(lambda db: db.execute(sql, params), sql)
 
-    def compare(self, call: Callable[[Any], Any]) -> bool:
-        """Calls something with both, and compares the results; whether it went well."""
+    def compare(self, call: Callable[[Any], Any], sql: str = "") -> bool:
+        """Calls something with both, and compares the results; whether it went well.
+
+        Args:
+            call: runs it.
+            sql: of a statement that may update by a FROM.
+        """
         try:
             wanted = call(self.duck)
             shown = [(column[0], str(column[1])) for column in wanted.description or ()]
@@ -57,7 +65,8 @@ class Twin:
         result = call(self.db)
         if result.kind != "done":
             assert list(zip(result.columns, result.types, strict=True)) == shown
-            assert sorted(map(repr, result.fetchall())) == rows
+            found = sorted(map(repr, result.fetchall()))
+            assert found == rows or _is_once(sql, found, rows)
         return True
 
     def check(self) -> None:
@@ -71,6 +80,16 @@ class Twin:
         """Closes and opens our file."""
         self.db.close()
         self.db = ivm.connect(self.path)
+
+
+def _is_once(sql: str, found: list[str], rows: list[str]) -> bool:
+    """Whether an UPDATE counts or returns rows once that DuckDB does for each match."""
+    (fault,) = [fault for fault in FAULTS if fault.name == "counted_matches"]
+    if duckdb.__version__ < fault.seen[0] or not re.search(r"(?i)\bUPDATE\b.*\bFROM\b", sql):
+        return False
+    if "RETURNING" in sql:
+        return Counter(found) < Counter(rows)
+    return 0 < int(found[0][1:-2]) < int(rows[0][1:-2])
 
 
 @contextmanager

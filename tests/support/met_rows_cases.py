@@ -339,4 +339,4 @@ def run(both: Twin, sql: str, params: Any) -> bool:
     """Runs a statement in both; for the plain DuckDB, a query stands in the place of the view."""
     query = "(SELECT n % 2 AS odd, count(*) AS c FROM t GROUP BY 1)"
     plain = sql.replace("FROM v AS q", f"FROM {query} AS q")
-    return both.compare(lambda db: db.execute(plain if db is both.duck else sql, params))
+    return both.compare(lambda db: db.execute(plain if db is both.duck else sql, params), sql)
