@@ -34,8 +34,10 @@ class Stretches(NamedTuple):
     @staticmethod
     def of(entries: Indexes) -> Stretches:
         """The stretches of single entries, in any order; an entry may come twice."""
-        entries = np.unique(entries)
-        return Stretches(entries, entries + 1).joined()
+        entries = np.sort(entries)  # numpy's unique takes fifty times as long
+        first = np.ones(len(entries), np.bool_)
+        first[1:] = entries[1:] != entries[:-1]
+        return Stretches(entries[first], entries[first] + 1).joined()
 
     def joined(self) -> Stretches:
         """The same entries with stretches that touch made one; these may overlap no other."""
