@@ -162,7 +162,8 @@ def _in_files(cursor: Cursor, history: History, found: Found, schema: Schema) ->
     types = {fold(name): type for name, type in columns}
     for name, type in schema:
         if fold(name) not in types:
-            raise SqlError(f"the files at {place!r} have no column {name!r}")
+            theirs = ", ".join([name for name, _ in columns])
+            raise SqlError(f"the files at {place!r} have no column {name!r}: theirs are {theirs}")
         _refuse_zone(history.format, name, type, types[fold(name)])
     return history
 

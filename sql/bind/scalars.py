@@ -19,7 +19,7 @@ from ivm.sql.bind.grouping import is_window_function
 from ivm.sql.bind.unnest import bound_unnest
 from ivm.sql.parse.methods import is_marked, parameter, path, with_parameters
 from ivm.sql.plan.built_in import call, is_ours
-from ivm.sql.plan.expressions import closed
+from ivm.sql.plan.expressions import closed, text
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.resolve.clock import AGE, TELLERS, WORDS, Told, aged_from, is_word
 from ivm.sql.resolve.columns_calls import bare, bind_position
@@ -159,7 +159,7 @@ class _Binder:
         except duckdb.InterruptException:
             raise
         except duckdb.Error as error:  # of a part of an aggregate's value, or of a subquery's
-            raise NotIncremental(f"ANY or ALL of a list beside {node.sql('duckdb')}") from error
+            raise NotIncremental(f"ANY or ALL of a list beside {text(node)}") from error
 
     def _time(self, told: Told) -> exp.Expr:
         if self.nesting is None:

@@ -13,6 +13,7 @@ import duckdb
 import numpy as np
 from sqlglot import exp
 
+from ivm.sql.plan.expressions import WRITTEN
 from ivm.sql.plan.known_functions import is_fixed
 from ivm.sql.resolve.clock import AGE
 from ivm.sql.scalar.kernel import NotListedError
@@ -31,7 +32,7 @@ _ROW = "__ivm_row"
 
 def sql_of(expr: exp.Expr) -> str:
     """The expression as SQL for DuckDB."""
-    return expr.sql(dialect="duckdb")  # on a copy: the generator may rewrite the tree
+    return expr.sql(**WRITTEN)  # on a copy: the generator may rewrite the tree
 
 
 def column_index(expr: exp.Expr) -> int:
@@ -179,7 +180,7 @@ def _is_stable(node: exp.Expr) -> bool:
     if isinstance(node, _VARYING):
         return False
     if isinstance(node, exp.DataType):
-        return "TZ" not in node.sql(dialect="duckdb").upper()  # casts depend on TimeZone
+        return "TZ" not in sql_of(node).upper()  # casts depend on TimeZone
     if not isinstance(node, exp.Func) or isinstance(node, _SYNTAX):
         return True
     name = node.name if isinstance(node, exp.Anonymous) else sql_of(node).split("(")[0]

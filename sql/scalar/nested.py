@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from ivm.sql.scalar import string
+from ivm.sql.scalar.constants import sql_of
 from ivm.sql.scalar.kernel import NotListedError, Operand, by_arrow
 from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, arguments, rule
 from ivm.sql.scalar.string import constant_integer
@@ -32,7 +33,7 @@ def _field(operand: Operand, name: str, output: ColumnType) -> Operand:
 
 def _dot(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     if not isinstance(node.expression, exp.Identifier):
-        raise NotListedError(f"Dot: {node.sql(dialect='duckdb')}")
+        raise NotListedError(f"Dot: {sql_of(node)}")
     return _field(compiler.operand(node.this), node.expression.name, compiler.type(node))
 
 

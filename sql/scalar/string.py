@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from ivm.sql.scalar.comparison import arrow_input
-from ivm.sql.scalar.constants import fold, is_constant
+from ivm.sql.scalar.constants import fold, is_constant, sql_of
 from ivm.sql.scalar.kernel import (
     BIGINT,
     BOOLEAN,
@@ -50,15 +50,15 @@ def constant_string(compiler: ExpressionCompiler, expr: exp.Expr) -> str:
     """The value of a constant string that is not NULL."""
     operand = string_operand(compiler, expr)
     if operand.constant is None or operand.is_null:
-        raise NotListedError(f"a computed pattern: {expr.sql(dialect='duckdb')}")
+        raise NotListedError(f"a computed pattern: {sql_of(expr)}")
     return operand.constant.array[0].as_py()  # type: ignore[union-attr, no-any-return]
 
 
 def constant_integer(expr: exp.Expr) -> int:
     """The value of a constant integer that is not NULL."""
     if not is_constant(expr):
-        raise NotListedError(f"a computed length: {expr.sql(dialect='duckdb')}")
-    column = fold(f"CAST({expr.sql(dialect='duckdb')} AS BIGINT)", BIGINT)
+        raise NotListedError(f"a computed length: {sql_of(expr)}")
+    column = fold(f"CAST({sql_of(expr)} AS BIGINT)", BIGINT)
     if column.valid is not None:
         raise NotListedError("a NULL length")
     return int(column.values[0])  # type: ignore[union-attr]

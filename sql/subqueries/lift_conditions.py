@@ -22,6 +22,7 @@ from ivm.sql.plan.expressions import (
     conjuncts,
     position,
     remap,
+    text,
     used,
 )
 from ivm.sql.plan.nodes import (
@@ -213,4 +214,4 @@ def _read(terms: Sequence[exp.Expr]) -> set[int]:
 
 def _signature(side: LiftedConditions, start: int) -> tuple[object, ...]:
     """A value that is equal for inputs with the same terms on keys (from `start`) of one type."""
-    return (types(side.plan)[start:], *[term.sql("duckdb") for term in side.terms])
+    return (types(side.plan)[start:], *[text(term) for term in side.terms])

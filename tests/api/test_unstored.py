@@ -335,6 +335,15 @@ def test_the_listing_says_how_a_table_was_made(
     assert made in list(statements(db))
 
 
+def test_the_columns_of_files_are_listed(db: ivm.Database, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("1,a\n")
+    with pytest.raises(SqlError, match="no column 'id': theirs are column0, column1"):
+        db.execute(
+            f"CREATE TABLE t (id INTEGER, s VARCHAR) FROM CSV '{tmp_path}/t.csv' "
+            "WITH (header = false, stored = false)"
+        )
+
+
 def test_statements_that_duckdb_would_refuse(db: ivm.Database, lake: Path) -> None:
     files = left_in(lake)
     db.execute(f"CREATE TABLE t {KEYED} {files}; CREATE TABLE log {files}")
