@@ -61,7 +61,15 @@ def execute(session: Session, sql: str, params: Params = None) -> Result:
 
 def executemany(session: Session, sql: str, rows: Many) -> Result:
     """Runs a statement with each row of parameters; see `Database.executemany`."""
-    return many.executemany(session, sql, rows, run_statement)
+    statements = st.parse(sql)
+    if len(statements) != 1:
+        raise InputError(f"executemany takes one statement, not {len(statements)}")
+    return run_with_each(session, statements[0], rows)
+
+
+def run_with_each(session: Session, statement: st.Statement, rows: Many) -> Result:
+    """Runs one parsed statement with each row of parameters."""
+    return many.run_with_each(session, statement, rows, run_statement)
 
 
 def run_statement(session: Session, statement: st.Statement, params: Params) -> Result:

@@ -43,12 +43,11 @@ from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 
 
-def executemany(session: Session, sql: str, given: Many, run_statement: RunStatement) -> Result:
-    """See `Database.executemany`."""
-    statements = st.parse(sql)
-    if len(statements) != 1:
-        raise InputError(f"executemany takes one statement, not {len(statements)}")
-    (statement,), rows = statements, rows_of(given)
+def run_with_each(
+    session: Session, statement: st.Statement, given: Many, run_statement: RunStatement
+) -> Result:
+    """Runs a statement with each row of parameters; see `Database.executemany`."""
+    rows = rows_of(given)
     if isinstance(statement, st.TransactionControl):
         raise InputError("executemany is one transaction: BEGIN and end it by execute")
     converted = session.ahead(functools.partial(_converted, session, statement, rows))

@@ -337,6 +337,13 @@ def test_each_user_over_http(database: ivm.Database) -> None:
                 client.executemany("INSERT INTO notes VALUES (?, current_user)", rows)
                 count = "SELECT count(*) FROM notes WHERE owner = ?"
                 assert client.execute(count, [name]).fetchall() == [(3,)]
+        with world.client(auth=("bob", "indigo")) as bob:
+            bob.headers["Ivm-Session"] = bob.post("/sessions").json()["session"]
+            prepared = "PREPARE own AS UPDATE notes SET owner = current_user || '!' WHERE id = 1"
+            bob.post("/sql", json={"sql": prepared}).raise_for_status()
+            bob.post("/sql", json={"sql": "EXECUTE own", "many": [[]]}).raise_for_status()
+        asked = "SELECT owner FROM notes WHERE id = 1"
+        assert database.execute(asked).fetchall() == [("bob!",)]
         database.execute("CREATE TABLE stamped (id INTEGER, owner VARCHAR DEFAULT current_user)")
         with connect_to(address) as client, pytest.raises(UnsupportedError, match="DROP DEFAULT"):
             client.insert("stamped", {"id": [1]})

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ivm.dispatch import executemany, run_statement
+from ivm.dispatch import run_statement, run_with_each
 from ivm.ingest.parameters import Params
 from ivm.serve.access import User
 from ivm.serve.http.callers import peer_of
@@ -205,7 +205,7 @@ def run(
     if many is not None:
         with served.users.allowing(user, statements[0], session):
             statement = with_values(session, statements[0], SessionValues(user.name))
-            return executemany(session, statement.text, many)
+            return run_with_each(session, statement, many)
     result = Result("done")
     for statement in statements:
         with served.users.allowing(user, statement, session):
