@@ -41,7 +41,7 @@ def not_columns(session: Session, text: str, shown: Sequence[Place]) -> Sequence
     calls = [(place, valued(place, "")) for place in shown if not place.may_be_column]
     while left:
         marks = [(place, marked(text, place)) for place in left]
-        error = _binding_error(session, written(text, [*calls, *marks])[begin:])
+        error = binding_error(session, written(text, [*calls, *marks])[begin:])
         if error is None:
             break
         lines = [text[begin : place.start].count("\n") + i + 2 for i, place in enumerate(left)]
@@ -73,10 +73,10 @@ def _one_by_one(
 
     def error_of(given: Mapping[Place, str]) -> str:
         parts = [*calls, *{**others, **given}.items()]
-        return str(_binding_error(session, written(text, parts)[begin:]) or "")
+        return str(binding_error(session, written(text, parts)[begin:]) or "")
 
     if error_of({}):
-        anyway = _binding_error(session, written(text, [*calls, *values.items()])[begin:])
+        anyway = binding_error(session, written(text, [*calls, *values.items()])[begin:])
         if anyway is None:
             others = values  # a word does not bind, where a value does
         elif without_parameters(text) == text:
@@ -108,7 +108,7 @@ def _is_value(
     return bool(word)
 
 
-def _binding_error(session: Session, text: str) -> duckdb.Error | None:
+def binding_error(session: Session, text: str) -> duckdb.Error | None:
     """Why DuckDB cannot bind a statement, which is not run; None if it can."""
     session.release()
     try:

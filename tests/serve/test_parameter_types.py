@@ -77,6 +77,11 @@ def described(server: Served, sql: str) -> list[str]:
         ("INSERT INTO q VALUES (-$1, ($2), NULL)", "int4 int4"),
         ("INSERT INTO g VALUES ($1, $2)", "text text"),  # b is between them
         ("INSERT INTO g (a, code) VALUES ($1, $2)", "int4 text"),
+        (
+            "INSERT INTO p (big, id) SELECT $1, ($2) WHERE NOT EXISTS (FROM q WHERE id = $2)",
+            "int8 int4",
+        ),
+        ("INSERT INTO q SELECT $1, q.* FROM q", "text"),
         ("UPDATE p SET code = $1, id = ($2) FROM q WHERE p.id = q.id", "text int4"),
         ("UPDATE q SET code = $1 FROM p WHERE p.code = $2", "int4 text"),
         ("DELETE FROM old.p AS o USING q WHERE o.code = q.code AND o.id = $1", "text"),
@@ -118,6 +123,34 @@ def described(server: Served, sql: str) -> list[str]:
         ("SELECT 1 FROM p WHERE ts - ts = $1 OR d IN ($2, 5)", "text numeric"),
         ("SELECT ts - $1, $2 - ts::DATE FROM p", "timestamptz date"),
         ("FROM p LIMIT $1 OFFSET $2", "int8 int8"),
+        ("UPDATE p SET (code, id) = ($1, $2)", "text int4"),
+        (
+            "SELECT 1 FROM p WHERE (id, code) = ($1, $2) OR (big, ts) > ($3, $4)",
+            "int4 text int8 timestamptz",
+        ),
+        (
+            "SELECT 1 FROM p WHERE (id, code) IN (($1, $2), (7, $3)) OR ($4, $5) < (id, $6)",
+            "int4 text text int4 text text",
+        ),
+        # what DuckDB takes where a text does not bind
+        (
+            "SELECT 1 FROM p WHERE length(code) > $1 HAVING count(*) < $2 AND sum(d) > $3",
+            "int8 int8 numeric",
+        ),
+        (
+            "SELECT left(code, $1), coalesce(id, $2), greatest(ts, $3) FROM p",
+            "int4 int4 timestamptz",
+        ),
+        (
+            "SELECT ts + $1, abs($2), $3 * INTERVAL '1 day', l[$4] FROM p",
+            "interval numeric numeric int4",
+        ),
+        (
+            "WITH x AS (SELECT sum(id) AS s FROM p) SELECT 1 FROM x WHERE s > $1 AND s = $2",
+            "numeric text",
+        ),
+        ("INSERT INTO p (id, code) SELECT $1, left(code, $2) FROM p", "int4 int4"),
+        ("UPDATE p SET code = left(code, $1) WHERE id = $2", "int4 int4"),
         # of several places all must agree
         ("SELECT $1, $1 IS NULL FROM p WHERE id = $1", "int4"),
         ("SELECT 1 FROM p WHERE id = $1 OR big = $1", "int8"),
@@ -179,6 +212,20 @@ def test_texts_are_read_as_duckdb_reads_them(
     reference.rollback()
     written = sql.replace("%", "%%").replace("{}", "%s")
     assert connection.execute(written.encode(), values).fetchall() == expected
+
+
+def test_texts_are_read_as_what_duckdb_takes(connection: psycopg.Connection[Any]) -> None:
+    sql = "SELECT left(code, %s), coalesce(NULL, id, %s) FROM p WHERE length(code) > %s"
+    assert connection.execute(sql, ["2", "5", "2"]).fetchall() == [("00", 7)]
+    sql = "SELECT id FROM p GROUP BY id HAVING count(*) <= %s AND sum(d) > %s"
+    assert connection.execute(sql, ["1", "1.25"]).fetchall() == [(7,)]
+
+
+def test_where_several_types_are_taken_the_client_says_which(tables: Served) -> None:
+    for sql in ("SELECT ts::DATE + $1 FROM p", "SELECT now() - $1"):
+        with pytest.raises(asyncpg.UndefinedFunctionError, match="explicit type casts"):
+            described(tables, sql)
+    assert described(tables, "SELECT ts::DATE + $1::INTEGER FROM p") == ["int4"]
 
 
 def test_thousands_of_parameters(connection: psycopg.Connection[Any]) -> None:

@@ -1,7 +1,8 @@
 """The types of a statement's parameters and columns, without running it.
 
 DuckDB binds a parameter only with its value, and does not tell its type before. Where the client
-leaves a type open, the parameter's place decides: see `parameter_places`.
+leaves a type open, the parameter's place decides (see `parameter_places`), or what DuckDB takes
+there (see `bound_parameters`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ivm.serve.kept_by_meaning import KeptByMeaning
 from ivm.serve.pg import types
+from ivm.serve.pg.bound_parameters import bound_types
 from ivm.serve.pg.parameter_places import nested_types, types_by_place
 from ivm.serve.pg.types import duckdb_type
 from ivm.session.replacement_scans import explained
@@ -70,8 +72,13 @@ def parameter_types(
     count = max([int(name) for name in names if name.isdigit()], default=0)
     oids = list(given[:count]) + [0] * (count - len(given))
     if 0 in oids:
-        found = types_by_place(session, explained(statement.text))
-        oids = [oid or found.get(i, types.TEXT) for i, oid in enumerate(oids, 1)]
+        text, given = explained(statement.text), oids
+        found = types_by_place(session, text)
+        oids = [oid or found.get(i, types.TEXT) for i, oid in enumerate(given, 1)]
+        left = [i for i, oid in enumerate(given, 1) if not oid and oids[i - 1] == types.TEXT]
+        if left and isinstance(statement, st.Query | st.Dml):
+            bound = bound_types(session, text, oids, left)
+            oids = [bound.get(i, oid) for i, oid in enumerate(oids, 1)]
     return tuple([types.TEXT if oid == types.UNKNOWN else oid for oid in oids])
 
 

@@ -104,6 +104,8 @@ class _Places:
     def type_at(self, node: exp.Expr) -> Kind | None:
         """The type that a parameter has by its place; None where any type will do."""
         node, parent = _outside(node)
+        if isinstance(parent, exp.Select) and isinstance(parent.parent, exp.Insert):
+            return self._inserted(parent, node)
         if isinstance(parent, _ANY_TYPE):
             return None
         if isinstance(parent, exp.TryCast) or node.find_ancestor(exp.Try) is not None:
@@ -113,7 +115,8 @@ class _Places:
         if isinstance(parent, exp.Limit | exp.Offset):
             return INT8
         if isinstance(parent, exp.Tuple):
-            return self._inserted(parent, node)
+            beside = _row_beside(parent)
+            return self._inserted(parent, node) if beside is None else self._paired(beside, node)
         if _is_assignment(parent):
             return self._set(parent)
         if isinstance(parent, _CALCULATED):
@@ -133,6 +136,11 @@ class _Places:
             return TEXT
         node, parent = _outside(parent)
         return _list_of(self._beside(node, parent))
+
+    def _paired(self, beside: exp.Tuple, node: exp.Expr) -> Kind:
+        """The type of the value in the same place of the row that a row is compared with."""
+        other = beside.expressions[node.index or 0]
+        return TEXT if is_marked(_inside(other)) else self._side(other)
 
     def _compared(self, parent: exp.Expr) -> Kind:
         """The type of all that is compared, but for parameters; a list may have thousands."""
@@ -172,8 +180,9 @@ class _Places:
         columns = {} if change is None else self._scopes.target(change)
         return _kind(columns.get(fold(parent.this.name)))
 
-    def _inserted(self, row: exp.Tuple, node: exp.Expr) -> Kind:
-        insert = row.parent.parent if isinstance(row.parent, exp.Values) else None
+    def _inserted(self, row: exp.Tuple | exp.Select, node: exp.Expr) -> Kind:
+        """The type of the column that gets a value of VALUES, or of a select list."""
+        insert = row.parent.parent if isinstance(row.parent, exp.Values) else row.parent
         if not isinstance(insert, exp.Insert) or insert.args.get("by_name"):
             return TEXT
         columns = self._scopes.target(insert)
@@ -183,6 +192,16 @@ class _Places:
         if len(names) != len(row.expressions):  # some are generated, and get no values
             return TEXT
         return _kind(columns.get(names[node.index or 0]))
+
+
+def _row_beside(row: exp.Tuple) -> exp.Tuple | None:
+    """The row that a row of as many values is compared with, as in `(a, b) > ($1, $2)`."""
+    parent = row.parent
+    if not isinstance(parent, _COMPARED):
+        return None
+    other = parent.args.get("expression") if row.arg_key == "this" else parent.this
+    same = isinstance(other, exp.Tuple) and len(other.expressions) == len(row.expressions)
+    return other if same else None
 
 
 def _outside(node: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
