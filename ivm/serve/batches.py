@@ -12,7 +12,6 @@ from ivm.session.result import Result
 
 _ROWS = 20_000
 _BYTES = 1 << 22
-_READ = 2_048  # rows that DuckDB gives at a time
 
 
 class Batches:
@@ -43,4 +42,4 @@ class Batches:
         if self._left is not None:
             left, self._left = self._left, None
             return left
-        return self._result.batch(_READ)
+        return self._result.batch()

@@ -77,6 +77,7 @@ class SessionPool:
             ConnectionError: the client has left meanwhile, and its place was given back.
         """
         connection = self.database.connection()
+        connection.run(_read_in_batches)
         session = ServedSession(number, user, peer, connection, self.settings.statement_seconds)
         with self._lock:
             stays = number in self._reserved
@@ -142,6 +143,10 @@ class SessionPool:
         for number in list(self._reserved):
             self.release(number)
         self.threads.end()
+
+
+def _read_in_batches(session: Session) -> None:
+    session.in_batches = True
 
 
 def _set_up(session: Session) -> None:

@@ -19,7 +19,6 @@ from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
-from ivm.storage.interrupts import begin_statement
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.refused import RefusedError
@@ -69,32 +68,26 @@ def _without_refused(
     ):
         raise refused
     engine.tables.show_pending(session.cursor, relations)
-    begin_statement()
-    session.cursor.execute(statement.text, params)
-    return session.stream(pinned=True, committed=False)
+    return session.ask(statement, params, pinned=True, committed=False)
 
 
 def _on_snapshot(session: Session, statement: st.Statement, params: Params) -> Result:
     try:
-        pinned = _run(session, statement, params)
+        return _run(session, statement, params)
     except duckdb.TransactionException as error:
         if "read-only" not in str(error):
             raise
         roll_back(session.cursor)
-        pinned = _run(session, statement, params, writing=True)  # it calls nextval()
-    return session.stream(pinned=pinned)
+        return _run(session, statement, params, writing=True)  # it calls nextval()
 
 
 def _run(
     session: Session, statement: st.Statement, params: Params, *, writing: bool = False
-) -> bool:
-    """Runs the statement; returns whether its cursor is in a transaction that pins a snapshot."""
+) -> Result:
     if writing or _ADVANCES.search(statement.text):
         session.engine.warehouse.demand_in_place()
     pinned = _prepare_snapshot(session, statement, writing=writing)
-    begin_statement()
-    session.cursor.execute(statement.text, params)
-    return pinned
+    return session.ask(statement, params, pinned=pinned)
 
 
 def _prepare_snapshot(session: Session, statement: st.Statement, *, writing: bool) -> bool:
@@ -149,6 +142,4 @@ def _in_transaction(session: Session, statement: st.Statement, params: Params) -
     assert session.transaction is not None
     with session.transaction as transaction:
         transaction.show(session.reads(statement))
-        begin_statement()
-        session.cursor.execute(statement.text, params)
-        return session.stream()
+        return session.ask(statement, params)

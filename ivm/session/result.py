@@ -21,7 +21,7 @@ from ivm.engine.plain_arrow import plain
 from ivm.session.held_rows import over, polars_frame, relation_of, without_rows
 from ivm.storage.errors import InputError, IvmError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import Deferral, begin_statement, check
-from ivm.storage.warehouse.arrow_streams import as_duckdb_errors, copying
+from ivm.storage.warehouse.arrow_streams import Stream, as_duckdb_errors, copying
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import Translating
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 Description = tuple[str, str, None, None, None, None, None]
 
+BATCH = 2_048
+"""The rows that DuckDB gives at a time."""
 _SAID = {"rows": "no rows are left", "count": "the count was read", "done": "done"}
 
 _FREE: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
@@ -75,6 +77,7 @@ class Result:
         cursor: Cursor,
         on_end: Callable[[IvmError | None], None],
         lock: contextlib.AbstractContextManager[object],
+        stream: Stream | None = None,
     ) -> Result:
         """The open result of `cursor`.
 
@@ -83,10 +86,15 @@ class Result:
             on_end: called once, when the result has been read or detached, or with the error if
                 that has failed.
             lock: the session's, held while the cursor is used.
+            stream: gives the rows; None if the cursor does.
         """
-        description = cursor.description or []
-        result = cls("rows", [d[0] for d in description], [str(d[1]) for d in description])
+        if stream is None:
+            columns = [(name, str(type)) for name, type, *_ in cursor.description or []]
+        else:
+            columns = stream.columns
+        result = cls("rows", [name for name, _ in columns], [type for _, type in columns])
         result._cursor, result._on_end, result._lock = cursor, on_end, lock
+        result._reader = None if stream is None else stream.reader
         return result
 
     @classmethod
@@ -102,6 +110,11 @@ class Result:
         result = cls("count", ("Count",), ("BIGINT",), rows)
         result._counted = True
         return result
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether it has not been read, and `batch` reads it with less memory than others."""
+        return self._reader is not None
 
     @property
     def is_of_change(self) -> bool:
@@ -228,12 +241,8 @@ class Result:
             self._hold()
             return self._held()
 
-    def batch(self, size: int) -> pa.Table | None:
-        """The next rows as a lossless Arrow table, about `size` of them; None after the last.
-
-        What is left after the first such call is read so or as `held`.
-        """
-        _demand_count(size, "a batch has a number of rows", least=1)
+    def batch(self) -> pa.Table | None:
+        """The next rows as a lossless Arrow table, about `BATCH` of them; None after the last."""
         with self._reading():
             if self._cursor is None:
                 table, self._table, self._counted = self._held(), None, False
@@ -241,7 +250,7 @@ class Result:
             reader = self._reader
             if reader is None:
                 with copying():
-                    reader = self._reader = self._cursor.to_arrow_reader(size)
+                    reader = self._reader = self._cursor.to_arrow_reader(BATCH)
             with as_duckdb_errors():
                 for batch in reader:
                     if len(batch):
@@ -308,6 +317,8 @@ class Result:
 
     def _source(self) -> Cursor | None:
         """A cursor that holds the remaining rows."""
+        if self._reader is not None:
+            self._hold()
         table = None if self._cursor is not None else self._held()
         if table is not None:
             self._cursor, self._table = over(table, self.types), None

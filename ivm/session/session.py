@@ -28,13 +28,15 @@ from ivm.session.known_inserts import KnownInserts
 from ivm.session.names import SessionNames
 from ivm.session.pipes import Pipes
 from ivm.session.replacement_scans import ReplacementScans
-from ivm.session.result import Result
+from ivm.session.result import BATCH, Result
 from ivm.session.statement_kinds import Reads, read_by_kind
 from ivm.session.temporary import refuse_temporary
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, IvmError
+from ivm.storage.interrupts import begin_statement
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.arrow_streams import stream_of
 from ivm.storage.warehouse.duck import run
 from ivm.storage.warehouse.warehouse import roll_back
 
@@ -50,6 +52,7 @@ class Session:
         reads: answers queries from memory.
 
     Attributes:
+        in_batches: whether results are read by `Result.batch`, as a server does.
         is_forgotten: whether the program cannot use it any more.
     """
 
@@ -66,6 +69,7 @@ class Session:
         self.known_inserts = KnownInserts()
         self.plans = KeptPlans()
         self.local_time = LocalTime(self.cursor)
+        self.in_batches = False
         self.is_forgotten: Callable[[], bool] = lambda: False
         self._open: Result | None = None
         self.lock = threading.RLock()  # held by each call, and while a result is read
@@ -201,10 +205,19 @@ class Session:
             opened, self._open = self._open, None
             opened.detach()
 
-    def stream(self, *, pinned: bool = False, committed: bool = True) -> Result:
-        """Opens a result over the cursor's rows.
+    def ask(
+        self,
+        statement: st.Statement,
+        params: Params,
+        *,
+        pinned: bool = False,
+        committed: bool = True,
+    ) -> Result:
+        """Has DuckDB run a query, and opens its result.
 
         Args:
+            statement: the query.
+            params: those that it names.
             pinned: whether the cursor is in a transaction of the query's own, which ends with it.
             committed: whether that transaction is committed, not rolled back.
         """
@@ -220,7 +233,13 @@ class Session:
                 transaction.fail(error)
             self._forget_inputs()
 
-        self._open = Result.streaming(self.cursor, on_end, self.lock)
+        begin_statement()
+        if self.in_batches and isinstance(statement, st.Query):
+            stream = stream_of(self.cursor, statement.text, params, BATCH)
+        else:
+            self.cursor.execute(statement.text, params)
+            stream = None
+        self._open = Result.streaming(self.cursor, on_end, self.lock, stream)
         return self._open
 
     @property

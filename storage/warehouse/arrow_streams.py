@@ -9,9 +9,9 @@ import contextlib
 import threading
 import warnings
 from _thread import start_new_thread
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import get_ident
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -50,6 +50,46 @@ def copying() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
+
+
+class Stream(NamedTuple):
+    """A result whose rows DuckDB computes as they are read.
+
+    Attributes:
+        columns: names and types.
+        reader: gives the rows in batches.
+    """
+
+    columns: list[tuple[str, str]]
+    reader: pa.RecordBatchReader
+
+
+def stream_of(
+    cursor: duckdb.DuckDBPyConnection,
+    sql: str,
+    params: Sequence[Any] | Mapping[str, Any] | None,
+    size: int,
+) -> Stream:
+    """Runs a query for its rows in batches.
+
+    From what `execute` has run, Arrow gets a copy of all rows, which DuckDB's memory limit does not
+    count.
+
+    Args:
+        cursor: runs nothing else until the rows are read.
+        sql: the query.
+        params: those that it names.
+        size: rows of a batch, about.
+    """
+    try:
+        values: Any = params
+        found = cursor._submit(sql, values, "stream", size)
+        columns = [(name, str(type)) for name, type, *_ in found.description]
+        return Stream(columns, found.arrow_reader())
+    except (AttributeError, TypeError):  # it is DuckDB's own, which may go or change
+        relation = cursor.sql(sql, params=params)
+        columns = list(zip(relation.columns, map(str, relation.types), strict=True))
+        return Stream(columns, relation.to_arrow_reader(size))
 
 
 def streamed(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -336,7 +336,7 @@ def test_a_broken_source_says_so() -> None:
         db.execute(f"INSERT INTO t SELECT {late}")
     streamed = db.execute(f"SELECT {late}")
     with pytest.raises(EvaluationError, match="Could not convert"):
-        list(iter(lambda: streamed.batch(1000), None))
+        list(iter(lambda: streamed.batch(), None))
     with pytest.raises(SqlError):
         db.execute("INSERT INTO t SELECT a FROM nowhere")
     db.execute("INSERT INTO t SELECT 1")

@@ -92,8 +92,6 @@ def test_what_is_no_number_of_rows_is_refused(count: Any) -> None:
         for given in (result, db.cursor().execute("SELECT 1")):
             with pytest.raises(InputError, match="number of rows, 0 or more"):
                 given.fetchmany(count)
-        with pytest.raises(InputError, match="number of rows, 1 or more"):
-            result.batch(count)
         for shown in ({"max_rows": count}, {"max_width": count}):
             with pytest.raises(InputError, match="rows and characters, 0 or more"):
                 result.show(**shown)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import ivm
-from ivm.serve.pg.batches import Batches
+from ivm.serve.batches import Batches
 from ivm.session.result import Result
 
 

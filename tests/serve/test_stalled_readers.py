@@ -19,6 +19,7 @@ from tests.serve.http_world import HttpWorld
 from tests.serve.in_process import Listening, listening
 
 LARGE = "SELECT i, repeat('x', 2000) FROM range(30000) t(i)"
+HUGE = "SELECT i, repeat('x', 2000) FROM range(500000) t(i)"  # a gigabyte
 SECONDS = 0.5
 
 
@@ -50,20 +51,41 @@ def test_over_postgresqls_protocol(
         assert len(reading.execute(LARGE).fetchall()) == 30000
 
 
-def test_memory_of_those_who_are_cut_is_given_back(server: Listening) -> None:
-    before, large = resident(), LARGE.replace("30000", "200000")
-    with contextlib.ExitStack() as stack:
-        for _ in range(2):
-            stalled = stack.enter_context(contextlib.closing(psycopg.connect(server.dsn())))
-            stalled.pgconn.send_query(large.encode())
-        while resident() < before + 400:
-            assert server.pool.size
-            time.sleep(0.01)
-        demand_cut(server.pool)
-    end = time.monotonic() + 30
-    while resident() > before + 200:
-        assert time.monotonic() < end
-        time.sleep(0.1)
+@pytest.mark.parametrize(
+    "sql",
+    [HUGE, f"COPY ({HUGE}) TO STDOUT", f"DECLARE c CURSOR WITH HOLD FOR {HUGE}; FETCH 9 FROM c"],
+)
+def test_a_result_is_computed_as_it_is_read(server: Listening, sql: str) -> None:
+    before = resident()
+    with contextlib.closing(psycopg.connect(server.dsn())) as stalled:
+        stalled.pgconn.send_query(sql.encode())
+        _demand_little(server.pool, before)
+
+
+def test_a_result_with_parameters_is_computed_as_it_is_read(server: Listening) -> None:
+    before = resident()
+    with contextlib.closing(psycopg.connect(server.dsn())) as stalled:
+        sql = HUGE.replace("500000", "$1::BIGINT")
+        stalled.pgconn.send_query_params(sql.encode(), [b"500000"])
+        _demand_little(server.pool, before)
+
+
+def test_a_result_over_http_is_computed_as_it_is_read() -> None:
+    world, before, body = HttpWorld(ivm.connect(), send_seconds=SECONDS), resident(), HUGE.encode()
+    with socket.create_connection(("127.0.0.1", world.listener.port), timeout=10) as stalled:
+        head = f"POST /sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+        stalled.sendall(head.encode() + body)
+        _demand_little(world.pool, before)
+    world.close()
+
+
+def _demand_little(pool: SessionPool, before: int) -> None:
+    """Demands that the statements of clients take little memory, until these are cut."""
+    end, most = time.monotonic() + 30, 0
+    while not (pool.size == 0 and most) and time.monotonic() < end:
+        most = max(most, resident())
+        time.sleep(0.01)
+    assert most < before + 200
 
 
 def resident() -> int:

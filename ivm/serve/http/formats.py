@@ -18,6 +18,7 @@ from pyarrow import csv
 
 from ivm.cdc.sinks.encode import json_value
 from ivm.engine.plain_arrow import plain
+from ivm.serve.batches import Batches
 from ivm.session.result import Result
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal
@@ -31,8 +32,6 @@ LOSSLESS = "lossless"
 """The parameter `types` of ARROW for DuckDB's own types, as programs of this package want them."""
 TYPES = "ivm.types"
 """The metadata of a lossless stream's schema with the DuckDB types of its columns."""
-BATCH = 20_000
-"""Rows of a batch."""
 _BARE = frozenset(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"))
 """The types whose values need no quotes in CSV, and look there as DuckDB writes them."""
 _ENGINES = itertools.cycle(
@@ -100,8 +99,9 @@ def rows_of(result: Result) -> Rows:
 
 
 def _batches(result: Result) -> Iterator[pa.RecordBatch]:
-    while (table := result.batch(BATCH)) is not None:
-        yield from table.to_batches(max_chunksize=BATCH)
+    batches = Batches(result)
+    while (table := batches.next()) is not None:
+        yield from table.to_batches()
 
 
 def encoded(

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.serve.batches import Batches
 from ivm.serve.pg import codec
 from ivm.serve.pg.actions import Action, CatalogQuery, Sql, actions_of
-from ivm.serve.pg.batches import Batches
 from ivm.serve.pg.columns import Wanted, data_rows, framed, one_buffer, value_bytes
 from ivm.serve.pg.copy_binary import END, HEAD
 from ivm.serve.pg.copy_in import NAMED

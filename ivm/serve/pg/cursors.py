@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ivm.serve.pg.batches import Batches
+from ivm.serve.batches import Batches
 from ivm.serve.pg.errors import PgError
 from ivm.session.result import Result
 from ivm.storage.errors import UnsupportedError

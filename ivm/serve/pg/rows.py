@@ -13,13 +13,14 @@ from contextlib import closing
 import duckdb
 import pyarrow as pa
 
-from ivm.serve.pg.batches import Batches
+from ivm.engine.plain_arrow import plain
+from ivm.serve.batches import Batches
 from ivm.serve.pg.codec import data_row
 from ivm.serve.pg.columns import Wanted, data_rows, one_buffer
 from ivm.serve.pg.errors import other_columns
 from ivm.serve.pg.values import Encoder, encoder
 from ivm.session.held_rows import lossless
-from ivm.session.result import Result
+from ivm.session.result import Result, Row
 from ivm.session.state_result import StateResult
 from ivm.storage.identifiers import quote
 from ivm.storage.values.types import importable
@@ -102,25 +103,53 @@ class Rows:
 
     def _read(self) -> None:
         """Reads the next rows: the first few as Python values, if all of them can be encoded so."""
-        if self._encoders is not None:
+        encoders, self._encoders = self._encoders, None
+        if encoders is not None and not self._result.in_batches:
             rows = self._result.fetchmany(_FEW)
-            encoders = self._encoders
-            self._left = [
-                data_row(
-                    [
-                        None if value is None else encode(value)
-                        for value, encode in zip(row, encoders, strict=True)
-                    ]
-                )
-                for row in rows
-            ]
+            self._left = [_encoded(row, encoders) for row in rows]
             self._read_all = len(rows) < _FEW
-            self._encoders = None
             return
         table = self._batches.next()
         self._read_all = table is None
-        if table is not None:
+        few = _few(table) if encoders is not None and table is not None else None
+        if few is not None and encoders is not None:
+            self._left = [_encoded(row, encoders) for row in few]
+        elif table is not None:
             self._columns = data_rows(table, self.wanted, self._zone)
+
+
+def _encoded(row: Row, encoders: Sequence[Encoder]) -> bytes:
+    return data_row(
+        [
+            None if value is None else encode(value)
+            for value, encode in zip(row, encoders, strict=True)
+        ]
+    )
+
+
+def _few(table: pa.Table) -> list[Row] | None:
+    """The rows of a lossless table, as DuckDB's, if they are few and of types that tell them."""
+    if len(table) > _FEW:
+        return None
+    found = plain(table)
+    if not all(map(_is_plain, found.schema.types)):
+        return None
+    return list(zip(*[column.to_pylist() for column in found.columns], strict=True))
+
+
+_PLAIN = (
+    pa.types.is_integer,
+    pa.types.is_float64,
+    pa.types.is_boolean,
+    pa.types.is_decimal128,
+    pa.types.is_string,
+    pa.types.is_large_string,
+)
+"""What the types are whose values Arrow gives to Python as DuckDB does."""
+
+
+def _is_plain(type: pa.DataType) -> bool:
+    return any(is_one(type) for is_one in _PLAIN)
 
 
 @functools.lru_cache(maxsize=1024)
