@@ -66,14 +66,13 @@ class Spelling:
         Raises:
             SqlError: it is no name to DuckDB, or to us.
         """
-        token = found.token
+        token, start = found.token, self.written(found.token.start)
         if found.qualified:
-            raise SqlError(f"{found}: write it in double quotes", found.position)
-        start = self.written(token.start)
+            raise SqlError(f"{found}: write it in double quotes", start)
         try:
             name = string_value(token.text)
         except duckdb.Error:
-            raise found from None
+            raise SqlError(str(found), start) from None
         edit = _edit(self.script, start, start + len(token.text), name)
         return Spelling(self.script, sorted([*self.edits, edit]))
 

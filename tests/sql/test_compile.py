@@ -12,7 +12,6 @@ import duckdb
 import pytest
 
 import ivm
-
 from ivm.delta_ops.circuit import Circuit
 from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler

@@ -211,11 +211,16 @@ def test_what_is_open_at_the_end_is_refused(text: str, place: int) -> None:
     assert raised.value.position == place
 
 
-def test_errors_are_at_their_place_in_the_users_script() -> None:
-    script = 'SELECT 1 AS `a``b`, `c"d`; SELECT `"`, 2 2'
+@pytest.mark.parametrize("last", ["SELECT 2 2", "DROP TABLE s.'"])
+def test_errors_are_at_their_place_in_the_users_script(last: str) -> None:
+    script = 'SELECT 1 AS `a``b`, `c"d`; SELECT `"`; ' + last
     with pytest.raises(SqlError) as raised:
-        st.parse(script)
+        st.parse(script if last[-1] != "'" else f"{script}'")
     assert raised.value.position == len(script) - 1
+
+
+def test_statements_are_at_their_place_in_the_users_script() -> None:
+    script = 'SELECT 1 AS `a``b`, `c"d`; SELECT `"`, 2 2'
     (_, second) = st.parse(script[:-2])
     assert script[second.offset :].startswith("SELECT `")
 
