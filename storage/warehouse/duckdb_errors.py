@@ -66,6 +66,7 @@ _VIEWS = re.compile(r"Table with name views does not exist!", re.IGNORECASE)
 _NO_FORM = re.compile(
     "Invalid Input Error: (Can't convert VARIANT|Type U?INT(64|128) with value .* type INT64)"
 )
+_ADVICE = re.compile(", or SET error_on_division_by_zero=false to [^.]*")  # which is refused here
 _OURS = re.compile(r"( when casting from source column [cv]\d+)?(\n\nLINE \d+: .*)?$", re.DOTALL)
 
 
@@ -82,6 +83,7 @@ def translated(
     """
     message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error) or _LOST)
     message = _VIEWS.sub(r"\g<0>\nSHOW MATERIALIZED VIEWS lists the views.", message)
+    message = _ADVICE.sub("", message)
     if _NO_FORM.match(message):
         message += "\nA VARIANT holds it, and Arrow has no form for that: read it as v::VARCHAR."
     if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):
@@ -102,9 +104,9 @@ def _without(before: str, message: str) -> str:
     return f"{told}\nLINE 1: {line}{end}{caret[len(before) :]}" if found else message
 
 
-def of_our_sql(error: Exception) -> str:
+def of_our_sql(error: Exception | str) -> str:
     """DuckDB's message about a statement of our own, without its excerpt."""
-    return _OURS.sub("", str(error), count=1)
+    return _OURS.sub("", _ADVICE.sub("", str(error)), count=1)
 
 
 def is_of_the_rows(error: EvaluationError) -> bool:

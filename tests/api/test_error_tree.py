@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import ivm
-from ivm.errors import InternalError, IvmError
+from ivm.errors import InputError, InternalError, IvmError
 from tests.support.view_oracle import assert_verified
 from tests.tiers import examples
 
@@ -113,3 +113,12 @@ def test_texts(db: ivm.Database, text: str) -> None:
     if db.in_transaction:
         db.execute("ROLLBACK")
     assert db.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_no_setting_is_advised_that_is_refused(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE divisors (n INTEGER); INSERT INTO divisors VALUES (0)")
+    for statement in ("", "CREATE MATERIALIZED VIEW quotients AS "):
+        with pytest.raises(
+            InputError, match=r"Use TRY\(...\) to return NULL for this expression.$"
+        ):
+            db.execute(f"{statement}SELECT 1 // n AS q FROM divisors").fetchall()
