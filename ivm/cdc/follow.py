@@ -7,23 +7,30 @@ followed stops the source, with the statement that resolves it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+
+import numpy as np
 
 from ivm.catalog.catalog import name_parts
 from ivm.cdc.formats import upstream_schema
-from ivm.cdc.sources.source import Part, SourceError
+from ivm.cdc.formats.events import Events
+from ivm.cdc.sources.source import Kept, Part, SourceError
+from ivm.ingest.key_index import KeyIndex
 from ivm.session import ddl
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
+from ivm.storage.values.key_codes import same_row
+from ivm.storage.warehouse.table_info import TableInfo
 
 
 def follow(session: Session, part: Part) -> None:
     """Runs the statements that let the table of a part follow its upstream, if it must.
 
     Raises:
-        SourceError: the table is gone, and with it the rows of before.
+        SourceError: the table is gone, and with it the rows of before; or values of rows may have
+            been changed.
         SchemaMismatchError: somebody must decide what becomes of a column.
         UnsupportedError: a view forbids a statement, such as one whose query has a `*`.
     """
@@ -44,6 +51,30 @@ def follow(session: Session, part: Part) -> None:
         with _one_transaction(session):
             for sql in statements:
                 _run(session, part.table, sql)
+    if info is not None and upstream.kept is not None:  # by the new types, which tell more apart
+        _demand_kept(session, session.engine.catalog.tables[info.name], upstream.kept)
+
+
+def _demand_kept(session: Session, info: TableInfo, kept: Kept) -> None:
+    """Raises if rows that should be as they were are not so here."""
+    found = kept.rows.decode(session.cursor, info)
+    with session.writing() as transaction:
+        index = transaction.index(info.name, all_columns=True)
+        if found.refused or not _are_here(info, found.events, index, kept.columns):
+            raise kept.error
+
+
+def _are_here(info: TableInfo, rows: Events, index: KeyIndex, columns: Sequence[str]) -> bool:
+    """Whether rows are there with these values; of a table without a key that is not known."""
+    if not info.primary_key:
+        return not len(rows)
+    found = index.find([rows.columns[i] for i in info.primary_key])
+    places = [i for name in columns if (i := info.position(name)) is not None]
+    theirs = [rows.columns[i] for i in places]
+    ours = [found.rows.columns[index.columns.index(i)] for i in places]
+    numbers, types = np.arange(len(found.probe)), [info.schema[i][1] for i in places]
+    same = same_row(theirs, found.probe, ours, numbers, types)
+    return len(found.probe) == len(rows) and bool(same.all())
 
 
 @contextmanager

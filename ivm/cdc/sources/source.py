@@ -9,7 +9,7 @@ positions) is the same for all sources.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -38,6 +38,21 @@ class Position:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Rows that must be ours, too, before our table follows: else their values were changed.
+
+    Attributes:
+        rows: as inserts, with their keys and some columns.
+        columns: the names of these.
+        error: if ours are others.
+    """
+
+    rows: Part
+    columns: tuple[str, ...]
+    error: SourceError
+
+
+@dataclass(frozen=True)
 class Upstream:
     """The columns of a table as its upstream database has them.
 
@@ -45,12 +60,14 @@ class Upstream:
         key: the names of its key, empty if it has none; None if it is not known.
         complete: whether it has no others, so that a column of ours may have been dropped there.
         goes_on: whether our table has been filled before, so that a new one would lack rows.
+        kept: the rows by which it is seen that values are as they were; None if that is known.
     """
 
     columns: tuple[UpstreamColumn, ...]
     key: tuple[str, ...] | None = None
     complete: bool = True
     goes_on: bool = False
+    kept: Kept | None = field(default=None, compare=False)
 
 
 class Part(Protocol):

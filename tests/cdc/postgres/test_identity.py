@@ -134,6 +134,75 @@ KEPT = {
 }
 
 
+USING = {
+    "i": "TYPE bigint USING i * 2",
+    "n": "TYPE numeric(12,3) USING n + 0.001",
+    "w": "TYPE text USING upper(w)",
+    "r": "TYPE double precision USING r + 1",
+    "e": "TYPE text USING e::text || '!'",
+}
+
+
+@pytest.mark.parametrize("column", some(list(USING), of=2))
+@pytest.mark.parametrize("runs", [True, False])
+def test_values_that_using_computes_stop_the_source(
+    db: ivm.Database, shop: Database, column: str, runs: bool
+) -> None:
+    old, value, _ = KEPT[column]
+    shop.execute(
+        "CREATE TYPE small AS ENUM ('s')", f"CREATE TABLE t (id int PRIMARY KEY, {column} {old})"
+    )
+    shop.execute(f"INSERT INTO t VALUES (1, NULL), (2, {value})")
+    follow(db, shop, "t")
+    if not runs:
+        paused(db, shop)
+    shop.execute(f"ALTER TABLE t ALTER {column} {USING[column]}", "INSERT INTO t VALUES (3)")
+    if not runs:
+        db.execute("RESUME SOURCE shop")
+    until(lambda: state(db)[0] == "stopped", db)
+    assert "by which the rows were written anew" in state(db)[1]
+    assert ANEW in state(db)[1]
+
+
+def test_rows_that_are_changed_after_their_type_come_by_the_stream(
+    db: ivm.Database, shop: Database
+) -> None:
+    shop.execute(TABLE, ROWS)
+    follow(db, shop, "t")
+    paused(db, shop)
+    shop.execute("ALTER TABLE t ALTER a TYPE bigint USING a * 2", "UPDATE t SET a = a + 1")
+    db.execute("RESUME SOURCE shop")
+    until(same(db, shop, "FROM t", "SELECT * FROM t"), db)
+
+
+def test_a_type_and_the_column_altered_again_stop_the_source(
+    db: ivm.Database, shop: Database
+) -> None:
+    shop.execute(TABLE, ROWS)
+    follow(db, shop, "t")
+    shop.execute(
+        "ALTER TABLE t ALTER a TYPE bigint USING a * 2",
+        "ALTER TABLE t ALTER a SET NOT NULL",
+        "DELETE FROM t WHERE k = 1",
+    )
+    until(lambda: state(db)[0] == "stopped", db)
+    assert ANEW in state(db)[1]
+
+
+@pytest.mark.parametrize("using", ["", " USING id + 10"])
+def test_a_key_of_another_type_is_followed_if_it_is_the_same(
+    db: ivm.Database, shop: Database, using: str
+) -> None:
+    shop.execute(TABLE, ROWS)
+    follow(db, shop, "t")
+    shop.execute(f"ALTER TABLE t ALTER id TYPE bigint{using}", "DELETE FROM t WHERE k = 1")
+    if using:
+        until(lambda: state(db)[0] == "stopped", db)
+        assert ANEW in state(db)[1]
+    else:
+        until(same(db, shop, "FROM t", "SELECT * FROM t"), db)
+
+
 def test_types_that_keep_values_are_followed(db: ivm.Database, shop: Database) -> None:
     columns = ", ".join(f"{name} {old}" for name, (old, _, _) in KEPT.items())
     values = ", ".join(value for _, value, _ in KEPT.values())

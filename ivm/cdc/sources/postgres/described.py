@@ -13,6 +13,7 @@ from ivm.cdc.sources.postgres.identities import Identities, Shown
 from ivm.cdc.sources.postgres.identity import Identity
 from ivm.cdc.sources.postgres.messages import Relation
 from ivm.cdc.sources.postgres.parts import Described
+from ivm.cdc.sources.postgres.retyped import kept
 from ivm.cdc.sources.postgres.server import connect
 from ivm.cdc.sources.postgres.slot import replaced
 from ivm.cdc.sources.postgres.table_names import TableName
@@ -86,15 +87,19 @@ class Catalog:
         self._know([c.oid for c in relation.columns] + [c.type for c in now.identity.columns])
         columns = {c.name: reading(self.types, c.oid, c.modifier) for c in relation.columns}
         shown: dict[str, Shown] | None = None
+        after = since
         if identities is not None and since is not None:
             found = identities.show(self.connection, self.types, relation, now)
-            shown = dict(zip(columns, found, strict=True))
+            shown, after = dict(zip(columns, found, strict=True)), identities.of(name)
         key = [column.name for column in relation.columns if column.is_key]
         found_by = None if relation.identity == "f" else frozenset(key)
         ordered = now.key if found_by in (None, set(now.key)) else tuple(key)
         before = _before(now, since, columns, shown)
         described = self._described(name, columns, ordered, found_by, before, shown)
-        return replace(described, upstream=replace(described.upstream, goes_on=True))
+        rows = None
+        if since is not None and after is not None:
+            rows = kept(self.connection, since, after, now, described)
+        return replace(described, upstream=replace(described.upstream, goes_on=True, kept=rows))
 
     def _know(self, types: Iterable[int]) -> None:
         """Loads the types again if one of these is not known."""

@@ -2,7 +2,7 @@
 
 Law: by `ALTER TABLE … ALTER COLUMN … TYPE` PostgreSQL rewrites the rows without a word in the
 stream. A change is here only if the value, cast as PostgreSQL casts it, is equal, and its text too
-where the column holds the text. What USING computes cannot be told from the types.
+where the column holds the text. What USING computes cannot be told from the types: see `retyped`.
 """
 
 from __future__ import annotations

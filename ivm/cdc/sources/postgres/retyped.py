@@ -1,0 +1,73 @@
+"""Rows by which it is seen whether a change of a column's type has left the values as they were.
+
+Law: rows that nobody has changed since `ALTER TABLE … TYPE` has written them anew have its `xmin`,
+which the column's row in the catalog has, too. Without USING they have the values of before, and so
+ours are equal. Rows that are newer come by the stream; where some are older, nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivm.cdc.sources.postgres.catalog import Table
+from ivm.cdc.sources.postgres.identity import Identity, retyped
+from ivm.cdc.sources.postgres.parts import Described, PostgresPart
+from ivm.cdc.sources.postgres.server import ask
+from ivm.cdc.sources.postgres.slot import replaced
+from ivm.cdc.sources.postgres.texts import inserts
+from ivm.cdc.sources.source import Kept
+from ivm.storage.identifiers import quote
+
+_MOST = 10_000  # rows: what USING computes is hardly equal to what was there in all of them
+
+
+def kept(
+    connection: Any, before: Identity, after: Identity, now: Table, described: Described
+) -> Kept | None:
+    """The rows that must be here with the same values; None if all values are kept in any case.
+
+    Args:
+        connection: to the database.
+        before: the table as it was.
+        after: as the stream has shown it.
+        now: as it is now.
+        described: as it is sent.
+
+    Raises:
+        SourceError: nothing is known.
+    """
+    pairs = retyped(before, after)
+    if not pairs or not now.identity.is_rewritten(before):
+        return None
+    columns = [new.name for _, new in pairs]
+    error = replaced(
+        now.name,
+        f"has got another type for {', '.join(map(repr, columns))}, by which the rows were written "
+        "anew, and the values may be others (USING)",
+    )
+    writers = sorted({new.written for _, new in pairs})
+    names = list(dict.fromkeys([*now.key, *columns]))
+    rows = _rows(connection, now, names, writers) if all(writers) else []
+    if not all(writers) or any(is_older for _, is_older, *_ in rows):
+        raise error
+    own = [values for is_own, _, *values in rows if is_own]
+    arrays = [pa.array([row[i] for row in own], pa.large_string()) for i in range(len(names))]
+    found = inserts(dict(zip(names, arrays, strict=True)), len(own))
+    part = PostgresPart(described, found, np.arange(len(own)))
+    return Kept(part, tuple(columns), error)
+
+
+def _rows(
+    connection: Any, table: Table, names: Sequence[str], writers: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    """Some rows: whether they are of one of the writers, older than all, and their texts."""
+    # `concat` writes a value as the stream does, which a cast to text does not always.
+    texts = [f"CASE WHEN {quote(n)} IS NOT NULL THEN concat({quote(n)}) END" for n in names]
+    listed, source = (part.replace("%", "%%") for part in (", ".join(texts), table.source))
+    oldest = "(SELECT max(age(w::xid)) FROM unnest(%s::text[]) w)"
+    sql = f"SELECT xmin::text = ANY(%s::text[]), age(xmin) > {oldest}, {listed}"
+    return ask(connection, f"{sql} FROM {source} LIMIT {_MOST}", [list(writers)] * 2)
