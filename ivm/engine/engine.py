@@ -164,7 +164,8 @@ class Engine:
         """
         self.warehouse.demand_in_place()
         if logged and not (changes or recomputed):
-            return self._finish(cursor)
+            self._finish(cursor)
+            return self.warehouse.saw_own_commit()  # it may have advanced a sequence
         deltas = self._step(changes, recomputed, only)
         with Shelter(), self.warehouse.write_lock, contextlib.ExitStack() as publishing:
             late = None

@@ -26,7 +26,7 @@ from ivm.storage.warehouse.warehouse import roll_back
 
 SELECTS = frozenset(("select", "from", "with"))
 """The kinds of queries that may be answered from memory."""
-_ADVANCES = re.compile("(?i)nextval|setval")  # what DuckDB writes down
+_ADVANCES = re.compile("(?i)nextval|setval")  # a sequence, which DuckDB writes down
 
 
 def query(session: Session, statement: st.Statement, params: Params) -> Result:
@@ -72,22 +72,21 @@ def _without_refused(
 
 
 def _on_snapshot(session: Session, statement: st.Statement, params: Params) -> Result:
+    writing = _ADVANCES.search(statement.text) is not None
     try:
-        return _run(session, statement, params)
+        return _run(session, statement, params, writing=writing)
     except duckdb.TransactionException as error:
-        if "read-only" not in str(error):
+        if writing or "read-only" not in str(error):
             raise
         roll_back(session.cursor)
-        return _run(session, statement, params, writing=True)  # it calls nextval()
+        return _run(session, statement, params, writing=True)  # a macro or a view calls nextval()
 
 
-def _run(
-    session: Session, statement: st.Statement, params: Params, *, writing: bool = False
-) -> Result:
-    if writing or _ADVANCES.search(statement.text):
+def _run(session: Session, statement: st.Statement, params: Params, *, writing: bool) -> Result:
+    if writing:
         session.engine.warehouse.demand_in_place()
     pinned = _prepare_snapshot(session, statement, writing=writing)
-    return session.ask(statement, params, pinned=pinned)
+    return session.ask(statement, params, pinned=pinned, writing=writing)
 
 
 def _prepare_snapshot(session: Session, statement: st.Statement, *, writing: bool) -> bool:

@@ -212,6 +212,7 @@ class Session:
         *,
         pinned: bool = False,
         committed: bool = True,
+        writing: bool = False,
     ) -> Result:
         """Has DuckDB run a query, and opens its result.
 
@@ -220,6 +221,7 @@ class Session:
             params: those that it names.
             pinned: whether the cursor is in a transaction of the query's own, which ends with it.
             committed: whether that transaction is committed, not rolled back.
+            writing: whether DuckDB commits something with the query.
         """
         transaction = self.transaction
 
@@ -231,6 +233,8 @@ class Session:
                     run(self.cursor, "ROLLBACK")
             elif error is not None and transaction is not None:
                 transaction.fail(error)
+            if writing:
+                self.engine.warehouse.saw_own_commit()
             self._forget_inputs()
 
         begin_statement()

@@ -39,6 +39,7 @@ from ivm.storage.warehouse.table_info import TableInfo, read_schemas, read_table
 from ivm.storage.warehouse.time_zone import ViewTimeZone
 from ivm.storage.warehouse.wal_witness import WalWitness
 
+_PINNED = 0.01  # seconds in which a snapshot is pinned, and the lock for it released
 # The last one is that of a COMMIT which cannot write.
 _UNWRITTEN = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.TransactionException)
 
@@ -270,10 +271,16 @@ class Warehouse:
             self.saw_own_commit()
 
     def saw_own_commit(self) -> None:
-        """Notes that a transaction of ours has committed besides the flushes."""
-        if self._ours:
-            with contextlib.suppress(UnavailableError, OSError):
-                self._saw_wal()
+        """Notes that a transaction of ours has committed besides the flushes.
+
+        A flush that is under way notes it at its end, and is not waited for.
+        """
+        if self._ours and self.write_lock.acquire(timeout=_PINNED):
+            try:
+                with contextlib.suppress(UnavailableError, OSError):
+                    self._saw_wal()
+            finally:
+                self.write_lock.release()
 
     def _saw_wal(self) -> None:
         if self._witness is not None:

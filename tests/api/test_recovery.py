@@ -422,6 +422,31 @@ def test_rows_written_anew_beside_a_new_view_are_no_write_of_another_program(
         assert found.size == wal_of(path).stat().st_size
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT nextval('s')",
+        "SELECT setval('s', 9)",
+        "SELECT nextval('s') FROM t, v",
+        "SELECT following() FROM t, v",
+        "BEGIN; SELECT following(); COMMIT",
+        "CREATE TEMP TABLE own (a INTEGER); INSERT INTO own SELECT following()",
+    ],
+)
+def test_a_sequence_that_a_query_advances_is_no_write_of_another_program(
+    tmp_path: Path, sql: str
+) -> None:
+    """Bug: after a crash, all views were filled anew."""
+    path = tmp_path / "x.duckdb"
+    with ivm.connect(path) as db:
+        db.execute("CREATE TABLE t (a INTEGER); CREATE MATERIALIZED VIEW v AS FROM t")
+        db.execute("CREATE SEQUENCE s; CREATE MACRO following() AS nextval('s')")
+        db.execute("INSERT INTO t VALUES (1)")
+        db.execute(sql).fetchall()
+        with ivm.connect(image(path, tmp_path / "y.duckdb")) as crashed:
+            assert not crashed._engine.warehouse.foreign_write
+
+
 def test_a_look_without_the_kept_log_is_refused(fallen: Path, tmp_path: Path) -> None:
     for name in ("wal", "wal.size"):
         crashed = image(fallen, tmp_path / f"{name}.duckdb")
