@@ -168,7 +168,7 @@ class Checks:
         if prepared is None:
             return  # running it says so
         if statement.arguments:
-            self._content(session, grant).demand(f"SELECT row({statement.arguments}\n)")
+            self._content(session, grant).demand(f"SELECT struct_pack({statement.arguments}\n)")
         self.demand(session, grant, prepared)
 
 

@@ -317,12 +317,14 @@ def test_the_functions_beside_the_consistent_ones_were_looked_at() -> None:
 def test_prepared_statements_are_looked_through(served: Served) -> None:
     served.run("write", "PREPARE asked AS SELECT * FROM t WHERE a = ?")
     served.run("read", "EXECUTE asked(1)")
+    served.run("write", "PREPARE by_name AS SELECT * FROM t WHERE a = $key")
+    served.run("read", "EXECUTE by_name(key := 1)")
     with pytest.raises(IvmError):  # DuckDB takes constants alone
         served.demand("read", "EXECUTE asked((SELECT 1 FROM read_text('a')))")
     served.db.execute("PREPARE reading AS SELECT * FROM read_text('/etc/hostname')")
     refused(served, "EXECUTE reading")
     refused(served, "EXPLAIN EXECUTE reading")
-    served.db.execute("DEALLOCATE asked; DEALLOCATE reading")
+    served.db.execute("DEALLOCATE asked; DEALLOCATE by_name; DEALLOCATE reading")
 
 
 def test_a_macro_of_another_database_is_none_of_duckdbs_own(served: Served, tmp_path: Path) -> None:
