@@ -172,7 +172,8 @@ def _bury(records: Records, prepared: Prepared, outcome: Outcome) -> None:
     if not (older or letters):
         return
     known = [*((-1, row[-1]) for row in older), *((each.event, each.key) for each in letters)]
-    gone = overtaken(info, known, outcome.truncates, *outcome.applied)
+    applied, at = outcome.events.take(outcome.applied), outcome.lines[outcome.applied]
+    gone = overtaken(info, known, outcome.truncates, applied, at)
     if not info.primary_key and "unknown_deletes" in outcome.counts:
         gone = [True] * len(known)
     records.overtake(info.name, list(compress(older, gone)), OVERTAKEN)

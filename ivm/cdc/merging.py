@@ -39,14 +39,18 @@ class Outcome:
 
     Attributes:
         counts: see `Ingested`.
-        applied: the events that were, and their lines.
+        events: as they were merged.
+        lines: of these.
+        applied: the numbers of those of them that were applied.
         truncates: the lines that have emptied the table.
         refused: by the numbers of the lines.
         keys: of the refused lines that tell them, as texts.
     """
 
     counts: dict[str, int]
-    applied: tuple[Events, Indexes]
+    events: Events
+    lines: Indexes
+    applied: Indexes
     truncates: list[int]
     refused: dict[int, str]
     keys: dict[int, str]
@@ -87,10 +91,11 @@ class Merging:
         keys |= self._keys(events, lines, sorted(merged.refused))
         refused = others | found.refused | {int(lines[i]): why for i, why in merged.refused.items()}
         stale = set(lines[list(merged.stale)].tolist()) - refused.keys()
-        at = _applied(merged, left.operations != events.operations)
         return Outcome(
             _counts(merged, found, len(stale)),
-            (left.take(at), lines[at]),
+            left,
+            lines,
+            _applied(merged, left.operations != events.operations),
             found.truncates,
             dict(sorted(refused.items())),
             keys,
