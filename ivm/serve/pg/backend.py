@@ -142,7 +142,7 @@ class Backend:
     @property
     def seconds_in_transaction(self) -> float:
         """After which a client that does nothing in a transaction is sent away; 0: never."""
-        return self._statements.idle_seconds
+        return self._statements.transactions.idle_seconds
 
     def close(self) -> None:
         """Forgets what the connection held, when the client has left."""
@@ -206,12 +206,12 @@ class Backend:
             action = self._left.popleft()
             self._offset = action.offset
             if self._several and (changes(action) or isinstance(action, CopyRows)):
-                self._statements.begin_implicit()
+                self._statements.transactions.begin_implicit()
             if isinstance(action, CopyRows) and action.comes:
                 self._copy_in(action, by_query=True)
                 return  # the rest follows its rows
             self._run_simply(action)
-        self._statements.end_implicit(commits=True)
+        self._statements.transactions.end_implicit(commits=True)
         self._ready()
 
     def _run_simply(self, action: Action) -> None:
@@ -302,7 +302,7 @@ class Backend:
             return
         if portal.outcome is None:
             if not alone and changes(action):
-                self._statements.begin_implicit()
+                self._statements.transactions.begin_implicit()
             with self._prepared.binding(portal.prepared, SqlError):
                 self._run(portal)
         if described_now:
@@ -320,7 +320,7 @@ class Backend:
         skipped, self._skipping, self._late = self._skipping, False, None
         self._prepared.end_batch()
         try:
-            self._statements.end_implicit(commits=not skipped)
+            self._statements.transactions.end_implicit(commits=not skipped)
         except Exception as error:
             self._fail(error)
         self._ready()
@@ -397,7 +397,7 @@ class Backend:
     # -- answers --------------------------------------------------------------------------------
 
     def _ready(self) -> None:
-        state = self._statements.state
+        state = self._statements.transactions.state
         if state == "I":
             self._portals.clear()
         self._out += codec.READY[state]
@@ -407,7 +407,7 @@ class Backend:
         if not isinstance(error, PgError | IvmError):
             error = ours(error)
         try:
-            self._statements.fail()
+            self._statements.transactions.fail()
         except IvmError as second:  # the transaction cannot be ended: that is worse
             error = second
         self._log.failed(self._served, self._sql, error)

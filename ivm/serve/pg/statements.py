@@ -1,8 +1,6 @@
 """Runs what a client asks for, in its session and its transaction.
 
-Contract: BEGIN takes no lock: the transaction begins at the first statement that is no query, and
-queries before it see the newest epoch each, as READ COMMITTED has it. A transaction in which a
-statement has failed refuses all but its end.
+Law: nothing is run, and nothing is bound, before it was checked that the user may do so.
 """
 
 from __future__ import annotations
@@ -36,11 +34,11 @@ from ivm.serve.pg.describe import (
     KnownParameters,
     result_columns,
 )
-from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
+from ivm.serve.pg.errors import PgError
 from ivm.serve.pg.session_settings import SERVER, SessionSettings
-from ivm.serve.pg.setting_effects import SettingEffects
 from ivm.serve.pg.tags import tag_of
 from ivm.serve.pg.text_sql import value_sql
+from ivm.serve.pg.transactions import Transactions
 from ivm.serve.pg.types import JSON, JSONB
 from ivm.serve.served_session import ServedSession
 from ivm.serve.session_values import SessionValues, with_calls, with_values
@@ -49,15 +47,11 @@ from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import filled
-from ivm.storage.errors import UnavailableError, UnsupportedError
+from ivm.storage.errors import UnavailableError
 
 T = TypeVar("T")
 
 _TOKEN: Columns = [("name", "VARCHAR"), ("token", "VARCHAR")]
-_FAILED = (
-    "the transaction has failed, and nothing of it was done: what follows is refused until ROLLBACK"
-)
-_NONE = "there is no transaction in progress"
 
 
 @dataclass
@@ -88,7 +82,7 @@ class Statements:
     Attributes:
         effects: of the settings.
         cursors: that SQL has declared.
-        implicit: the transaction is one of several statements, which the client did not begin.
+        transactions: of the connection.
     """
 
     def __init__(
@@ -106,47 +100,10 @@ class Statements:
         self._catalog = catalog
         self._known = known
         self.settings = settings
-        self._notice = notice
-        self.effects = SettingEffects(settings, served, self._take_modes, report)
-        self._failed = False
-        self._savepoints: list[str] = []
         self._values = SessionValues(served.user.name, SERVER, settings.all)
-        self.implicit = False
         self.cursors = Cursors()
-
-    @property
-    def state(self) -> str:
-        """The state of the transaction: I(dle), T(ransaction) or E(rror)."""
-        connection = self._served.connection
-        if self._failed:
-            return "E"
-        return "T" if connection.in_transaction and not self.implicit else "I"
-
-    @property
-    def idle_seconds(self) -> float:
-        """For which the client may do nothing now, if it is in a transaction; 0: for ever."""
-        return self.effects.idle_seconds if self.state != "I" else 0.0
-
-    def fail(self) -> None:
-        """A statement has failed: so has the transaction."""
-        if self._served.connection.in_transaction and not self.implicit:
-            self._failed = True
-        else:
-            self.end_implicit(commits=False)
-
-    def begin_implicit(self) -> None:
-        """Begins a transaction of several statements that the client did not begin."""
-        if not self._served.connection.in_transaction and not self._failed:
-            self._served.connection.begin()
-            self.implicit = True
-
-    def end_implicit(self, *, commits: bool) -> None:
-        """Ends it, if there is one."""
-        if self.implicit:
-            self.implicit = False
-            self._end(commits=commits)
-        elif self.state == "I":
-            self.effects.put_back(commits=commits)
+        self.transactions = Transactions(served, settings, self.cursors, notice, report)
+        self.effects = self.transactions.effects
 
     def run(self, action: Action, params: Sequence[Any] | None = None) -> Outcome:
         """Runs one statement.
@@ -158,18 +115,18 @@ class Statements:
         if isinstance(action, Sql):
             statement = action.statement
             if isinstance(statement, st.TransactionControl):
-                return self._control(statement)
-            self._demand_sound()
+                return _done(self.transactions.control(statement))
+            self.transactions.demand_sound()
             return self._sql(statement, params)
         self._gate.demand_unchanged(self._served.user)
         if isinstance(action, Savepoint):
-            return self._savepoint(action)
-        self._demand_sound()
+            return _done(self.transactions.savepoint(action))
+        self.transactions.demand_sound()
         match action:
             case Begin():
-                return self._begin(action)
+                return _done(self.transactions.begin(action))
             case SetModes():
-                return self._set_modes(action)
+                return _done(self.transactions.set_modes(action))
             case Setting():
                 return self._setting(action)
             case CatalogQuery():
@@ -192,17 +149,13 @@ class Statements:
         raise AssertionError(action)
 
     def _declare(self, action: Declare, params: Sequence[Any] | None) -> Outcome:
-        if not action.holds and self.state == "I":
+        if not action.holds and self.transactions.state == "I":
             raise PgError("25P01", "DECLARE CURSOR can only be used in a transaction: BEGIN first")
         result = self.run(action.query, params).result
         self._served.around(lambda: self.cursors.declare(action.name, result, holds=action.holds))
-        if self.state == "I":
+        if self.transactions.state == "I":
             self.cursors.end(commits=True)
         return _done("DECLARE CURSOR")
-
-    def _demand_sound(self) -> None:
-        if self._failed:
-            raise PgError(FAILED_TRANSACTION, _FAILED)
 
     def _sql(self, statement: st.Statement, params: Sequence[Any] | None) -> Outcome:
         served = self._served
@@ -223,7 +176,7 @@ class Statements:
 
     def change(self, statement: st.Statement, asked: st.Statement) -> Result:
         """Runs a change that the server has made of what the client asks for."""
-        self._demand_sound()
+        self.transactions.demand_sound()
         if self.settings.is_read_only:
             self._demand_reading(asked)
 
@@ -235,7 +188,7 @@ class Statements:
 
     def with_session(self, work: Callable[[Session], T]) -> T:
         """Calls a function with the session, which changes nothing by it."""
-        self._demand_sound()
+        self.transactions.demand_sound()
         return self._served.run(work)
 
     def demand(self, text: str) -> None:
@@ -340,93 +293,9 @@ class Statements:
         """Refuses what may change something; what EXECUTE runs is asked for by itself."""
         prepared = st.Prepare, st.Execute, st.Deallocate
         if statement is not None and not isinstance(statement, (st.Query, *SHOWS, *prepared)):
-            way = "end it" if self.state != "I" else "SET default_transaction_read_only = off"
+            is_open = self.transactions.state != "I"
+            way = "end it" if is_open else "SET default_transaction_read_only = off"
             raise UnavailableError(f"the transaction is READ ONLY: {way} before changes")
-
-    # -- transactions ---------------------------------------------------------------------------
-
-    def _begin(self, action: Begin) -> Outcome:
-        connection = self._served.connection
-        if connection.in_transaction and not self.implicit:
-            self._notice("25001", "there is already a transaction in progress")
-            return _done("BEGIN")
-        if self.implicit:
-            self.implicit = False  # the statements before are part of it, as in PostgreSQL
-        else:
-            connection.begin()
-        self.settings.begin(action.modes)
-        self._pin()
-        return _done("BEGIN")
-
-    def _set_modes(self, action: SetModes) -> Outcome:
-        if self.state == "I" and any(name.startswith("transaction") for name, _ in action.modes):
-            self._notice("25P01", "SET TRANSACTION is about a transaction: BEGIN one first")
-        for name, value in action.modes:
-            self.effects.set(name, value)
-        return _done("SET")
-
-    def _take_modes(self) -> None:
-        """Settings of transactions may have changed; outside of one the defaults hold."""
-        if self.state == "I":
-            self.settings.begin()
-        else:
-            self._pin()
-
-    def _pin(self) -> None:
-        """Begins a transaction at once whose queries are to see one epoch."""
-        if self.settings.is_pinned:
-            served = self._served
-            reads_only = self.settings.is_read_only or not served.user.grant.writes
-            served.around(lambda: served.connection.pin(reads_only=reads_only))
-
-    def _control(self, statement: st.TransactionControl) -> Outcome:
-        if statement.action == "begin":
-            modes = (("transaction_read_only", "on"),) if statement.read_only else ()
-            return self._begin(Begin(statement.text, statement.offset, modes))
-        if not self._served.connection.in_transaction and not self._failed:
-            self._notice("25P01", _NONE)
-            return _done(statement.action.upper())
-        if self.implicit:
-            self._notice("25P01", _NONE)
-        commits = statement.action == "commit" and not self._failed
-        self.implicit = False
-        self._end(commits=commits)
-        return _done("COMMIT" if commits else "ROLLBACK")
-
-    def _savepoint(self, action: Savepoint) -> Outcome:
-        """Savepoints of a transaction that has changed nothing: there is nothing to be undone."""
-        if action.verb == "SAVEPOINT":
-            self._demand_sound()
-            if not self._served.connection.in_transaction:
-                raise PgError("25P01", "SAVEPOINT can only be used in a transaction: BEGIN first")
-            self._savepoints.append(action.name)
-            return _done("SAVEPOINT")
-        if action.name not in self._savepoints:
-            raise PgError("3B001", f"there is no savepoint {action.name!r}")
-        at = len(self._savepoints) - 1 - self._savepoints[::-1].index(action.name)
-        if action.verb == "RELEASE":
-            self._demand_sound()
-            del self._savepoints[at:]
-            return _done("RELEASE")
-        if self._served.connection.has_begun:
-            raise UnsupportedError(
-                "a transaction that has changed something is undone as a whole: ROLLBACK it"
-            )
-        del self._savepoints[at + 1 :]
-        self._failed = False
-        return _done("ROLLBACK")
-
-    def _end(self, *, commits: bool) -> None:
-        self._failed = False
-        self.settings.begin()
-        self._savepoints.clear()
-        self.cursors.end(commits=commits)
-        connection, committed = self._served.connection, False
-        try:
-            self._served.around(connection.commit if commits else connection.rollback)
-            committed = commits
-        finally:
-            self.effects.put_back(commits=committed)
 
     def _with_values(self, session: Session, statement: st.Statement) -> st.Statement:
         """The statement with what the session tells of itself; after the check of its user."""
