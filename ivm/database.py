@@ -335,13 +335,17 @@ class Database(RowWrites, Streams):
                 commit.
         """
         with Deferral(), Translating():
+            if self._lifetime.closed:
+                return self._lifetime.close()
             try:
-                if not self._lifetime.closed:
-                    self._close_appenders()
-                    if self._lifetime.is_shared:
-                        self._end_streams()
+                self._close_appenders()
+                if self._lifetime.is_shared:
+                    self._end_streams()
             finally:
-                self._lifetime.close()
+                try:
+                    self._lifetime.close()
+                finally:
+                    self._end_streams()  # what other threads have begun meanwhile
 
     def __enter__(self) -> Database:
         return self

@@ -5,6 +5,7 @@ Contract: see `Database`, which has these calls among its own.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ from ivm.cdc.sinks.target import SinkTo
 from ivm.cdc.sources.source import Source
 from ivm.engine.changefeed import MOST_HELD, Subscription
 from ivm.engine.engine import Engine
+from ivm.session.session import Session
 from ivm.session.subscribe import subscribe
 
 
@@ -37,6 +39,7 @@ class Streams(Calls):
     def __init__(self) -> None:
         super().__init__()
         self._feeds: weakref.WeakSet[Subscription] = weakref.WeakSet()
+        self._subscribing = threading.Lock()  # guards them
 
     # -- events and sources ---------------------------------------------------------------------
 
@@ -210,11 +213,14 @@ class Streams(Calls):
             limit: rows that wait to be read; beyond it, the feed ends with an error.
             snapshot: whether the first delta is the rows that the view has.
         """
-        feed = self._with_session(
-            lambda session: subscribe(session, view, limit, self._unsubscribe, snapshot=snapshot)
-        )
-        self._feeds.add(feed)
-        return feed
+
+        def work(session: Session) -> Subscription:  # the handle is closed before it or after it
+            feed = subscribe(session, view, limit, self._unsubscribe, snapshot=snapshot)
+            with self._subscribing:
+                self._feeds.add(feed)
+            return feed
+
+        return self._with_session(work)
 
     def _unsubscribe(self, feed: Subscription) -> None:
         """Removes a closed feed. A feed that the program holds refers to this method, and so keeps
@@ -222,8 +228,10 @@ class Streams(Calls):
         self._engine.feeds.remove(feed)
 
     def _end_streams(self) -> None:
-        """Ends the feeds, sources and sinks of this handle, while others use the database."""
-        for feed in list(self._feeds):
+        """Ends the feeds, sources and sinks of this handle; others may use the database."""
+        with self._subscribing:
+            feeds = list(self._feeds)
+        for feed in feeds:
             feed.close()
         self._engine.jobs.stop_of(self._with_session)
 

@@ -81,7 +81,7 @@ def run_sources(
     for name in wanted:
         if name not in known:
             raise stored_sources.unknown(name, known)
-    engine.jobs.run("source", make, with_session)
+    with_session(lambda _: engine.jobs.run("source", make, with_session))  # which is open
     for name in wanted:
         job = engine.jobs.find("source", name)
         if job is None or job.join(0):

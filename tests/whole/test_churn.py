@@ -225,3 +225,26 @@ def test_sinks_are_those_of_whole_commits(tmp_path: Path) -> None:
                 with db.transaction():
                     db.execute("DROP SINK s")
                     db.execute(create)
+
+
+def test_what_a_handle_begins_beside_its_end_ends_with_it(tmp_path: Path) -> None:
+    """Bug: the end failed, or left feeds open and jobs to a handle that was closed."""
+    with ivm.connect(tmp_path / "x.duckdb") as db:
+        db.execute("CREATE TABLE t (a INTEGER); CREATE MATERIALIZED VIEW v AS FROM t")
+        for _ in range(EPOCHS // 40):
+            other, feeds = ivm.connect(tmp_path / "x.duckdb"), list[Subscription]()
+
+            def begin(handle: ivm.Database = other, found: list[Subscription] = feeds) -> None:
+                with contextlib.suppress(ivm.errors.UnavailableError):
+                    while True:
+                        found.append(handle.subscribe("v"))
+                        handle.start_sources()
+
+            threads = [threading.Thread(target=begin) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            other.close()
+            for thread in threads:
+                thread.join(WAIT)
+            assert all(feed.closed for feed in feeds)
+            assert not db._engine.jobs.runs("source")
