@@ -13,6 +13,7 @@ import logging
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -49,7 +50,9 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
 }
 _LEAST_MEMORY = 64 << 20
+_A_MOMENT = 0.5
 _RAISED = re.compile(r"^[\w.]+(?:Error|Exception): ")
+_GREETING = ("Using Spark's default log4j", "WARNING: ", "Setting default log", "To adjust logging")
 _COLON = re.compile("Relative path in absolute URI: (.+)")  # so Hadoop says that a name has one
 _starting = threading.Lock()
 _JAVA = "Spark 4 needs Java 17 or 21: on Debian or Ubuntu `apt-get install openjdk-17-jre-headless`"
@@ -70,11 +73,16 @@ def start(options: Mapping[str, str]) -> SparkSession:
     # Each error is raised as well, and its words reach the user.
     for name in ("SQLQueryContextLogger", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_py4js)  # which logs some in nobody's name
     if "spark.remote" in options:
         return _configured(sessions, {**options, **REQUIRED})
     with _starting:
         _start_jvm({**_LOCAL, **options, **REQUIRED})
     return _configured(sessions, REQUIRED)
+
+
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
 
 
 def _configured(sessions: type[SparkSession], options: Mapping[str, str]) -> SparkSession:
@@ -116,12 +124,20 @@ def _start_jvm(options: Mapping[str, str]) -> None:
             raise UnavailableError(f"Spark does not start: {said}") from error
 
 
-def _lives() -> bool:
-    """Whether the JVM of this process's Spark runs still; one that others started is taken to."""
+def _lives(seconds: float = 0) -> bool:
+    """Whether the JVM of this process's Spark runs still; one that others started is taken to.
+
+    Args:
+        seconds: to wait for its end: its connections are cut a moment before that.
+    """
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)
-    return process is None or process.poll() is None
+    if process is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+            return False
+    return True
 
 
 def _forget_dead() -> None:
@@ -138,13 +154,16 @@ def _forget_dead() -> None:
 
 
 def _last_words(log: bytes) -> str:
-    """The last that the JVM has said, without the places in Spark's code."""
+    """The last that the JVM has said, without its greeting and the places in Spark's code."""
     lines = [line.strip() for line in log.decode(errors="replace").splitlines()]
-    return "\n".join([line for line in lines if line and not line.startswith("at ")][-5:])
+    told = [line for line in lines if line and not line.startswith(("at ", *_GREETING))]
+    return "\n".join(told[-5:]) or "the Java process has ended without a word"
 
 
 def words_of(error: BaseException) -> str:
     """What an error says, without the places in Spark's code."""
+    if not _lives(_A_MOMENT):
+        return "the Java process has ended"
     text = str(error)
     lines = [line.strip() for line in text.splitlines()]
     if named := _COLON.search(text):

@@ -246,4 +246,6 @@ def _reason(error: Exception) -> str:
         return str(error)
     if isinstance(error, duckdb.Error):
         return of_our_sql(error)
-    return f"{type(error).__name__}: {words_of(error)}"
+    kind = type(error)
+    is_sparks = kind.__module__.startswith(("pyspark.", "py4j."))
+    return f"{'Spark' if is_sparks else kind.__name__}: {of_our_sql(words_of(error))}"

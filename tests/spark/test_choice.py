@@ -115,3 +115,9 @@ def test_workers_have_a_share_of_the_memory(settings: dict[str, str], share: int
 
 def test_the_session_says_what_a_worker_has() -> None:
     assert worker_memory(session()) == 256 << 20  # local[2], and a driver of 1g
+
+
+def test_what_spark_says_at_each_start_is_no_reason() -> None:
+    said = b"WARNING: Using incubator modules: x\nUsing Spark's default log4j profile: y\n"
+    assert sessions._last_words(said) == "the Java process has ended without a word"
+    assert sessions._last_words(said + b"no memory\n  at z\n") == "no memory"

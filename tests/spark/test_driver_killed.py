@@ -62,6 +62,7 @@ def told(script: str, *arguments: Path) -> str:
         cwd=support.ROOT, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert not done.stderr
     return done.stdout
 
 
@@ -72,7 +73,7 @@ def test_a_fill_goes_on(tmp_path: Path) -> None:
         db.execute(TABLES)
         db._engine.jobs.stop("backfill")  # only the child is to fill it
         db.execute(CREATE)
-    assert "the first fill of 'v' has failed" in told(FILL, path)
+    assert "the first fill of 'v' has failed: Spark: the Java process has ended" in told(FILL, path)
     with ivm.connect(path, spark=spark) as db:
         demand_right(db)
 
@@ -86,6 +87,6 @@ def test_a_pipeline_goes_on(tmp_path: Path) -> None:
         db.execute(f"CREATE SOURCE s INTO t FROM FILES ({files})")
     write(tmp_path / "1.json", numbers(0, 10))
     write(tmp_path / "2.later", numbers(10, 20))
-    assert "Spark" in told(PIPE, path, tmp_path / "2.later")
+    assert "Spark: the Java process has ended" in told(PIPE, path, tmp_path / "2.later")
     with ivm.connect(path) as db:
         assert db.execute("FROM t ORDER BY id").fetchall() == [(i,) for i in range(20)]
