@@ -98,6 +98,30 @@ def described(server: Served, sql: str) -> list[str]:
         ("SELECT 1 FROM (SELECT id::VARCHAR AS id FROM q) WHERE id = $1", "text"),
         ("WITH q AS (SELECT '07' AS id) SELECT 1 FROM q WHERE id = $1", "text"),
         ("SELECT 1 FROM q u(code, x) WHERE code = $1", "text"),
+        # what a CTE or a subquery selects
+        ("SELECT 1 FROM (SELECT id, code AS k FROM p) x WHERE x.id = $1 AND k = $2", "int4 text"),
+        (
+            "WITH x AS (SELECT p.big, code::DATE AS day FROM p) FROM x WHERE big = $1 AND day < $2",
+            "int8 date",
+        ),
+        (
+            "WITH x AS (SELECT id FROM p), y AS (SELECT id FROM x) SELECT 1 FROM y WHERE id = $1",
+            "int4",
+        ),
+        ("WITH p AS (SELECT code AS id FROM p) SELECT 1 FROM p WHERE id = $1", "text"),
+        ("WITH q AS (SELECT id FROM q) SELECT 1 FROM q WHERE id = $1", "text"),  # itself is unknown
+        ("WITH x(code) AS (SELECT id FROM q) SELECT 1 FROM x WHERE code = $1", "text"),
+        ("WITH x AS (SELECT id + 1 AS id FROM q) SELECT 1 FROM x WHERE id = $1", "text"),
+        (
+            "WITH x AS (SELECT id FROM q UNION SELECT code FROM p) SELECT 1 FROM x WHERE id = $1",
+            "text",
+        ),
+        ("WITH RECURSIVE x AS (SELECT id FROM q) SELECT 1 FROM x WHERE id = $1", "text"),
+        ("SELECT 1 FROM q WHERE id = $1 AND EXISTS (WITH q AS (SELECT '7' AS id) FROM q)", "text"),
+        ("SELECT 1 FROM (SELECT id, q.* FROM q) WHERE id = $1", "text"),
+        ("SELECT 1 FROM (SELECT id, unnest(st) AS x FROM p) WHERE id = $1", "text"),
+        ("SELECT 1 FROM (SELECT id, COLUMNS('code') AS x FROM p) WHERE id = $1", "text"),
+        ("SELECT 1 FROM (SELECT id, count(*) AS n FROM p GROUP BY 1) WHERE id = $1", "int4"),
         ("SELECT 1 FROM v JOIN revenue ON true WHERE id = $1 AND n = $2", "text int8"),
         ("SELECT 1 FROM q st WHERE EXISTS (FROM q WHERE st.id = $1)", "text"),
         ("SELECT id::VARCHAR AS id FROM q GROUP BY ALL HAVING id = $1", "text"),

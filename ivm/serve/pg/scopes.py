@@ -1,13 +1,14 @@
 """What the names of columns and types in a statement mean, as far as that is certain.
 
-Law: a column's type is that of the table or view that DuckDB finds under the relation's name, if
-the column's name can mean no other column of another type: neither one of a CTE, a subquery or a
-function, whose columns nobody knows here, nor one that the select list names.
+Law: a column's type is that of the table or view that DuckDB finds under the relation's name, or
+the one that a CTE or a subquery selects, if the column's name can mean no other column of another
+type: neither one that is computed, or of a function, whose types nobody knows here, nor one that
+the select list names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import duckdb
@@ -18,6 +19,8 @@ from ivm.storage.identifiers import fold, quote
 
 _SCOPES = (exp.Select, exp.Update, exp.Delete, exp.Merge, exp.Insert)
 _CLOSED = (exp.CTE, exp.SetOperation, exp.Lambda, exp.Comprehension, exp.Pivot)
+_SEVERAL = (exp.Columns, exp.Explode, exp.Unnest)
+"""What may be several columns, whatever its name."""
 _COLUMNS_FIRST = frozenset(("where", "from_", "joins"))
 """Clauses in which a relation's column hides a name of the select list."""
 
@@ -27,11 +30,12 @@ class Relation(NamedTuple):
 
     Attributes:
         paths: the folded qualifiers that mean it.
-        columns: the types by folded names, in order; None if nobody knows them.
+        columns: the types by folded names, in order, None where nobody knows it; None if nobody
+            knows the names.
     """
 
     paths: frozenset[tuple[str, ...]]
-    columns: Mapping[str, str] | None
+    columns: Mapping[str, str | None] | None
 
 
 class Scopes:
@@ -44,7 +48,9 @@ class Scopes:
 
     def __init__(self, session: Session, tree: exp.Expr) -> None:
         self._cursor = session.cursor
-        self._ctes = {fold(cte.alias) for cte in tree.find_all(exp.CTE)}
+        self._ctes: dict[str, list[exp.CTE]] = {}
+        for cte in tree.find_all(exp.CTE):
+            self._ctes.setdefault(fold(cte.alias), []).append(cte)
         self._known: dict[int, list[Relation]] = {}
 
     def type(self, written: exp.DataType) -> str | None:
@@ -75,7 +81,7 @@ class Scopes:
             return {None}
         return found
 
-    def target(self, change: exp.Expr) -> Mapping[str, str]:
+    def target(self, change: exp.Expr) -> Mapping[str, str | None]:
         """The columns of the table that is changed, in order; none if nobody knows them."""
         return self._relations(change)[0].columns or {}
 
@@ -95,12 +101,18 @@ class Scopes:
             paths |= {("excluded",)}
         return Relation(frozenset(paths), self._columns(item))
 
-    def _columns(self, item: exp.Expr) -> Mapping[str, str] | None:
-        if not isinstance(item, exp.Table) or item.args.get("pivots") or item.alias_column_names:
+    def _columns(self, item: exp.Expr) -> Mapping[str, str | None] | None:
+        if not isinstance(item, exp.Table | exp.Subquery):
             return None
+        if item.args.get("pivots") or item.alias_column_names:
+            return None
+        if isinstance(item, exp.Subquery):
+            return self._selected(item.this)
         names = [part.name for part in item.parts if isinstance(part, exp.Identifier)]
-        if len(names) < len(item.parts) or (len(names) == 1 and fold(names[0]) in self._ctes):
+        if len(names) < len(item.parts):
             return None
+        if len(names) == 1 and (ctes := self._ctes.get(fold(names[0]))):
+            return self._selected(ctes[0].this) if _is_the_one(ctes, item) else None
         if "." in names[-1]:  # perhaps a file, whose columns change unseen
             return None
         try:
@@ -108,6 +120,32 @@ class Scopes:
         except duckdb.ProgrammingError:
             return None
         return dict(zip(map(fold, found.columns), map(str, found.types), strict=True))
+
+    def _selected(self, query: exp.Expr) -> Mapping[str, str | None] | None:
+        """The columns of a query that selects each by itself."""
+        if not isinstance(query, exp.Select):
+            return None
+        found: dict[str, str | None] = {}
+        for each in query.expressions:
+            name, value = fold(each.alias_or_name), each.unalias()
+            if not name or name in found or each.is_star or value.find(*_SEVERAL):
+                return None
+            is_column, is_cast = isinstance(value, exp.Column), type(value) is exp.Cast
+            known = self.column(value) if is_column else self.type(value.to) if is_cast else None
+            found[name] = known
+        return found
+
+
+def _is_the_one(ctes: Sequence[exp.CTE], item: exp.Table) -> bool:
+    """Returns whether a relation is the only CTE of its name, with the names that it selects."""
+    cte, around, parent = ctes[0], set[int](), item.parent
+    while parent is not None:
+        around.add(id(parent))
+        parent = parent.parent
+    clause = cte.parent
+    if len(ctes) > 1 or cte.alias_column_names or clause is None or clause.args.get("recursive"):
+        return False
+    return id(cte) not in around and id(clause.parent) in around
 
 
 def _scopes(node: exp.Expr) -> Iterator[tuple[exp.Expr, str | None]]:
