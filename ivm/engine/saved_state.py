@@ -181,7 +181,10 @@ class SavedState:
         if folder is None:
             return
         try:
-            self._save(folder, indexes, self._stamp(epoch))
+            stamp = self._stamp(epoch)
+            if stamp is not None and stamp["mark"] != self._warehouse.mark:
+                return  # another database is in the place by now
+            self._save(folder, indexes, stamp)
         except OSError as error:  # the database is closed all the same
             _log.warning("%s: the state of views was not saved: %s", folder, error)
             with contextlib.suppress(OSError):

@@ -54,6 +54,7 @@ class Warehouse:
             refreshed.
         other_duckdb: the views were last filled, all of them, by another version of DuckDB, whose
             functions may give other values; they must be refreshed, too.
+        mark: of this opening, in the file until it is closed; no other has it.
         zone: the time zone of its views.
         write_lock: held during each write transaction in DuckDB (reentrant).
         flushes: number of the last committed flush.
@@ -76,11 +77,11 @@ class Warehouse:
         self.flushes = self._epochs.pop(FLUSHES, 0)
         self._appenders = Appenders(self._flusher)
         self._targets: dict[str, Target] = {}
-        self._mark = opening.mark
+        self.mark = opening.mark
         self.troubles = Troubles()
         self.file_access = FileAccess()
         self._checkpointer = Checkpointer(
-            file, self.database_id, self._mark, self.write_lock, self.troubles, self._saw_wal
+            file, self.database_id, self.mark, self.write_lock, self.troubles, self._saw_wal
         )
         self._witness = WalWitness(file.file) if file.file is not None else None
         self._ours = False
@@ -157,7 +158,7 @@ class Warehouse:
             self.log.rotate(tables)
             self._checkpointer.note(moving=False)
             if system_tables.read_mark(self._flusher) is None:
-                system_tables.mark_open(self._flusher, self._mark)
+                system_tables.mark_open(self._flusher, self.mark)
                 self.checkpoint()
             self._saw_wal()
             if self.file.file is not None:

@@ -19,6 +19,7 @@ from ivm.engine.key_indexes import KeyIndexes
 from ivm.ingest.key_index import LateIndex
 from ivm.storage.warehouse.side_folder import side_folder
 from ivm.storage.warehouse.wal_witness import wal_of
+from ivm.storage.warehouse.warehouse import Warehouse
 from tests.support.crash_image import image
 from tests.tiers import some
 
@@ -412,3 +413,25 @@ def test_it_goes_with_a_deleted_database(path: Path) -> None:
     with ivm.connect(path) as db:
         assert not [*side_folder(path).glob("state*")]
         db.execute("CREATE TABLE t (a INTEGER)")
+
+
+def test_nothing_is_saved_for_another_database_in_the_place(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: it took up the state of the one that was closed there, and gave its rows."""
+    other, real = tmp_path / "other.duckdb", Warehouse.close
+    image(path, other)
+    with ivm.connect(other) as db:
+        db.execute("UPDATE t SET x = x + 100")
+
+    def replaced(warehouse: Warehouse) -> None:
+        real(warehouse)
+        put(other, path)
+
+    with ivm.connect(path) as db:
+        db.execute("UPDATE t SET x = x + 1")
+        monkeypatch.setattr(Warehouse, "close", replaced)
+    monkeypatch.undo()
+    with ivm.connect(path) as db:
+        change(db, 1)
+        check(db)
