@@ -175,6 +175,20 @@ def test_rows_that_are_changed_after_their_type_come_by_the_stream(
     until(same(db, shop, "FROM t", "SELECT * FROM t"), db)
 
 
+@pytest.mark.parametrize("then", ["ADD c int", "ALTER k TYPE bigint"])
+def test_a_type_altered_in_a_transaction_that_alters_again_stops_the_source(
+    db: ivm.Database, shop: Database, then: str
+) -> None:
+    shop.execute(TABLE, ROWS)
+    follow(db, shop, "t")
+    shop.execute(
+        "ALTER TABLE t ALTER a TYPE bigint USING a * 2; INSERT INTO t (id) VALUES (3);"
+        f"ALTER TABLE t {then}; INSERT INTO t (id) VALUES (4)"
+    )
+    until(lambda: state(db)[0] == "stopped", db)
+    assert ANEW in state(db)[1]
+
+
 def test_a_type_and_the_column_altered_again_stop_the_source(
     db: ivm.Database, shop: Database
 ) -> None:
