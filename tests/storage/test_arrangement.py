@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from random import Random
 from typing import Any
 
 import duckdb
@@ -715,6 +716,58 @@ def test_first_passes_each_cancelled_row_once(
         want = [*range(stuck), start + popped]
         assert found == [(1, None, float(i)) for i in want]
     assert sum(taken) < 40 * 20 * popped
+
+
+@pytest.mark.parametrize("seed", range(examples(40)))
+def test_other_threads_find_the_first_rows_of_their_snapshots(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """A search in one version leaves on record what is cancelled in the runs that others have."""
+    random, descending, done = Random(seed), seed % 2 == 0, threading.Event()
+    monkeypatch.setattr(first_rows, "CANCELLED_ROWS", random.choice([0, 3, 64]))
+    store = Arrangement.empty(Layout(TYPES, (0,), (OrderKey(2, descending, False),)))
+    live, gone, wrong = list[float](), list[float](), list[object]()
+    snapshots = [(store, live)]
+
+    def check(chosen: Random) -> None:
+        version, numbers = chosen.choice(snapshots)
+        k, backwards = chosen.choice([1, 2, 9]), chosen.random() < 0.5
+        look = version.last if backwards else version.first
+        found = [x for *_, x in listed(look(probe((0,), [(1, None, None)]), k).rows)]
+        if found != sorted(numbers, reverse=descending != backwards)[:k]:
+            wrong.append((found, k, backwards))
+
+    def read() -> None:
+        mine = Random(seed)
+        while not done.is_set():
+            check(mine)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    try:
+        for _ in range(30):
+            count = random.choice([1, 10, 200])
+            if live and random.random() < 0.6:
+                ordered = sorted(live, reverse=random.random() < 0.3)
+                changed, weight, live = ordered[:count], -1, ordered[count:]
+                gone += changed
+            else:
+                random.shuffle(gone)
+                new = [float(random.randrange(10**9)) for _ in range(count)]
+                changed, weight = list({*gone[: count // 2], *new} - {*live}), 1
+                live, gone = live + changed, gone[count // 2 :]
+            store = store.append(zset([((1, None, x), weight) for x in changed]))
+            if random.random() < 0.1:
+                pickled, buffers = dump(store)
+                store = load(pickled, [b.raw() for b in buffers], (), None)
+            snapshots = [*snapshots[-5:], (store, live)]
+            check(random)
+    finally:
+        done.set()
+        for reader in readers:
+            reader.join()
+    assert not wrong
 
 
 def test_what_the_write_buffer_cancels_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
