@@ -16,7 +16,7 @@ from ivm.catalog.names import NameRules
 from ivm.engine.engine import Engine
 from ivm.engine.view_reads import NamedText, views_and_macros
 from ivm.serve.from_clauses import means_by_catalog
-from ivm.sql.statements.tokens import is_name, tokens, unquoted
+from ivm.sql.statements.tokens import is_name, kept_tokens, unquoted
 from ivm.storage.identifiers import fold, path_of
 
 _WORDS = frozenset(("current_user", "session_user", "current_role"))
@@ -79,4 +79,4 @@ def _asks(text: str) -> bool:
 
 def names_any(text: str, names: Iterable[str]) -> bool:
     """Returns whether a word of a text may be one of these folded names."""
-    return not {fold(unquoted(t)) for t in tokens(text) if is_name(t)}.isdisjoint(names)
+    return not {fold(unquoted(t)) for t in kept_tokens(text) if is_name(t)}.isdisjoint(names)
