@@ -240,12 +240,20 @@ class BackfillJob:
             frames.close()
 
 
+_NO_FILES = (
+    "A fill on Spark writes and reads files, which enable_external_access = false keeps DuckDB "
+    "from: open the database again, or make the view WITH (backfill = 'duckdb')"
+)
+
+
 def _reason(error: Exception) -> str:
-    """Why a fill has failed, in a sentence."""
+    """Why a fill has failed, in a sentence, without its full stop."""
     if isinstance(error, IvmError):
         return str(error)
+    if isinstance(error, duckdb.PermissionException):
+        return f"{of_our_sql(error)}. {_NO_FILES}"
     if isinstance(error, duckdb.Error):
-        return of_our_sql(error)
+        return of_our_sql(error).rstrip(".")
     kind = type(error)
     is_sparks = kind.__module__.startswith(("pyspark.", "py4j."))
-    return f"{'Spark' if is_sparks else kind.__name__}: {of_our_sql(words_of(error))}"
+    return f"{'Spark' if is_sparks else kind.__name__}: {of_our_sql(words_of(error)).rstrip('.')}"

@@ -11,7 +11,7 @@ import ivm
 from ivm.backfill.choice import history_bytes
 from ivm.spark_backfill import session as sessions
 from ivm.spark_backfill.session import bytes_of, worker_memory, worker_share
-from ivm.storage.errors import InputError
+from ivm.storage.errors import InputError, UnavailableError
 from tests.spark.test_backfill import QUERY, TABLES, demand_right
 from tests.support.spark import session
 
@@ -121,3 +121,11 @@ def test_what_spark_says_at_each_start_is_no_reason() -> None:
     said = b"WARNING: Using incubator modules: x\nUsing Spark's default log4j profile: y\n"
     assert sessions._last_words(said) == "the Java process has ended without a word"
     assert sessions._last_words(said + b"no memory\n  at z\n") == "no memory"
+
+
+def test_a_fill_without_access_to_files_says_so(tmp_path: Path) -> None:
+    with ivm.connect(tmp_path / "shop.duckdb", spark=session()) as db:
+        db.execute(f"{TABLES}; SET enable_external_access = false")
+        db.execute(f"CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS {QUERY}")
+        with pytest.raises(UnavailableError, match="enable_external_access = false keeps DuckDB"):
+            db.backfill("v")
