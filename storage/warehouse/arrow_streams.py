@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 import duckdb
 import pyarrow as pa
 
+from ivm.storage.warehouse.carried import carried, may_be_unfit
+
 T = TypeVar("T")
 
 _KINDS: dict[str, type[duckdb.Error]] = {
@@ -73,7 +75,7 @@ def stream_of(
     """Runs a query for its rows in batches.
 
     From what `execute` has run, Arrow gets a copy of all rows, which DuckDB's memory limit does not
-    count.
+    count. Reading fails where Arrow would not carry a value exactly, see `carried`.
 
     Args:
         cursor: runs nothing else until the rows are read.
@@ -84,12 +86,15 @@ def stream_of(
     try:
         values: Any = params
         found = cursor._submit(sql, values, "stream", size)
-        columns = [(name, str(type)) for name, type, *_ in found.description]
-        return Stream(columns, found.arrow_reader())
     except (AttributeError, TypeError):  # it is DuckDB's own, which may go or change
         relation = cursor.sql(sql, params=params)
         columns = list(zip(relation.columns, map(str, relation.types), strict=True))
-        return Stream(columns, relation.to_arrow_reader(size))
+        return Stream(columns, carried(relation).to_arrow_reader(size))
+    columns = [(name, str(type)) for name, type, *_ in found.description]
+    if not any(may_be_unfit(type) for _, type in columns):
+        return Stream(columns, found.arrow_reader())
+    found.close()
+    return Stream(columns, carried(cursor.sql(sql, params=params)).to_arrow_reader(size))
 
 
 def streamed(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
