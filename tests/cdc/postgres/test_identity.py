@@ -164,6 +164,17 @@ def test_values_that_using_computes_stop_the_source(
     assert ANEW in state(db)[1]
 
 
+def test_more_rows_than_are_compared_stop_the_source(
+    db: ivm.Database, shop: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ivm.cdc.sources.postgres.retyped._MOST", 1)
+    shop.execute(TABLE, ROWS)
+    follow(db, shop, "t")
+    shop.execute("ALTER TABLE t ALTER a TYPE bigint USING a + k - id", "INSERT INTO t VALUES (3)")
+    until(lambda: state(db)[0] == "stopped", db)
+    assert ANEW in state(db)[1]
+
+
 def test_rows_that_are_changed_after_their_type_come_by_the_stream(
     db: ivm.Database, shop: Database
 ) -> None:

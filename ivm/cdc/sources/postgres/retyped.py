@@ -22,7 +22,7 @@ from ivm.cdc.sources.postgres.texts import inserts
 from ivm.cdc.sources.source import Kept
 from ivm.storage.identifiers import quote
 
-_MOST = 10_000  # rows: what USING computes is hardly equal to what was there in all of them
+_MOST = 200_000  # rows that are compared; of a larger table nothing is known
 
 
 def kept(
@@ -52,7 +52,8 @@ def kept(
     writers = sorted({new.written for _, new in pairs})
     names = list(dict.fromkeys([*now.key, *columns]))
     rows = _rows(connection, now, names, writers) if all(writers) else []
-    if not all(writers) or any(is_older for _, is_older, *_ in rows):
+    unknown = not all(writers) or len(rows) > _MOST
+    if unknown or any(is_older for _, is_older, *_ in rows):
         raise error
     own = [values for is_own, _, *values in rows if is_own]
     arrays = [pa.array([row[i] for row in own], pa.large_string()) for i in range(len(names))]
@@ -64,10 +65,10 @@ def kept(
 def _rows(
     connection: Any, table: Table, names: Sequence[str], writers: Sequence[str]
 ) -> list[tuple[Any, ...]]:
-    """Some rows: whether they are of one of the writers, older than all, and their texts."""
+    """The rows, or more than `_MOST`: are they of a writer, are they older than all, and texts."""
     # `concat` writes a value as the stream does, which a cast to text does not always.
     texts = [f"CASE WHEN {quote(n)} IS NOT NULL THEN concat({quote(n)}) END" for n in names]
     listed, source = (part.replace("%", "%%") for part in (", ".join(texts), table.source))
     oldest = "(SELECT max(age(w::xid)) FROM unnest(%s::text[]) w)"
     sql = f"SELECT xmin::text = ANY(%s::text[]), age(xmin) > {oldest}, {listed}"
-    return ask(connection, f"{sql} FROM {source} LIMIT {_MOST}", [list(writers)] * 2)
+    return ask(connection, f"{sql} FROM {source} LIMIT {_MOST + 1}", [list(writers)] * 2)
