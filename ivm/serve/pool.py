@@ -77,7 +77,8 @@ class SessionPool:
             ConnectionError: the client has left meanwhile, and its place was given back.
         """
         connection = self.database.connection()
-        connection.run(_read_in_batches)
+        most = int(self.settings.result_megabytes * 1_000_000)
+        connection.run(lambda session: _read_in_batches(session, most))
         session = ServedSession(number, user, peer, connection, self.settings.statement_seconds)
         with self._lock:
             stays = number in self._reserved
@@ -145,8 +146,8 @@ class SessionPool:
         self.threads.end()
 
 
-def _read_in_batches(session: Session) -> None:
-    session.in_batches = True
+def _read_in_batches(session: Session, most: int) -> None:
+    session.in_batches, session.most_held = True, most
 
 
 def _set_up(session: Session) -> None:

@@ -70,6 +70,7 @@ class Result:
         self._reader: Any = None  # gives the rows as batches
         self._error: IvmError | None = None
         self._lock = _FREE
+        self._most = 0
 
     @classmethod
     def streaming(
@@ -78,6 +79,7 @@ class Result:
         on_end: Callable[[IvmError | None], None],
         lock: contextlib.AbstractContextManager[object],
         stream: Stream | None = None,
+        most: int = 0,
     ) -> Result:
         """The open result of `cursor`.
 
@@ -87,6 +89,7 @@ class Result:
                 that has failed.
             lock: the session's, held while the cursor is used.
             stream: gives the rows; None if the cursor does.
+            most: bytes of the stream that are held in memory at most; 0: no limit.
         """
         if stream is None:
             columns = [(name, str(type)) for name, type, *_ in cursor.description or []]
@@ -95,6 +98,7 @@ class Result:
         result = cls("rows", [name for name, _ in columns], [type for _, type in columns])
         result._cursor, result._on_end, result._lock = cursor, on_end, lock
         result._reader = None if stream is None else stream.reader
+        result._most = most
         return result
 
     @classmethod
@@ -271,6 +275,21 @@ class Result:
             with contextlib.suppress(IvmError), self._reading():
                 self._hold()
 
+    def let_go(self) -> None:
+        """Ends the result: the rows that were not read are not computed."""
+        with self._lock:
+            if self._cursor is not None and self._on_end is not None:
+                self._error = self._let_go(
+                    "the rest of the result was let go: run the statement again"
+                )
+
+    def _let_go(self, why: str) -> IvmError:
+        """Ends the result, whose transaction goes on; returns what who reads on is told."""
+        if self._reader is not None:
+            self._reader.close()
+        self._end()
+        return UnavailableError(why)
+
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         """Guards a reading: after an error in the block, every later reading raises it again."""
@@ -301,12 +320,29 @@ class Result:
         if self._cursor is None:
             return
         if self._reader is not None:
-            with as_duckdb_errors():
-                self._table = self._reader.read_all()
+            self._table = self._rest()
         else:
             with copying():
                 self._table = self._cursor.to_arrow_table()
         self._end()
+
+    def _rest(self) -> pa.Table:
+        """The rest of the stream."""
+        found: list[pa.RecordBatch] = []
+        size, schema = 0, self._reader.schema
+        with as_duckdb_errors():
+            for batch in self._reader:
+                found.append(batch)
+                size += batch.nbytes
+                if self._most and size > self._most:
+                    found.clear()  # the error, which is kept, holds this call
+                    raise self._let_go(
+                        f"the rest of the result has more than {self._most / 1e6:g} MB, the most "
+                        "that is held in memory while its session goes on: run it again and read "
+                        "it to its end first, ask for less, or raise result_megabytes in [server] "
+                        "of ivm.toml"
+                    )
+        return pa.Table.from_batches(found, schema)
 
     def _held(self) -> pa.Table | None:
         """The rows in memory, if any; the table of a count is made at its first reading."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
@@ -52,7 +53,9 @@ class Session:
         reads: answers queries from memory.
 
     Attributes:
-        in_batches: whether results are read by `Result.batch`, as a server does.
+        in_batches: whether results are read by `Result.batch`, as a server does. What nobody holds
+            any more is let go then, not read into memory.
+        most_held: bytes of an open result that are read into memory at most; 0: no limit.
         is_forgotten: whether the program cannot use it any more.
     """
 
@@ -70,8 +73,10 @@ class Session:
         self.plans = KeptPlans()
         self.local_time = LocalTime(self.cursor)
         self.in_batches = False
+        self.most_held = 0
         self.is_forgotten: Callable[[], bool] = lambda: False
-        self._open: Result | None = None
+        self._open: Callable[[], Result | None] | None = None
+        self._on_end: Callable[[IvmError | None], None] | None = None  # of the open result
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
 
@@ -199,11 +204,27 @@ class Session:
 
     # -- the cursor -----------------------------------------------------------------------------
 
-    def release(self) -> None:
-        """Frees the cursor: the rows that an open result has not yet read are read into memory."""
-        if self._open is not None:
-            opened, self._open = self._open, None
+    def release(self, *, keeping: bool = True) -> None:
+        """Frees the cursor.
+
+        Args:
+            keeping: whether the rows that an open result has not yet read are read into memory.
+        """
+        if self._open is None:
+            return
+        opened, self._open = self._open(), None
+        if opened is None:
+            self._forget_open()
+        elif keeping:
             opened.detach()
+        else:
+            opened.let_go()
+
+    def _forget_open(self) -> None:
+        """Ends a result that nobody holds any more, and nobody will read."""
+        if self._on_end is not None:
+            with contextlib.suppress(duckdb.Error):  # there is nobody to be told
+                self._on_end(None)
 
     def ask(
         self,
@@ -226,6 +247,7 @@ class Session:
         transaction = self.transaction
 
         def on_end(error: IvmError | None) -> None:
+            self._on_end = None
             if pinned and committed and error is None:
                 run(self.cursor, "COMMIT")
             elif pinned:
@@ -243,8 +265,10 @@ class Session:
         else:
             self.cursor.execute(statement.text, params)
             stream = None
-        self._open = Result.streaming(self.cursor, on_end, self.lock, stream)
-        return self._open
+        result = Result.streaming(self.cursor, on_end, self.lock, stream, self.most_held)
+        self._on_end = on_end
+        self._open = weakref.ref(result) if self.in_batches else lambda: result
+        return result
 
     @property
     def macros(self) -> frozenset[str]:
@@ -382,9 +406,9 @@ class Session:
 
     def _close(self) -> None:
         try:
+            self.release(keeping=not self.in_batches)
             if self.transaction is not None and self.transaction.over is None:
                 self.rollback()
-            self.release()
         finally:
             self.cursor.close()
 

@@ -45,7 +45,11 @@ class Raw:
 
     def send(self, *messages: bytes) -> list[Answer]:
         """Sends messages and a Sync at once; returns the answers up to ReadyForQuery."""
-        self._socket.sendall(b"".join([*messages, message(b"S")]))
+        return self.ask(*messages, message(b"S"))
+
+    def ask(self, *messages: bytes) -> list[Answer]:
+        """Sends messages at once; returns the answers up to ReadyForQuery."""
+        self._socket.sendall(b"".join(messages))
         return self._answers()
 
     def _answers(self) -> list[Answer]:

@@ -82,7 +82,14 @@ class Backend:
         self._copy_by_query = False
         self._several, self._left = False, deque[Action]()  # statements of a simple query
         self._statements = Statements(
-            served, gate, catalog, known, settings, self._notice, self._report
+            served,
+            gate,
+            catalog,
+            known,
+            settings,
+            self._notice,
+            self._report,
+            self._portals.clear,
         )
         self._runs = PortalRuns(served, self._statements, self._out, limits, log)
         self._sql, self._offset = "", 0  # the text that is being run, and where in it
@@ -119,7 +126,7 @@ class Backend:
             if frame.tag == "X":
                 self._out.flush()
                 return False
-            if self._skipping and frame.tag not in "SQ":
+            if self._skipping and frame.tag != "S":
                 continue
             try:
                 self._answer(frame, frames, i)
@@ -131,7 +138,7 @@ class Backend:
                 raise
             except Exception as error:
                 self._fail(error)
-                simple = frame.tag == "Q" or (frame.tag == "d" and self._copy_by_query)
+                simple = frame.tag in "QF" or (frame.tag == "d" and self._copy_by_query)
                 self._drop_copy()
                 self._skipping = not simple
                 if simple:
@@ -162,7 +169,6 @@ class Backend:
             raise PgError("57014", "COPY was ended by another message before the rows' end")
         match frame.tag:
             case "Q":
-                self._skipping = False
                 self._query(reader.text())
             case "P":
                 self._parse(reader)
@@ -300,14 +306,18 @@ class Backend:
             else:
                 self._runs.copy_out(action)
             return
-        if portal.outcome is None:
+        if portal.ended and portal.rows is None:
+            raise PgError("55000", f"the portal {name!r} is done, and cannot be run again: bind it")
+        if portal.outcome is not None:
+            self._statements.transactions.demand_sound()
+        else:
             if not alone and changes(action):
                 self._statements.transactions.begin_implicit()
             with self._prepared.binding(portal.prepared, SqlError):
                 self._run(portal)
         if described_now:
             self._runs.tell_rows(portal)
-        self._runs.send(portal, most or None)
+        self._runs.send(portal, most if most > 0 else None)
 
     def _close(self, kind: str, name: str) -> None:
         if kind == "S":

@@ -379,9 +379,9 @@ class PgConnection(asyncio.BufferedProtocol):
         )
         backend.take(asked_at_login(self._given))
         listener.log.login(served, "PostgreSQL's protocol")
+        self._backend, self._login = backend, None  # before a client that is greeted sends more
         self.send(answer)
         backend.greet()
-        self._backend, self._login = backend, None
         self._line.open()
         if self._timer is not None:
             self._line.in_loop(self._timer.cancel)

@@ -11,7 +11,7 @@ from ivm.serve.pg.codec import Frame, next_frame
 
 _MOST_WAITING = 1 << 22  # bytes that wait for a thread before the client is held up
 _MANY = 1000
-_ENDS = frozenset("QSHXdcfp")  # kinds of messages that a client may wait behind
+_ENDS = frozenset("QFSHXdcfp")  # kinds of messages that a client may wait behind
 
 
 class Incoming:

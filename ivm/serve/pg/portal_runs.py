@@ -124,16 +124,21 @@ class PortalRuns:
             PgError: the result is larger than the settings allow.
         """
         assert portal.outcome is not None
+        count = 0
         if portal.rows is not None:
-            limit = 0.0 if portal.outcome.result.is_of_change else self._limits().result_megabytes
-            count = self._send_rows(portal.rows, most, limit * _MEGABYTE)
-            portal.sent += count
+            result = portal.outcome.result
+            limit = 0.0 if result.is_of_change else self._limits().result_megabytes
+            try:
+                count = self._send_rows(portal.rows, most, limit * _MEGABYTE)
+            except BaseException:
+                result.let_go()
+                raise
             if count == most:
                 self._out += codec.PORTAL_SUSPENDED
                 return
-        self._out += codec.command_complete(portal.outcome.tag(portal.sent))
+        self._out += codec.command_complete(portal.outcome.tag(count))
         self._log.statement(self._served, portal.prepared.text, time.perf_counter() - portal.began)
-        portal.sent = 0
+        portal.ended = True
 
     def _send_rows(self, rows: Rows, most: int | None, limit: float) -> int:
         count = size = 0

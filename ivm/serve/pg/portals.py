@@ -118,7 +118,7 @@ class Portal:
     Attributes:
         outcome: None before it was run.
         rows: of the outcome, those that are not yet sent.
-        sent: rows that were sent.
+        ended: the client was told that it is done.
     """
 
     prepared: Prepared
@@ -126,5 +126,5 @@ class Portal:
     formats: tuple[int, ...]
     outcome: Outcome | None = None
     rows: Rows | None = None
-    sent: int = 0
+    ended: bool = False
     began: float = field(default_factory=time.perf_counter)

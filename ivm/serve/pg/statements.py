@@ -78,6 +78,7 @@ class Statements:
         settings: of the session.
         notice: tells the client something: a code and a text.
         report: tells the client that a setting has changed.
+        ends: is told that a transaction ends.
 
     Attributes:
         effects: of the settings.
@@ -94,6 +95,7 @@ class Statements:
         settings: SessionSettings,
         notice: Callable[[str, str], None],
         report: Callable[[str], None],
+        ends: Callable[[], None],
     ) -> None:
         self._served = served
         self._gate = gate
@@ -102,7 +104,7 @@ class Statements:
         self.settings = settings
         self._values = SessionValues(served.user.name, SERVER, settings.all)
         self.cursors = Cursors()
-        self.transactions = Transactions(served, settings, self.cursors, notice, report)
+        self.transactions = Transactions(served, settings, self.cursors, notice, report, ends)
         self.effects = self.transactions.effects
 
     def run(self, action: Action, params: Sequence[Any] | None = None) -> Outcome:

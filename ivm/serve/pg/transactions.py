@@ -33,6 +33,7 @@ class Transactions:
         cursors: that SQL has declared.
         notice: tells the client something: a code and a text.
         report: tells the client that a setting has changed.
+        ends: is told that a transaction ends, and with it the portals.
 
     Attributes:
         effects: of the settings.
@@ -46,11 +47,13 @@ class Transactions:
         cursors: Cursors,
         notice: Callable[[str, str], None],
         report: Callable[[str], None],
+        ends: Callable[[], None],
     ) -> None:
         self._served = served
         self._settings = settings
         self._cursors = cursors
         self._notice = notice
+        self._ends = ends
         self.effects = SettingEffects(settings, served, self._take_modes, report)
         self._failed = False
         self._savepoints: list[str] = []
@@ -178,6 +181,7 @@ class Transactions:
         self._settings.begin()
         self._savepoints.clear()
         self._cursors.end(commits=commits)
+        self._ends()
         connection, committed = self._served.connection, False
         try:
             self._served.around(connection.commit if commits else connection.rollback)
