@@ -7,8 +7,8 @@ the row that is equal, displaced or not; NULLs that it tells may be values that 
 Where none is equal, or nothing is told, it means the latest row, and the displaced ones are gone
 with it; but an update that takes a row away from a key to which another one has just been moved
 means the older. The displaced ones are gone, too, with a row that was inserted over them, unless
-the batch is known to be whole transactions: events that come again insert rows that are there. At
-the end of the batch a key has its latest row, and where an event tells that it is of another
+the batch is known to be whole transactions, each once; else an equal row is one that comes again.
+At the end of the batch a key has its latest row, and where an event tells that it is of another
 transaction than the one before it under its key.
 
 So only keys are looked at to which a row comes while another one is there, and of which a later
@@ -249,7 +249,8 @@ class _Key:
         elif not moved and _UNKNOWN in codes:  # what it lacks is that of the row there
             return self._change(codes, None)
         else:
-            same = next((row for row in self._rows if row.codes == codes), None)
+            again = [] if self._exact else [row for row in self._rows if row.codes == codes]
+            same = again[0] if again else None
             if same is not None:
                 self._rows.remove(same)
             lane = same.lane if same else self._found.add(self._key, is_stored=False)

@@ -69,6 +69,21 @@ def test_keys_that_are_checked_at_the_end_are_moved_in_any_order(
         until(same(db, shop, "FROM q", "SELECT * FROM q"), db)
 
 
+def test_equal_rows_are_moved_to_each_others_keys(db: ivm.Database, shop: Database) -> None:
+    shop.execute(
+        "CREATE TABLE q (pos int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, v text)",
+        "ALTER TABLE q REPLICA IDENTITY FULL",
+        "INSERT INTO q SELECT i, 'same' FROM generate_series(1, 5) i",
+    )
+    follow(db, shop, "q")
+    shop.execute(
+        "UPDATE q SET pos = pos + 1",
+        "BEGIN; INSERT INTO q VALUES (2, 'same'); DELETE FROM q WHERE ctid ="
+        " (SELECT max(ctid) FROM q WHERE pos = 2); INSERT INTO q VALUES (1, 'end'); COMMIT",
+    )
+    until(same(db, shop, "FROM q", "SELECT * FROM q"), db)
+
+
 def test_retry_leaves_what_later_changes_have_overtaken(db: ivm.Database, shop: Database) -> None:
     shop.execute(
         "CREATE TABLE q (id int PRIMARY KEY, n numeric(6, 2), s text)",
