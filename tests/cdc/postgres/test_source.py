@@ -304,6 +304,26 @@ def test_rows_older_than_a_column_have_its_default(db: ivm.Database, shop: Datab
     until(lambda: state(db)[0] == "stopped", db)  # the default is no reason to keep the column
 
 
+def test_older_rows_have_the_default_of_a_column_that_is_told_of_twice(
+    db: ivm.Database, shop: Database
+) -> None:
+    """PostgreSQL tells the columns once for each partition, and after each change of the table."""
+    shop.execute(
+        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (9)",
+        "CREATE TABLE p2 PARTITION OF p DEFAULT; INSERT INTO p VALUES (1), (10)",
+        "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (1, 1)",
+    )
+    follow(db, shop, "p, t")
+    shop.execute(
+        "ALTER TABLE p ADD n int DEFAULT 7; INSERT INTO p VALUES (2, 3), (11, 3)",
+        "ALTER TABLE t ADD n int DEFAULT 7; INSERT INTO t VALUES (2, 2, 2);"
+        "ALTER TABLE t ADD o int DEFAULT 8; INSERT INTO t VALUES (3, 3, 3, 3)",
+    )
+    for table in ("p", "t"):
+        until(same(db, shop, f"FROM {table}", f"SELECT * FROM {table}"), db)
+
+
 def test_numbers_of_any_length_go_into_columns_made_for_them(
     db: ivm.Database, shop: Database
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ivm.cdc.sources.postgres.batches import Changes, Shapes
+from ivm.cdc.sources.postgres.batches import Changes, Shapes, chained
 from ivm.cdc.sources.postgres.catalog import Table
 from ivm.cdc.sources.postgres.copying import COPYING, Copier, copy_stream
 from ivm.cdc.sources.postgres.messages import Relation
@@ -162,7 +162,7 @@ class AddedTables:
             self._copier.finish(table)
             return Batch((), self._copier.position(name))
         messages, held = found
-        shapes = [(at, relation, self._shown(relation)) for at, relation, _ in held]
+        shapes = chained([(at, relation, self._shown(relation)) for at, relation, _ in held])
         at = self._copier.move(name, len(messages), COPYING)
         parts = []
         if messages:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -65,6 +66,43 @@ class Changes:
                 texts.append(filled(sent, described.before))
         whole = joined(texts) if texts else cut(self._all, rows, list(described.readings))
         return PostgresPart(described, whole, rows, truncates, stream, position)
+
+
+def chained(shapes: Shapes) -> Shapes:
+    """New shapes, each of which tells what the table was before the first of them.
+
+    Rows are decoded by the last shape of a table. PostgreSQL sends one for each partition with a
+    change, and one whenever a transaction alters the table again.
+
+    Raises:
+        SourceError: a transaction has altered types twice.
+    """
+    last: dict[int, Described] = {}
+    found = []
+    for at, shape, known in shapes:
+        if shape.oid in last:
+            known = _since(last[shape.oid], known)
+        last[shape.oid] = known
+        found.append((at, shape, known))
+    return found
+
+
+def _since(first: Described, then: Described) -> Described:
+    """A shape that follows another one of before it."""
+    kept, own = first.upstream.kept, then.upstream.kept
+    if kept is not None and own is not None:
+        raise own.error
+    known = {column.name: column for column in first.upstream.columns}
+    columns, before = [], dict(then.before)
+    for column in then.upstream.columns:
+        old = known.get(column.was or "")
+        if old is not None:
+            column = replace(column, was=old.was, before=column.before or old.before)
+            if old.name in first.before:
+                before[column.name] = first.before[old.name]
+        columns.append(column)
+    upstream = replace(then.upstream, columns=tuple(columns), kept=own or kept)
+    return replace(then, upstream=upstream, before=before)
 
 
 def shapes_in(

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from ivm.cdc.sources.postgres import slot as slots
 from ivm.cdc.sources.postgres.added import AddedTables
-from ivm.cdc.sources.postgres.batches import Changes, Shapes, shapes_in
+from ivm.cdc.sources.postgres.batches import Changes, Shapes, chained, shapes_in
 from ivm.cdc.sources.postgres.copying import Copier, copied_identities, copied_oid, dropped
 from ivm.cdc.sources.postgres.described import Catalog
 from ivm.cdc.sources.postgres.identities import Identities
@@ -29,7 +28,7 @@ from ivm.cdc.sources.postgres.snapshot import Chunk, Copies, Snapshot
 from ivm.cdc.sources.postgres.stream import Stream
 from ivm.cdc.sources.postgres.table_names import TableName
 from ivm.cdc.sources.postgres.transactions import Transactions
-from ivm.cdc.sources.source import Batch, Kept, Position
+from ivm.cdc.sources.source import Batch, Position
 from ivm.storage.errors import InternalError
 
 STREAM = "stream"
@@ -240,7 +239,7 @@ class PostgresReader:
         self._last, rest = None, behind_first(found)
         if rest.commits:
             return rest
-        self._keep(self._new_shapes(rest))  # the server does not send them again
+        self._keep(chained(self._new_shapes(rest)))  # the server does not send them again
         return None
 
     def _idle(self, position: int) -> Batch | None:
@@ -266,6 +265,7 @@ class PostgresReader:
         at = self._reach(last.end, last_commit(found))
         shapes = self._new_shapes(found)
         _demand_names(changes, shapes)
+        shapes = chained(shapes)
         self._identities.reach(last.end)
         parts = []
         for oid in changes.tables():
@@ -282,7 +282,7 @@ class PostgresReader:
 
     def _new_shapes(self, found: Transactions) -> Shapes:
         own = [(i, shape) for i, shape in found.shapes if self._is_own(shape)]
-        return _with_kept([(i, shape, self._described(shape)) for i, shape in own])
+        return [(i, shape, self._described(shape)) for i, shape in own]
 
     def _keep(self, shapes: Shapes) -> None:
         self._shapes.update({shape.oid: (shape, known) for _, shape, known in shapes})
@@ -319,25 +319,6 @@ class PostgresReader:
         if copied_oid(self._positions, name) not in (None, shape.oid):
             raise slots.replaced(name)
         return True
-
-
-def _with_kept(shapes: Shapes) -> Shapes:
-    """New shapes, of which the last of each table has the rows by which those before are known.
-
-    Raises:
-        SourceError: two of a table have some: a transaction has altered types twice.
-    """
-    rows: dict[int, Kept] = {}
-    found = []
-    for at, shape, known in shapes:
-        before, own = rows.get(shape.oid), known.upstream.kept
-        if before is not None and own is not None:
-            raise own.error
-        if kept := own or before:
-            rows[shape.oid] = kept
-            known = replace(known, upstream=replace(known.upstream, kept=kept))
-        found.append((at, shape, known))
-    return found
 
 
 def _demand_names(changes: Changes, shapes: Shapes) -> None:
