@@ -281,6 +281,12 @@ def test_a_slot_and_a_publication_of_the_user_are_used(db: ivm.Database, shop: D
             "publishes a part of table",
         ),
         (
+            "CREATE TABLE orders (id int PRIMARY KEY, n int NOT NULL) PARTITION BY RANGE (id);"
+            " CREATE TABLE part PARTITION OF orders DEFAULT; CREATE UNIQUE INDEX u ON part (n);"
+            " ALTER TABLE part REPLICA IDENTITY USING INDEX u",
+            "of partition part tell their rows by (n), not by the key (id)",
+        ),
+        (
             'CREATE TABLE orders (id int PRIMARY KEY, note text, "Note" text)',
             'the columns "note" and "Note" of PostgreSQL\'s table "public"."orders"',
         ),

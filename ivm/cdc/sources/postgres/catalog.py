@@ -33,6 +33,15 @@ _TABLES = f"""
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
 """
+_LEAVES = f"""
+    SELECT c.oid::regclass::text, ARRAY(
+        SELECT a.attname::text FROM pg_index i, unnest(i.indkey) k(n)
+            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.n
+            WHERE i.indrelid = c.oid AND CASE c.relreplident::text
+                WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END)
+    FROM pg_class c WHERE c.relkind = 'r' AND c.relreplident IN ('d', 'i')
+        AND c.oid IN ({_TREE.format("%s")})
+"""
 _COLUMNS = f"""
     SELECT a.attnum::int, a.attname::text, a.atttypid::bigint, a.atttypmod, a.xmin::text,
         coalesce(d.oid, 0)::bigint, a.attisdropped OR a.attgenerated <> '', a.attnotnull,
@@ -156,6 +165,8 @@ def load_table(
             f"ALTER TABLE {name.sql} REPLICA IDENTITY FULL, or give it a primary key and "
             "REPLICA IDENTITY DEFAULT"
         )
+    if kind == "p":
+        _demand_alike(name, key, ask(connection, _LEAVES, [oid]))
     asked = ask(connection, _COLUMNS, [oid])
     columns = [
         Column(number, label, reading(types, kind, modifier), not required, before)
@@ -202,6 +213,24 @@ def _published(connection: Any, oid: int, publication: str) -> tuple[str, tuple[
     schemas = ask(connection, _SCHEMAS, given) if has_schemas else []
     entries = [*(["all"] if of_all else []), *tables, *[schema for (schema,) in schemas]]
     return known, tuple(sorted(entries))
+
+
+def _demand_alike(
+    table: TableName, key: Sequence[str], leaves: Iterable[tuple[str, Sequence[str]]]
+) -> None:
+    """Raises SourceError if updates of a partition tell their rows by other columns.
+
+    PostgreSQL logs them by the partition's replica identity, whatever that of the whole table is,
+    and refuses them if it has none.
+    """
+    for partition, columns in leaves:
+        if columns and not (key and set(key) <= set(columns)):
+            raise SourceError(
+                f"the updates and deletes of partition {partition} tell their rows by "
+                f"({', '.join(columns)}), not by the key ({', '.join(key)}) of PostgreSQL's table "
+                f"{table.sql}. Run in PostgreSQL: ALTER TABLE {partition} REPLICA IDENTITY FULL; "
+                "if it has changed rows since it was so, let the table be copied anew"
+            )
 
 
 def _demand_apart(table: TableName, columns: Iterable[Column]) -> None:
