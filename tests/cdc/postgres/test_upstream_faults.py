@@ -304,6 +304,16 @@ def test_what_cannot_be_followed_is_told(
     assert shop.execute("SELECT 1 FROM pg_replication_slots") == []
 
 
+def test_timeouts_of_the_database_do_not_cut_a_copy(db: ivm.Database, shop: Database) -> None:
+    for name in ("statement_timeout", "idle_in_transaction_session_timeout"):
+        shop.execute(f"ALTER DATABASE \"{shop.name}\" SET {name} = '50ms'")
+    shop.execute("SET statement_timeout = 0", ORDERS)
+    rows = "INSERT INTO orders SELECT i, 1, 1, repeat('x', 99) FROM generate_series(1, 50000) i"
+    shop.execute("SET statement_timeout = 0; " + rows)
+    follow(db, shop)
+    assert db.execute("SELECT count(*) FROM orders").fetchall() == [(50000,)]
+
+
 def test_rows_that_may_not_be_read_stop_the_source(db: ivm.Database, shop: Database) -> None:
     shop.execute(
         ORDERS,

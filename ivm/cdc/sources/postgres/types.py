@@ -22,6 +22,10 @@ SESSION_SETTINGS: Mapping[str, str] = {
     "extra_float_digits": "1",
     "client_encoding": "UTF8",
     "row_security": "off",  # a query that would leave out rows is refused
+    # What a role or a database may have set would cut long copies, and the wait for a snapshot.
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
 }
 
 TYPES_QUERY = """
