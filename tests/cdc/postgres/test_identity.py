@@ -6,6 +6,7 @@ not in the publication meanwhile.
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -55,6 +56,10 @@ STOPS = {
         "new column 'c' and was written anew",
     ),
     "a default for each row": ("ALTER TABLE t ADD c float DEFAULT random()", "new column 'c'"),
+    "a default for each row that is gone": (
+        "ALTER TABLE t ADD c float DEFAULT random(); ALTER TABLE t ALTER c DROP DEFAULT",
+        "new column 'c' and was written anew",
+    ),
     "the same type by USING": ("ALTER TABLE t ALTER a TYPE int USING a * 2", "was altered"),
     "out of the publication and in": (
         "ALTER PUBLICATION ivm_shop DROP TABLE t; INSERT INTO t VALUES (9);"
@@ -90,6 +95,27 @@ def test_what_is_not_sent_stops_the_source(
     until(lambda: state(db)[0] == "stopped", db)
     assert says in state(db)[1]
     assert ANEW in state(db)[1]
+
+
+def test_values_that_were_generated_stop_the_source(db: ivm.Database, shop: Database) -> None:
+    shop.execute("CREATE TABLE t (id int PRIMARY KEY, g int GENERATED ALWAYS AS (id * 2) STORED)")
+    shop.execute("INSERT INTO t VALUES (1)")
+    follow(db, shop, "t")
+    shop.execute("ALTER TABLE t ALTER g DROP EXPRESSION", "INSERT INTO t VALUES (2, 5)")
+    until(lambda: state(db)[0] == "stopped", db)
+    assert "a column 'g' that was generated before" in state(db)[1]
+    assert ANEW in state(db)[1]
+
+
+def test_a_new_column_without_values_is_followed_through_a_rewrite(
+    db: ivm.Database, shop: Database
+) -> None:
+    shop.execute(TABLE, ROWS)
+    follow(db, shop, "t")
+    shop.execute(
+        "ALTER TABLE t ADD c int; CLUSTER t USING t_pkey", "INSERT INTO t VALUES (3, 3, 3, 3)"
+    )
+    until(same(db, shop, "FROM t", "SELECT * FROM t"), db)
 
 
 REWRITTEN = [
@@ -286,17 +312,19 @@ def test_a_renamed_column_is_renamed_here_and_goes_on(db: ivm.Database, shop: Da
 
 
 def test_a_table_is_copied_anew_as_the_message_says(db: ivm.Database, shop: Database) -> None:
-    shop.execute(TABLE, ROWS, "CREATE TABLE other (id int PRIMARY KEY)")
-    follow(db, shop, "t, other")
-    shop.execute("ALTER TABLE t DROP a, ADD a int DEFAULT 7", "UPDATE t SET k = 9 WHERE id = 1")
+    shop.execute(TABLE, ROWS, 'ALTER TABLE t RENAME TO "Big T"')
+    shop.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    follow(db, shop, '"Big T", other')
+    shop.execute('ALTER TABLE "Big T" DROP a, ADD a int DEFAULT 7; UPDATE "Big T" SET k = id * 9')
     until(lambda: state(db)[0] == "stopped", db)
-    db.execute("ALTER SOURCE shop DROP TABLE public.t; RESUME SOURCE shop")
+    [name] = re.findall("DROP TABLE (.*), RESUME SOURCE", state(db)[1])
+    db.execute(f"ALTER SOURCE shop DROP TABLE {name}; RESUME SOURCE shop")
     shop.execute("INSERT INTO other VALUES (1)")
     until(lambda: db.execute("FROM other").fetchall() != [], db)
-    db.execute("ALTER SOURCE shop ADD TABLE public.t")
-    until(same(db, shop, "FROM t", "SELECT * FROM t"), db)
-    shop.execute("ALTER TABLE t ADD c int DEFAULT 5", "UPDATE t SET a = 1 WHERE id = 2")
-    until(same(db, shop, "FROM t", "SELECT * FROM t"), db)
+    db.execute(f"ALTER SOURCE shop ADD TABLE {name}")
+    until(same(db, shop, 'FROM "Big T"', 'SELECT * FROM "Big T"'), db)
+    shop.execute('ALTER TABLE "Big T" ADD c int DEFAULT 5; UPDATE "Big T" SET a = 1 WHERE id = 2')
+    until(same(db, shop, 'FROM "Big T"', 'SELECT * FROM "Big T"'), db)
     assert state(db) == ("running", "")
 
 

@@ -13,7 +13,7 @@ from ivm.cdc.sources.postgres.identities import Identities, Shown
 from ivm.cdc.sources.postgres.identity import Identity
 from ivm.cdc.sources.postgres.messages import Relation
 from ivm.cdc.sources.postgres.parts import Described
-from ivm.cdc.sources.postgres.retyped import kept
+from ivm.cdc.sources.postgres.retyped import kept, may_be_filled
 from ivm.cdc.sources.postgres.server import connect
 from ivm.cdc.sources.postgres.slot import replaced
 from ivm.cdc.sources.postgres.table_names import TableName
@@ -94,7 +94,8 @@ class Catalog:
         key = [column.name for column in relation.columns if column.is_key]
         found_by = None if relation.identity == "f" else frozenset(key)
         ordered = now.key if found_by in (None, set(now.key)) else tuple(key)
-        before = _before(now, since, columns, shown)
+        types = {c.name: (c.oid, c.modifier) for c in relation.columns}
+        before = _before(self.connection, now, since, types, shown)
         described = self._described(name, columns, ordered, found_by, before, shown)
         rows = None
         if since is not None and after is not None:
@@ -133,9 +134,10 @@ class Catalog:
 
 
 def _before(
+    connection: Any,
     now: Table,
     since: Identity | None,
-    columns: Iterable[str],
+    types: Mapping[str, tuple[int, int]],
     shown: Mapping[str, Shown] | None,
 ) -> dict[str, str]:
     """The texts that rows have which are older than columns, where those are not NULL.
@@ -147,11 +149,21 @@ def _before(
     if shown is not None:
         numbers = {name: column.number for name, column in shown.items() if not column.was}
     published = {column.number: column for column in now.columns}
-    found = {n: published[numbers[n]] for n in columns if numbers.get(n) in published}
+    found = {n: published[numbers[n]] for n in types if numbers.get(n) in published}
     is_rewritten = since is not None and now.identity.is_rewritten(since)
     for name, column in found.items():
-        may_have_one = not column.nullable or now.identity.columns[column.number - 1].default
-        if len(column.before) > 1 or (is_rewritten and not column.before and may_have_one):
+        own = now.identity.columns[column.number - 1]
+        is_lost = is_rewritten and not column.before
+        # What a later change of its type has written is looked at when the stream shows that.
+        is_last = types[name] == (own.type, own.modifier)
+        if len(column.before) > 1 or (
+            is_lost
+            and (
+                not column.nullable
+                or own.default
+                or (is_last and may_be_filled(connection, now, own))
+            )
+        ):
             raise replaced(
                 now.name,
                 f"has a new column {name!r} and was written anew, so that the values of older "

@@ -104,6 +104,11 @@ def missed(before: Identity, now: Identity) -> str | None:
         known = before.published.get(name)
         if known is not None and known.number != column.number:
             return f"has another column {name!r} than before: its values are those of another one"
+    for old, new in zip(before.columns, now.columns, strict=False):
+        if new.name and not old.name:
+            return (
+                f"has a column {new.name!r} that was generated before, of values that are not sent"
+            )
     for part, text in before.parts.items():
         if now.parts.get(part, text) != text:
             return f"has a type that was altered ({text!r} is {now.parts[part]!r} now)"

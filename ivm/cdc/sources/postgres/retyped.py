@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.cdc.sources.postgres.catalog import Table
-from ivm.cdc.sources.postgres.identity import Identity, retyped
+from ivm.cdc.sources.postgres.identity import Attribute, Identity, retyped
 from ivm.cdc.sources.postgres.parts import Described, PostgresPart
 from ivm.cdc.sources.postgres.server import ask
 from ivm.cdc.sources.postgres.slot import replaced
@@ -60,6 +60,21 @@ def kept(
     found = inserts(dict(zip(names, arrays, strict=True)), len(own))
     part = PostgresPart(described, found, np.arange(len(own)))
     return Kept(part, tuple(columns), error)
+
+
+def may_be_filled(connection: Any, table: Table, column: Attribute) -> bool:
+    """Whether rows that nobody has changed since a column was added may have values in it.
+
+    A default that is gone does not tell of them, be it computed for each row or lost in a rewrite.
+    """
+    if not column.written:
+        return True
+    name, source = (part.replace("%", "%%") for part in (quote(column.name), table.source))
+    rows = f"SELECT num_nonnulls({name}) AS filled, xmin FROM {source} LIMIT {_MOST + 1}"
+    old = "age(xmin) >= age(%s::xid)"
+    sql = f"SELECT count(*), count(*) FILTER (WHERE filled > 0 AND {old}) FROM ({rows}) r"
+    ((count, filled),) = ask(connection, sql, [column.written])
+    return bool(count > _MOST or filled)
 
 
 def _rows(

@@ -124,7 +124,7 @@ def replaced(table: TableName, why: str = _REPLACED) -> SourceError:
     """The error that a table's changes may have been missed."""
     return SourceError(
         f"PostgreSQL's table {table.sql} {why}. When it is as it should be, let it be copied anew: "
-        f"ALTER SOURCE … DROP TABLE {table.schema}.{table.name}, RESUME SOURCE …, and when that "
+        f"ALTER SOURCE … DROP TABLE {table.sql}, RESUME SOURCE …, and when that "
         "runs ALTER SOURCE … ADD TABLE; or DROP SOURCE and CREATE SOURCE"
     )
 
