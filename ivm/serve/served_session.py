@@ -98,6 +98,15 @@ class ServedSession:
         if call is not None:
             call.take(self.cancelled)
 
+    def demand_wanted(self) -> None:
+        """Ends what was cancelled while it waited for its client, as no statement ran.
+
+        Raises:
+            CancelledError: it was.
+        """
+        if self.cancelled is not None:
+            raise self.cancelled
+
     def look(self, now: float) -> None:
         """Cancels the statement that runs if it takes too long, and again if it is cancelled."""
         call = self._call

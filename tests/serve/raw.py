@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from typing import NamedTuple
 
 from tests.serve.in_process import startup
@@ -34,7 +35,8 @@ class Raw:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
         self._socket.sendall(startup(user))
         self._file = self._socket.makefile("rb")
-        self._answers()
+        self._port = port
+        self._key = next(answer.body for answer in self._answers() if answer.tag == "K")
 
     def __enter__(self) -> Raw:
         return self
@@ -50,6 +52,15 @@ class Raw:
     def ask(self, *messages: bytes) -> list[Answer]:
         """Sends messages at once; returns the answers up to ReadyForQuery."""
         self._socket.sendall(b"".join(messages))
+        return self._answers()
+
+    def ask_and_cancel(self, message: bytes, seconds: float) -> list[Answer]:
+        """Sends a message, and cancels what it began after a time in which nothing is read."""
+        self._socket.sendall(message)
+        time.sleep(seconds)
+        with socket.create_connection(("127.0.0.1", self._port), timeout=30) as other:
+            other.sendall(struct.pack("!ii", 16, 80877102) + self._key)
+            other.recv(1)
         return self._answers()
 
     def _answers(self) -> list[Answer]:

@@ -125,3 +125,10 @@ def test_a_client_may_send_much_as_soon_as_it_is_greeted(server: Listening) -> N
     for _ in range(20):
         with Raw(server.port) as client:
             assert told(client.ask(query(f"SELECT {'1' * 9}{' ' * 100_000}"))) == ["SELECT 1", "I"]
+
+
+@pytest.mark.parametrize("sql", ["SELECT i FROM range(2000000) t(i)", f"COPY ({HUGE}) TO STDOUT"])
+def test_a_cancel_ends_what_is_being_sent(server: Listening, sql: str) -> None:
+    with Raw(server.port) as client:
+        assert told(client.ask_and_cancel(query(sql), 0.5))[-2:] == ["57014", "I"]
+        assert told(client.ask(query("SELECT 1"))) == ["SELECT 1", "I"]

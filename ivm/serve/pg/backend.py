@@ -167,6 +167,8 @@ class Backend:
                 return  # as in PostgreSQL, they have no meaning before the rows' end
             self._drop_copy()
             raise PgError("57014", "COPY was ended by another message before the rows' end")
+        if self._copy is None:
+            self._served.cancelled = None  # what is cancelled is what begins now, and no more
         match frame.tag:
             case "Q":
                 self._query(reader.text())
@@ -373,13 +375,8 @@ class Backend:
 
     def _copy_data(self, data: bytes) -> None:
         if self._copy is not None:  # else it has failed, and the client does not know yet
-            self._demand_wanted()
+            self._served.demand_wanted()
             self._copy.write(data)
-
-    def _demand_wanted(self) -> None:
-        """Ends a COPY that was cancelled while it waited for rows: no statement ran then."""
-        if self._served.cancelled is not None:
-            raise self._served.cancelled
 
     def _copy_end(self, failed: str | None) -> None:
         copy, self._copy = self._copy, None
@@ -388,7 +385,7 @@ class Backend:
         try:
             if failed is not None:
                 raise PgError("57014", f"COPY was ended by its client: {failed}")
-            self._demand_wanted()
+            self._served.demand_wanted()
             began = time.perf_counter()
             count = copy.finish()
             self._out += codec.command_complete(f"COPY {count}")

@@ -129,7 +129,9 @@ class PortalRuns:
             result = portal.outcome.result
             limit = 0.0 if result.is_of_change else self._limits().result_megabytes
             try:
-                count = self._send_rows(portal.rows, most, limit * _MEGABYTE)
+                count = self._send_rows(
+                    portal.rows, most, limit * _MEGABYTE, is_done=result.is_of_change
+                )
             except BaseException:
                 result.let_go()
                 raise
@@ -140,9 +142,11 @@ class PortalRuns:
         self._log.statement(self._served, portal.prepared.text, time.perf_counter() - portal.began)
         portal.ended = True
 
-    def _send_rows(self, rows: Rows, most: int | None, limit: float) -> int:
+    def _send_rows(self, rows: Rows, most: int | None, limit: float, *, is_done: bool) -> int:
         count = size = 0
         while most is None or count < most:
+            if not is_done:
+                self._served.demand_wanted()
             data, sent = self._read(rows, None if most is None else most - count)
             if not sent:
                 break
@@ -174,6 +178,7 @@ class PortalRuns:
             count += rows
             self._out += data
             self._out.flush_if_large()
+            self._served.demand_wanted()
         self._out += codec.COPY_DONE + codec.command_complete(f"COPY {count}")
         self._log.statement(self._served, action.text, time.perf_counter() - began)
 

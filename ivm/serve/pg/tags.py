@@ -40,7 +40,7 @@ def _words(text: str) -> str:
     """The first words of a statement that PostgreSQL would have in its tag."""
     words = [word.upper() for word in text.split(None, 6)[:6]]
     words = [w for w in words if w not in ("OR", "REPLACE", "TEMP", "TEMPORARY", "UNIQUE")]
-    if words[:2] == ["CREATE", "MATERIALIZED"] or words[:2] == ["DROP", "MATERIALIZED"]:
+    if words[1:2] == ["MATERIALIZED"]:
         return " ".join([words[0], "MATERIALIZED VIEW"])
     if words[0] in _FIRST and len(words) > 1:
         return f"{words[0]} {words[1]}"
