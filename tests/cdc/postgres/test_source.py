@@ -216,6 +216,24 @@ def test_values_that_were_not_sent_stay(db: ivm.Database, shop: Database) -> Non
     until(same(db, shop, "FROM orders", "SELECT * FROM orders"), db)
 
 
+def test_a_large_key_that_was_not_sent_is_that_of_the_row_before(
+    db: ivm.Database, shop: Database
+) -> None:
+    shop.execute(
+        "CREATE TABLE q (id text PRIMARY KEY, big text, n int);"
+        "ALTER TABLE q ALTER id SET STORAGE EXTERNAL, ALTER big SET STORAGE EXTERNAL",
+        "INSERT INTO q SELECT repeat('k', 2200) || i, repeat('x', 9000) || i, i"
+        " FROM generate_series(1, 3) i",
+    )
+    follow(db, shop, "q")
+    shop.execute(
+        "UPDATE q SET n = n + 1; UPDATE q SET id = 'short' WHERE n = 3; DELETE FROM q WHERE n = 2",
+        "UPDATE q SET n = n + 5",
+    )
+    until(same(db, shop, "FROM q", "SELECT * FROM q"), db)
+    assert db.execute("FROM _ivm.dead_letters").fetchall() == []
+
+
 def test_a_value_that_does_not_fit_is_a_dead_letter(db: ivm.Database, shop: Database) -> None:
     shop.execute("CREATE TABLE other (x int PRIMARY KEY)")
     shop.execute("CREATE TABLE t (id int PRIMARY KEY, x numeric(5,1))")

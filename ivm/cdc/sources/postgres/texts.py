@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.cdc.sources.postgres import messages as wire
-from ivm.cdc.sources.postgres.tuples import Messages, Rows
+from ivm.cdc.sources.postgres.tuples import Messages, Rows, Values
 from ivm.cdc.sources.postgres.types import Reading
 from ivm.storage.identifiers import literal
 from ivm.storage.scratch import Scratch
@@ -124,7 +124,8 @@ def cut(messages: Messages, chosen: Indexes, names: Sequence[str]) -> Texts:
         names: of the table's columns.
     """
     rows: Rows = messages.cut(chosen, len(names))
-    columns = dict(zip(names, rows.columns, strict=True))
+    pairs = zip(names, rows.columns, rows.old, strict=True)
+    columns = {name: _told_before(values, old, rows.has_old) for name, values, old in pairs}
     return Texts(
         rows.kinds,
         {name: values.texts for name, values in columns.items()},
@@ -132,6 +133,20 @@ def cut(messages: Messages, chosen: Indexes, names: Sequence[str]) -> Texts:
         rows.has_old,
         {name: values.texts for name, values in zip(names, rows.old, strict=True)},
     )
+
+
+def _told_before(values: Values, old: Values, has_old: Mask) -> Values:
+    """Values that were not sent from the rows before, which tell those of the replica identity."""
+    if values.unsent is None or not (values.unsent & has_old).any():
+        return values
+    at = (values.unsent & has_old).nonzero()[0]
+    place = has_old.cumsum()[at] - 1
+    is_told = old.texts.is_valid().to_numpy(zero_copy_only=False)[place]
+    rows, unsent = np.arange(len(has_old)), values.unsent.copy()
+    rows[at[is_told]] = len(has_old) + place[is_told]
+    unsent[at[is_told]] = False
+    texts = pa.concat_arrays([values.texts, old.texts]).take(pa.array(rows))
+    return Values(texts, unsent if unsent.any() else None)
 
 
 def inserts(columns: Mapping[str, pa.Array | Typed], count: int) -> Texts:
