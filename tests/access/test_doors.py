@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import asyncpg
 import httpx
 import psycopg
 import pytest
@@ -103,6 +105,23 @@ def test_a_dropped_user_reads_no_cursor_and_no_catalog(world: HttpWorld, door: L
         for sql in ("FETCH ALL FROM held", "SELECT 1 FROM pg_class", "SHOW TimeZone", "BEGIN"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 ann.execute(sql.encode())
+
+
+def test_a_dropped_user_reads_no_portal_on(world: HttpWorld, door: Listening) -> None:
+    async def work() -> None:
+        place = {"host": "127.0.0.1", "port": door.port, "database": "shop"}
+        ann = await asyncpg.connect(**place, user="ann", password="x")
+        try:
+            await ann.execute("BEGIN")
+            held = await ann.cursor("SELECT range FROM range(9)")
+            assert len(await held.fetch(2)) == 2
+            world.database.execute("DROP USER ann")
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await held.fetch(2)
+        finally:
+            ann.terminate()
+
+    asyncio.run(work())
 
 
 def test_keys_of_requests_are_each_users_own(world: HttpWorld) -> None:

@@ -311,7 +311,7 @@ class Backend:
         if portal.ended and portal.rows is None:
             raise PgError("55000", f"the portal {name!r} is done, and cannot be run again: bind it")
         if portal.outcome is not None:
-            self._statements.transactions.demand_sound()
+            self._statements.demand_unchanged()
         else:
             if not alone and changes(action):
                 self._statements.transactions.begin_implicit()

@@ -150,6 +150,16 @@ class Statements:
                 return _done(tag)
         raise AssertionError(action)
 
+    def demand_unchanged(self) -> None:
+        """Refuses to go on with what was begun.
+
+        Raises:
+            AccessError: the user is not what it was at login.
+            PgError: the transaction has failed meanwhile.
+        """
+        self._gate.demand_unchanged(self._served.user)
+        self.transactions.demand_sound()
+
     def _declare(self, action: Declare, params: Sequence[Any] | None) -> Outcome:
         if not action.holds and self.transactions.state == "I":
             raise PgError("25P01", "DECLARE CURSOR can only be used in a transaction: BEGIN first")
