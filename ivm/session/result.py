@@ -49,6 +49,7 @@ class Result:
         rowcount: rows changed, also by a change with RETURNING; -1 where the statement changes
             none.
         message: what the statement has to say beside its rows; "" if nothing.
+        held_bytes: of the stream, those that were read into memory.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Result:
         self.types = list(types)
         self.rowcount = rowcount
         self.message = ""
+        self.held_bytes = 0
         self._cursor: Cursor | None = None
         self._table: pa.Table | None = None
         self._counted = False
@@ -337,11 +339,12 @@ class Result:
                 if self._most and size > self._most:
                     found.clear()  # the error, which is kept, holds this call
                     raise self._let_go(
-                        f"the rest of the result has more than {self._most / 1e6:g} MB, the most "
-                        "that is held in memory while its session goes on: run it again and read "
-                        "it to its end first, ask for less, or raise result_megabytes in [server] "
-                        "of ivm.toml"
+                        "the rest of the result takes more than may be held in memory while its "
+                        "session goes on, beside other such results: run it again and read it to "
+                        "its end first, ask for less, or raise result_megabytes in [server] of "
+                        "ivm.toml"
                     )
+        self.held_bytes = size
         return pa.Table.from_batches(found, schema)
 
     def _held(self) -> pa.Table | None:

@@ -55,7 +55,7 @@ class Session:
     Attributes:
         in_batches: whether results are read by `Result.batch`, as a server does. What nobody holds
             any more is let go then, not read into memory.
-        most_held: bytes of an open result that are read into memory at most; 0: no limit.
+        most_held: bytes of open results that are read into memory, together; 0: no limit.
         is_forgotten: whether the program cannot use it any more.
     """
 
@@ -77,6 +77,7 @@ class Session:
         self.is_forgotten: Callable[[], bool] = lambda: False
         self._open: Callable[[], Result | None] | None = None
         self._on_end: Callable[[IvmError | None], None] | None = None  # of the open result
+        self._held: weakref.WeakSet[Result] = weakref.WeakSet()
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
 
@@ -217,8 +218,15 @@ class Session:
             self._forget_open()
         elif keeping:
             opened.detach()
+            if self.most_held:
+                self._held.add(opened)
         else:
             opened.let_go()
+
+    def _room(self) -> int:
+        """The bytes that the next result may take in memory; 0: any number."""
+        held = sum(result.held_bytes for result in self._held) if self._held else 0
+        return max(self.most_held - held, 1) if self.most_held else 0
 
     def _forget_open(self) -> None:
         """Ends a result that nobody holds any more, and nobody will read."""
@@ -265,7 +273,7 @@ class Session:
         else:
             self.cursor.execute(statement.text, params)
             stream = None
-        result = Result.streaming(self.cursor, on_end, self.lock, stream, self.most_held)
+        result = Result.streaming(self.cursor, on_end, self.lock, stream, self._room())
         self._on_end = on_end
         self._open = weakref.ref(result) if self.in_batches else lambda: result
         return result

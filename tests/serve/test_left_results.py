@@ -88,6 +88,17 @@ def test_what_can_be_read_is_held_up_to_a_bound(server: Listening) -> None:
         assert b"held in memory" in next(a.body for a in failed if a.tag == "E")
 
 
+def test_what_a_session_holds_is_bounded_together(server: Listening) -> None:
+    most = MOST * 1_000_000 // 8  # of rows of a BIGINT
+    with Raw(server.port) as client:
+        client.send(run("", "BEGIN"))
+        for portal in "ab":
+            client.send(run(portal, f"SELECT * FROM range({most * 2 // 3})", 3), execute(portal, 1))
+        client.send(run("", "SELECT 1"), execute("a", 20_000))
+        assert told(client.send(execute("a", 20_000))) == ["suspended", "T"]
+        assert told(client.send(execute("b", 20_000))) == ["53200", "E"]
+
+
 def test_a_portal_of_a_failed_transaction_gives_no_rows(server: Listening) -> None:
     with Raw(server.port) as client:
         client.send(run("", "BEGIN"), run("p", "SELECT id FROM t", 2))
