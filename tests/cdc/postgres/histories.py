@@ -101,6 +101,8 @@ class History:
         """Touches all tables, and marks the end."""
         for table in TABLES:
             self._run(f"INSERT INTO {table} (id, grp) VALUES ({-number}, 0)")
+            # It may lack a value that must not be NULL, but a change shows what columns there are.
+            self._run(f"UPDATE {table} SET grp = grp WHERE id = (SELECT max(id) FROM {table})")
         self._run(f"INSERT INTO done VALUES ({number})")
 
     def _run(self, sql: str) -> None:
