@@ -42,23 +42,23 @@ def test_ctrl_c_stops_and_the_next_run_goes_on(file: Path) -> None:
         if "starting Spark" in line:
             first.send_signal(signal.SIGINT)
             break
-    output, errors = first.communicate(timeout=60)
+    output, errors = first.communicate(timeout=120)
     assert first.returncode == 130, errors
     stopped = "stopped; what is done is kept: ivm backfill goes on from there"
     assert errors.splitlines()[0] == stopped
     second = started("backfill", file.name, "V", cwd=file.parent)
-    output, errors = second.communicate(timeout=60)
+    output, errors = second.communicate(timeout=120)
     assert (second.returncode, errors) == (0, "")
     assert output.splitlines()[-1] == "V: filled"
     third = started("backfill", file.name, cwd=file.parent)
-    assert "all views are filled" in third.communicate(timeout=60)[0]
+    assert "all views are filled" in third.communicate(timeout=120)[0]
     with ivm.connect(file) as db:
         assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall()[0][4]
 
 
 def test_what_is_missing_is_said(file: Path) -> None:
     without_java = started("backfill", file.name, cwd=file.parent, path="/nowhere")
-    _, errors = without_java.communicate(timeout=60)
+    _, errors = without_java.communicate(timeout=120)
     assert without_java.returncode == 1
     assert "finds no Java" in errors
     assert "apt-get install openjdk-17" in errors
@@ -67,11 +67,11 @@ def test_what_is_missing_is_said(file: Path) -> None:
     assert "[spark] has the keys master, remote, packages, config" in misspelt.communicate()[1]
     (file.parent / "ivm.toml").write_text("[spark]\nmaster = 'local[x'\n")
     wrong = started("backfill", file.name, cwd=file.parent)
-    assert "Could not parse Master URL: 'local[x'" in wrong.communicate(timeout=60)[1]
+    assert "Could not parse Master URL: 'local[x'" in wrong.communicate(timeout=120)[1]
     unknown = started("backfill", file.name, "revenu", cwd=file.parent)
-    assert "there is no materialized view 'revenu'" in unknown.communicate(timeout=60)[1]
+    assert "there is no materialized view 'revenu'" in unknown.communicate(timeout=120)[1]
     missing = started("backfill", "none.duckdb", cwd=file.parent)
-    assert "there is no database 'none.duckdb'" in missing.communicate(timeout=60)[1]
+    assert "there is no database 'none.duckdb'" in missing.communicate(timeout=120)[1]
     assert missing.returncode == 2
 
 
@@ -80,5 +80,5 @@ def test_the_settings_of_the_file_are_used(file: Path) -> None:
         '[spark]\nmaster = "local[1]"\n[spark.config]\n"spark.sql.shuffle.partitions" = 1\n'
     )
     child = started("backfill", file.name, cwd=file.parent)
-    assert child.communicate(timeout=60)[1] == ""
+    assert child.communicate(timeout=120)[1] == ""
     assert child.returncode == 0
