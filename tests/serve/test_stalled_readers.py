@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,36 +57,46 @@ def test_over_postgresqls_protocol(
     [HUGE, f"COPY ({HUGE}) TO STDOUT", f"DECLARE c CURSOR WITH HOLD FOR {HUGE}; FETCH 9 FROM c"],
 )
 def test_a_result_is_computed_as_it_is_read(server: Listening, sql: str) -> None:
-    before = resident()
-    with contextlib.closing(psycopg.connect(server.dsn())) as stalled:
+    with taking_little(), contextlib.closing(psycopg.connect(server.dsn())) as stalled:
         stalled.pgconn.send_query(sql.encode())
-        _demand_little(server.pool, before)
+        demand_cut(server.pool)
 
 
 def test_a_result_with_parameters_is_computed_as_it_is_read(server: Listening) -> None:
-    before = resident()
-    with contextlib.closing(psycopg.connect(server.dsn())) as stalled:
+    with taking_little(), contextlib.closing(psycopg.connect(server.dsn())) as stalled:
         sql = HUGE.replace("500000", "$1::BIGINT")
         stalled.pgconn.send_query_params(sql.encode(), [b"500000"])
-        _demand_little(server.pool, before)
+        demand_cut(server.pool)
 
 
 def test_a_result_over_http_is_computed_as_it_is_read() -> None:
-    world, before, body = HttpWorld(ivm.connect(), send_seconds=SECONDS), resident(), HUGE.encode()
-    with socket.create_connection(("127.0.0.1", world.listener.port), timeout=10) as stalled:
+    world, body = HttpWorld(ivm.connect(), send_seconds=SECONDS), HUGE.encode()
+    place = ("127.0.0.1", world.listener.port)
+    with taking_little(), socket.create_connection(place, timeout=10) as stalled:
         head = f"POST /sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         stalled.sendall(head.encode() + body)
-        _demand_little(world.pool, before)
+        stalled.recv(1)
+        demand_cut(world.pool)
     world.close()
 
 
-def _demand_little(pool: SessionPool, before: int) -> None:
-    """Demands that the statements of clients take little memory, until these are cut."""
-    end, most = time.monotonic() + 30, 0
-    while not (pool.size == 0 and most) and time.monotonic() < end:
-        most = max(most, resident())
-        time.sleep(0.01)
-    assert most < before + 200
+@contextlib.contextmanager
+def taking_little(most: int = 200) -> Iterator[None]:
+    """Demands that the process never takes so many megabytes more in a block."""
+    before, found, ended = resident(), [0], threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.005):
+            found.append(resident() - before)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+    assert max(found) < most
 
 
 def resident() -> int:

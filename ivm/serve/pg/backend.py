@@ -27,7 +27,6 @@ from ivm.serve.pg.copy_syntax import CopyRows
 from ivm.serve.pg.describe import KnownParameters
 from ivm.serve.pg.errors import (
     NO_PORTAL,
-    PROTOCOL,
     SYNTAX,
     PgError,
     error_fields,
@@ -45,6 +44,9 @@ from ivm.serve.statement_log import StatementLog
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import IvmError, SqlError
 from ivm.storage.warehouse.duckdb_errors import ours
+
+_KINDS = frozenset("QPBDECSHdcfF")
+"""The messages of a client that is logged in, but for its leave."""
 
 
 class Backend:
@@ -119,21 +121,19 @@ class Backend:
         """Answers messages that have come together; returns False if the client takes its leave.
 
         Raises:
-            ProtocolError: they make no sense; the client has been told.
+            ProtocolError: one is of no known kind; the client has been told.
             ConnectionError: the client has left.
         """
         for i, frame in enumerate(frames):
             if frame.tag == "X":
                 self._out.flush()
                 return False
+            if frame.tag not in _KINDS:
+                raise self._unknown(frame.tag)
             if self._skipping and frame.tag != "S":
                 continue
             try:
                 self._answer(frame, frames, i)
-            except ProtocolError as error:
-                self._out += codec.fields(b"E", error_fields(PgError(PROTOCOL, str(error))))
-                self._out.flush()
-                raise
             except (ConnectionError, SystemExit):
                 raise
             except Exception as error:
@@ -194,8 +194,13 @@ class Backend:
                 self._copy_end(reader.text())
             case "F":
                 raise PgError("0A000", "the protocol's function calls are not offered: use SELECT")
-            case _:
-                raise ProtocolError(f"a message of the unknown kind {frame.tag!r}")
+
+    def _unknown(self, tag: str) -> ProtocolError:
+        """The error of a message of no known kind, which the client is told."""
+        error = ProtocolError(f"a message of the unknown kind {tag!r}")
+        self._out += codec.fields(b"E", error_fields(PgError(error.code, str(error)), ends=True))
+        self._out.flush()
+        return error
 
     # -- simple queries -------------------------------------------------------------------------
 
@@ -264,6 +269,7 @@ class Backend:
 
     def _describe(self, reader: Reader, following: Frame | None) -> None:
         kind, name = reader.byte(), reader.text()
+        _demand_kind(kind)
         if kind == "S":
             self._describe_statement(self._prepared.get(name))
             return
@@ -322,6 +328,7 @@ class Backend:
         self._runs.send(portal, most if most > 0 else None)
 
     def _close(self, kind: str, name: str) -> None:
+        _demand_kind(kind)
         if kind == "S":
             self._prepared.drop(name)
         else:
@@ -411,6 +418,8 @@ class Backend:
         self._out.flush()
 
     def _fail(self, error: Exception) -> None:
+        if isinstance(error, ProtocolError):
+            error = PgError(error.code, str(error))
         if not isinstance(error, PgError | IvmError):
             error = ours(error)
         try:
@@ -425,6 +434,12 @@ class Backend:
 
     def _report(self, name: str) -> None:
         self._out += codec.parameter_status(name, self._statements.settings.get(name))
+
+
+def _demand_kind(kind: str) -> None:
+    """Refuses a message about what is neither a statement nor a portal."""
+    if kind not in "SP":
+        raise ProtocolError(f"a message about the unknown kind of thing {kind!r}")
 
 
 def _is_last(frames: Sequence[Frame], at: int) -> bool:

@@ -33,7 +33,19 @@ READY = {state: b"Z\0\0\0\x05" + state.encode() for state in "ITE"}
 
 
 class ProtocolError(Exception):
-    """Bytes that are no message, or a message in a wrong place: the connection ends."""
+    """Bytes that are no message, or a message that is none of the protocol.
+
+    Behind the login what is wrong within a message is an error as others, and the connection goes
+    on; else it ends.
+
+    Args:
+        message: what is wrong.
+        code: its SQLSTATE.
+    """
+
+    def __init__(self, message: str, code: str = "08P01") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Frame(NamedTuple):
@@ -96,7 +108,7 @@ class Reader:
         try:
             return found.decode()
         except UnicodeDecodeError as error:
-            raise ProtocolError(f"a text that is no UTF-8: {error}") from error
+            raise ProtocolError(f"a text that is no UTF-8: {error}", "22021") from error
 
     def byte(self) -> str:
         """One byte as a character."""

@@ -277,8 +277,8 @@ class PgConnection(asyncio.BufferedProtocol):
         self._timer = self._loop.call_later(delay, self._tell_end, error)
 
     def _tell_end(self, error: IvmError | PgError) -> None:
-        told = error_fields(error)
-        self._line.write(codec.fields(b"E", {**told, "S": "FATAL", "V": "FATAL"}))
+        told = error_fields(error, ends=True)
+        self._line.write(codec.fields(b"E", told))
         self._close()
 
     def _give_back(self) -> None:

@@ -99,7 +99,7 @@ _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...]
     (MemoryError, "53200", ()),
 )
 _INTERNAL = "XX000"
-_FATAL = frozenset((STOPPED, TOO_MANY, BAD_LOGIN, NO_LOGIN, PROTOCOL, IDLE_TRANSACTION))
+_FATAL = frozenset((STOPPED, TOO_MANY, BAD_LOGIN, NO_LOGIN, IDLE_TRANSACTION))
 _EXCERPT = re.compile(r"\n+LINE \d+: .*\Z", re.DOTALL)
 _KIND = re.compile(
     r"^(?:Parser|Binder|Catalog|Constraint|Conversion|Out of Range|Invalid Input|Not implemented"
@@ -143,16 +143,17 @@ def code_of(error: BaseException) -> str:
     return _INTERNAL
 
 
-def error_fields(error: BaseException, offset: int = 0) -> dict[str, str]:
+def error_fields(error: BaseException, offset: int = 0, *, ends: bool = False) -> dict[str, str]:
     """The fields of an error's message.
 
     Args:
         error: as it was raised.
         offset: of the statement in the client's text, in characters.
+        ends: whether the connection ends with it.
     """
     text = _KIND.sub("", _EXCERPT.sub("", str(error) or type(error).__name__))
     first, _, rest = text.partition("\n")
-    fatal = code_of(error) in _FATAL
+    fatal = ends or code_of(error) in _FATAL
     severity = "FATAL" if fatal else "ERROR"
     found = {"S": severity, "V": severity, "C": code_of(error), "M": first}
     if rest.strip():
