@@ -7,7 +7,6 @@ nothing and "" an empty text. Columns become text by one DuckDB statement a batc
 from __future__ import annotations
 
 import io
-import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -18,12 +17,12 @@ from pyarrow import csv
 
 from ivm.cdc.sinks.encode import json_value
 from ivm.engine.plain_arrow import plain
+from ivm.serve.batch_sql import BATCH, computed, without_rows
 from ivm.serve.batches import Batches
 from ivm.session.result import Result
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal
-from ivm.storage.scratch import Scratch
-from ivm.storage.values.types import importable, type_of
+from ivm.storage.values.types import type_of
 from ivm.storage.warehouse.json_text import json_text
 
 JSON, LINES = "application/json", "application/x-ndjson"
@@ -34,9 +33,6 @@ TYPES = "ivm.types"
 """The metadata of a lossless stream's schema with the DuckDB types of its columns."""
 _BARE = frozenset(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"))
 """The types whose values need no quotes in CSV, and look there as DuckDB writes them."""
-_ENGINES = itertools.cycle(
-    [Scratch("SET arrow_lossless_conversion = true", "SET TimeZone = 'UTC'") for _ in range(2)]
-)
 _WILD = {"*/*": JSON, "application/*": JSON, "text/*": CSV}
 
 
@@ -156,18 +152,9 @@ def _texts(rows: Rows, form: Callable[[list[str], list[str]], str]) -> Iterator[
     types = [type_of(sql) for sql in rows.types]
     values = [json_value(column, type) for column, type in zip(columns, types, strict=True)]
     line = json_text(f"CAST({form(rows.names, values)} AS VARCHAR)", rows.types)
-    sql = f"SELECT {line} AS line FROM batch"
+    sql = f"SELECT {line} AS line FROM {BATCH}"
     for batch in rows.batches:
-        yield _asked(batch, columns, sql)["line"].combine_chunks()
-
-
-def _asked(batch: pa.RecordBatch, names: list[str], sql: str) -> pa.Table:
-    with next(_ENGINES).borrow() as cursor:
-        table = pa.Table.from_batches([batch.rename_columns(names)])
-        cursor.register("batch", importable(table))
-        found = cursor.sql(sql).to_arrow_table()
-        cursor.unregister("batch")
-    return found
+        yield computed(sql, pa.Table.from_batches([batch]))["line"].combine_chunks()
 
 
 def _object(names: list[str], values: list[str]) -> str:
@@ -186,10 +173,10 @@ def _csv(rows: Rows) -> Iterator[bytes]:
         column if type in _BARE else f"CAST({column} AS VARCHAR) AS {column}"
         for column, type in zip(columns, rows.types, strict=True)
     )
-    options = csv.WriteOptions(include_header=False)
+    sql, options = f"SELECT {listed} FROM {BATCH}", csv.WriteOptions(include_header=False)
     for batch in rows.batches:
         out = io.BytesIO()
-        csv.write_csv(_asked(batch, columns, f"SELECT {listed} FROM batch"), out, options)
+        csv.write_csv(computed(sql, pa.Table.from_batches([batch])), out, options)
         yield out.getvalue()
 
 
@@ -221,9 +208,7 @@ def _with_one_at_least(rows: Rows) -> Iterator[pa.RecordBatch]:
         none = False
         yield batch
     if none and rows.names:
-        columns = [f"CAST(NULL AS {t})" for t in rows.types]
-        with next(_ENGINES).borrow() as cursor:
-            empty = cursor.sql(f"SELECT {', '.join(columns)} LIMIT 0").to_arrow_table()
+        empty = without_rows(rows.types)
         batch = empty.combine_chunks().to_batches() or [no_rows(empty.schema)]
         yield batch[0].rename_columns(rows.names)
 

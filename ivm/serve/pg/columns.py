@@ -7,7 +7,6 @@ integer or a text as it stands is written as text by DuckDB, in one statement a 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,15 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.serve.batch_sql import BATCH, computed
 from ivm.serve.pg import types
 from ivm.serve.pg.text_sql import text_sql
 from ivm.serve.pg.types import element_of, is_json, pg_type
 from ivm.serve.pg.values import numeric
 from ivm.storage.errors import EvaluationError
-from ivm.storage.identifiers import literal
-from ivm.storage.scratch import Scratch
-from ivm.storage.values.types import importable
-from ivm.storage.warehouse.duck import run
 
 _DAYS = 10_957  # from 1970 to 2000
 _MICROS = _DAYS * 86_400_000_000
@@ -38,7 +34,6 @@ _AS_THEY_STAND = frozenset(
 _INTEGERS = {types.INT2: ">i2", types.INT4: ">i4", types.INT8: ">i8", types.OID: ">u4"}
 _FLOATS = {types.FLOAT4: ">f4", types.FLOAT8: ">f8"}
 _PACKED_DIGITS = 18  # of a DECIMAL in 64 bits
-_ENGINES = itertools.cycle([Scratch("SET arrow_lossless_conversion = true") for _ in range(2)])
 
 
 class Wanted(NamedTuple):
@@ -129,13 +124,7 @@ def _texts(table: pa.Table, types: Sequence[str], zone: str) -> list[pa.Array]:
     sql = ", ".join(
         [f"{text_sql(type, name)} AS {name}" for name, type in zip(names, types, strict=True)]
     )
-    with next(_ENGINES).borrow() as connection:
-        run(connection, f"SET TimeZone = {literal(zone)}")
-        connection.register("given", importable(table.rename_columns(names)))
-        try:
-            found = connection.sql(f"SELECT {sql} FROM given").to_arrow_table()
-        finally:
-            connection.unregister("given")
+    found = computed(f"SELECT {sql} FROM {BATCH}", table, zone)
     return [_whole(column).cast(_BYTES) for column in found.columns]
 
 

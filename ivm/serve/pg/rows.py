@@ -106,25 +106,27 @@ class Rows:
         encoders, self._encoders = self._encoders, None
         if encoders is not None and not self._result.in_batches:
             rows = self._result.fetchmany(_FEW)
-            self._left = [_encoded(row, encoders) for row in rows]
-            self._read_all = len(rows) < _FEW
+            self._left, self._read_all = _encoded(rows, encoders), len(rows) < _FEW
             return
         table = self._batches.next()
-        self._read_all = table is None
-        few = _few(table) if encoders is not None and table is not None else None
-        if few is not None and encoders is not None:
-            self._left = [_encoded(row, encoders) for row in few]
-        elif table is not None:
+        if table is None:
+            self._read_all = True
+        elif encoders is not None and (few := _few(table)) is not None:
+            self._left = _encoded(few, encoders)
+        else:
             self._columns = data_rows(table, self.wanted, self._zone)
 
 
-def _encoded(row: Row, encoders: Sequence[Encoder]) -> bytes:
-    return data_row(
-        [
-            None if value is None else encode(value)
-            for value, encode in zip(row, encoders, strict=True)
-        ]
-    )
+def _encoded(rows: Sequence[Row], encoders: Sequence[Encoder]) -> list[bytes]:
+    return [
+        data_row(
+            [
+                None if value is None else encode(value)
+                for value, encode in zip(row, encoders, strict=True)
+            ]
+        )
+        for row in rows
+    ]
 
 
 def _few(table: pa.Table) -> list[Row] | None:
