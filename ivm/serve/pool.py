@@ -147,7 +147,7 @@ class SessionPool:
 
 
 def _read_in_batches(session: Session, most: int) -> None:
-    session.in_batches, session.most_held = True, most
+    session.results.in_batches, session.results.most_held = True, most
 
 
 def _set_up(session: Session) -> None:

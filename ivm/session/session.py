@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
@@ -27,6 +26,7 @@ from ivm.session.broken_reads import refuse_broken
 from ivm.session.kept_plans import KeptPlans
 from ivm.session.known_inserts import KnownInserts
 from ivm.session.names import SessionNames
+from ivm.session.open_results import OpenResults
 from ivm.session.pipes import Pipes
 from ivm.session.replacement_scans import ReplacementScans
 from ivm.session.result import BATCH, Result
@@ -53,9 +53,7 @@ class Session:
         reads: answers queries from memory.
 
     Attributes:
-        in_batches: whether results are read by `Result.batch`, as a server does. What nobody holds
-            any more is let go then, not read into memory.
-        most_held: bytes of open results that are read into memory, together; 0: no limit.
+        results: that are not yet read to their ends.
         is_forgotten: whether the program cannot use it any more.
     """
 
@@ -72,12 +70,8 @@ class Session:
         self.known_inserts = KnownInserts()
         self.plans = KeptPlans()
         self.local_time = LocalTime(self.cursor)
-        self.in_batches = False
-        self.most_held = 0
+        self.results = OpenResults()
         self.is_forgotten: Callable[[], bool] = lambda: False
-        self._open: Callable[[], Result | None] | None = None
-        self._on_end: Callable[[IvmError | None], None] | None = None  # of the open result
-        self._held: weakref.WeakSet[Result] = weakref.WeakSet()
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
 
@@ -86,13 +80,13 @@ class Session:
         if self.transaction is not None:
             self.release()
             self.transaction.fail(error)
-        elif self._open is None:  # else the transaction is that of an earlier result, still read
+        elif self.results.opened is None:  # else it is that of an earlier result, still read
             roll_back(self.cursor)
         self.end_inputs()
 
     def end_inputs(self) -> None:
         """Forgets the objects and pipes of a statement, unless its result is still read."""
-        if self._open is None:
+        if self.results.opened is None:
             self._forget_inputs()
 
     def _forget_inputs(self) -> None:
@@ -205,34 +199,9 @@ class Session:
 
     # -- the cursor -----------------------------------------------------------------------------
 
-    def release(self, *, keeping: bool = True) -> None:
-        """Frees the cursor.
-
-        Args:
-            keeping: whether the rows that an open result has not yet read are read into memory.
-        """
-        if self._open is None:
-            return
-        opened, self._open = self._open(), None
-        if opened is None:
-            self._forget_open()
-        elif keeping:
-            opened.detach()
-            if self.most_held:
-                self._held.add(opened)
-        else:
-            opened.let_go()
-
-    def _room(self) -> int:
-        """The bytes that the next result may take in memory; 0: any number."""
-        held = sum(result.held_bytes for result in self._held) if self._held else 0
-        return max(self.most_held - held, 1) if self.most_held else 0
-
-    def _forget_open(self) -> None:
-        """Ends a result that nobody holds any more, and nobody will read."""
-        if self._on_end is not None:
-            with contextlib.suppress(duckdb.Error):  # there is nobody to be told
-                self._on_end(None)
+    def release(self) -> None:
+        """Frees the cursor: the rows that an open result has not yet read are read into memory."""
+        self.results.release()
 
     def ask(
         self,
@@ -255,7 +224,6 @@ class Session:
         transaction = self.transaction
 
         def on_end(error: IvmError | None) -> None:
-            self._on_end = None
             if pinned and committed and error is None:
                 run(self.cursor, "COMMIT")
             elif pinned:
@@ -268,14 +236,14 @@ class Session:
             self._forget_inputs()
 
         begin_statement()
-        if self.in_batches and isinstance(statement, st.Query):
+        if self.results.in_batches and isinstance(statement, st.Query):
             stream = stream_of(self.cursor, statement.text, params, BATCH)
         else:
             self.cursor.execute(statement.text, params)
             stream = None
-        result = Result.streaming(self.cursor, on_end, self.lock, stream, self._room())
-        self._on_end = on_end
-        self._open = weakref.ref(result) if self.in_batches else lambda: result
+        ended, room = self.results.ending(on_end), self.results.room
+        result = Result.streaming(self.cursor, ended, self.lock, stream, room)
+        self.results.open(result)
         return result
 
     @property
@@ -295,7 +263,7 @@ class Session:
         Raises:
             UnavailableError: the transaction is READ ONLY.
         """
-        if self._open is not None:
+        if self.results.opened is not None:
             self.release()
         if self.transaction is not None:
             if self.transaction.reads_only and self.transaction.over is None and not temporary:
@@ -317,7 +285,7 @@ class Session:
         names = catalog.names  # any change of the catalog replaces this object
         if self.transaction is not None or catalog.committed is not None:
             return compute  # the lock is held already, or the catalog is not a committed one
-        if self._open is not None:
+        if self.results.opened is not None:
             self.release()
         try:
             result = compute()
@@ -414,7 +382,7 @@ class Session:
 
     def _close(self) -> None:
         try:
-            self.release(keeping=not self.in_batches)
+            self.results.release(keeping=not self.results.in_batches)
             if self.transaction is not None and self.transaction.over is None:
                 self.rollback()
         finally:
