@@ -118,6 +118,31 @@ def test_a_new_column_without_values_is_followed_through_a_rewrite(
     until(same(db, shop, "FROM t", "SELECT * FROM t"), db)
 
 
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["ADD c float DEFAULT random()", "ALTER c DROP DEFAULT", "ALTER a TYPE bigint"],
+        [
+            "ADD c float DEFAULT random()",
+            "ALTER c DROP DEFAULT",
+            "ADD d int",
+            "ALTER k TYPE bigint",
+        ],
+        ["ALTER a TYPE bigint USING a * 2", "ALTER k TYPE bigint"],
+    ],
+)
+def test_rows_that_are_written_anew_twice_stop_the_source(
+    db: ivm.Database, shop: Database, statements: list[str]
+) -> None:
+    shop.execute(TABLE, ROWS)
+    follow(db, shop, "t")
+    paused(db, shop)
+    shop.execute(*[f"ALTER TABLE t {each}" for each in statements], "INSERT INTO t VALUES (3)")
+    db.execute("RESUME SOURCE shop")
+    until(lambda: state(db)[0] == "stopped", db)
+    assert ANEW in state(db)[1]
+
+
 REWRITTEN = [
     ("numeric(10,2)", "1.25", "numeric(10,1)"),
     ("timestamp", "'2020-01-01 00:00:00.6'", "timestamp(0)"),

@@ -223,13 +223,14 @@ def _demand_alike(
     PostgreSQL logs them by the partition's replica identity, whatever that of the whole table is,
     and refuses them if it has none.
     """
+    told = f"the key ({', '.join(key)})" if key else "the whole rows"
     for partition, columns in leaves:
         if columns and not (key and set(key) <= set(columns)):
             raise SourceError(
                 f"the updates and deletes of partition {partition} tell their rows by "
-                f"({', '.join(columns)}), not by the key ({', '.join(key)}) of PostgreSQL's table "
-                f"{table.sql}. Run in PostgreSQL: ALTER TABLE {partition} REPLICA IDENTITY FULL; "
-                "if it has changed rows since it was so, let the table be copied anew"
+                f"({', '.join(columns)}), not by {told} of PostgreSQL's table {table.sql}. Run in "
+                f"PostgreSQL: ALTER TABLE {partition} REPLICA IDENTITY FULL; if it has changed "
+                "rows since it was so, let the table be copied anew"
             )
 
 

@@ -153,17 +153,12 @@ def _before(
     is_rewritten = since is not None and now.identity.is_rewritten(since)
     for name, column in found.items():
         own = now.identity.columns[column.number - 1]
-        is_lost = is_rewritten and not column.before
         # What a later change of its type has written is looked at when the stream shows that.
         is_last = types[name] == (own.type, own.modifier)
-        if len(column.before) > 1 or (
-            is_lost
-            and (
-                not column.nullable
-                or own.default
-                or (is_last and may_be_filled(connection, now, own))
-            )
-        ):
+        must = not column.nullable or bool(own.default)
+        is_lost = is_rewritten and not column.before
+        is_lost = is_lost and (must or (is_last and may_be_filled(connection, now, own)))
+        if is_lost or len(column.before) > 1:
             raise replaced(
                 now.name,
                 f"has a new column {name!r} and was written anew, so that the values of older "

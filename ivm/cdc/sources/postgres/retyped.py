@@ -2,7 +2,8 @@
 
 Law: rows that nobody has changed since `ALTER TABLE … TYPE` has written them anew have its `xmin`,
 which the column's row in the catalog has, too. Without USING they have the values of before, and so
-ours are equal. Rows that are newer come by the stream; where some are older, nothing is known.
+ours are equal. Rows that are newer come by the stream; where some are older, or all may have been
+written anew once more, nothing is known.
 """
 
 from __future__ import annotations
@@ -52,8 +53,10 @@ def kept(
     writers = sorted({new.written for _, new in pairs})
     names = list(dict.fromkeys([*now.key, *columns]))
     rows = _rows(connection, now, names, writers) if all(writers) else []
-    unknown = not all(writers) or len(rows) > _MOST
-    if unknown or any(is_older for _, is_older, *_ in rows):
+    unknown = not all(writers) or len(rows) > _MOST or any(is_older for _, is_older, *_ in rows)
+    if not unknown and not all(is_own for is_own, *_ in rows):
+        unknown = _may_be_rewritten(connection, now, writers)
+    if unknown:
         raise error
     own = [values for is_own, _, *values in rows if is_own]
     arrays = [pa.array([row[i] for row in own], pa.large_string()) for i in range(len(names))]
@@ -72,9 +75,25 @@ def may_be_filled(connection: Any, table: Table, column: Attribute) -> bool:
     name, source = (part.replace("%", "%%") for part in (quote(column.name), table.source))
     rows = f"SELECT num_nonnulls({name}) AS filled, xmin FROM {source} LIMIT {_MOST + 1}"
     old = "age(xmin) >= age(%s::xid)"
-    sql = f"SELECT count(*), count(*) FILTER (WHERE filled > 0 AND {old}) FROM ({rows}) r"
-    ((count, filled),) = ask(connection, sql, [column.written])
-    return bool(count > _MOST or filled)
+    sql = f"""SELECT count(*), count(*) FILTER (WHERE filled > 0),
+        count(*) FILTER (WHERE filled > 0 AND {old}) FROM ({rows}) r"""
+    ((count, filled, before),) = ask(connection, sql, [column.written])
+    if count > _MOST or before:
+        return True
+    return bool(filled) and _may_be_rewritten(connection, table, [column.written])
+
+
+def _may_be_rewritten(connection: Any, table: Table, writers: Sequence[str]) -> bool:
+    """Whether all rows may have got a new `xmin` after all these transactions.
+
+    As by the TYPE of another column, or SET LOGGED: it changes the rows of `pg_class`, too.
+    """
+    latest = "(SELECT min(age(w::xid)) FROM unnest(%s::text[]) w)"
+    sql = f"""SELECT coalesce(bool_or(age(xmin) < {latest}), true)
+        FROM pg_class WHERE oid = ANY(%s::oid[])"""
+    files = [int(file) for file in table.identity.files]
+    ((newer,),) = ask(connection, sql, [list(writers), files])
+    return bool(newer)
 
 
 def _rows(
