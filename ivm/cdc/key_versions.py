@@ -249,8 +249,8 @@ class _Key:
         elif not moved and _UNKNOWN in codes:  # what it lacks is that of the row there
             return self._change(codes, None)
         else:
-            again = [] if self._exact else [row for row in self._rows if row.codes == codes]
-            same = again[0] if again else None
+            comes_again = [] if self._exact else self._rows
+            same = next((row for row in comes_again if row.codes == codes), None)
             if same is not None:
                 self._rows.remove(same)
             lane = same.lane if same else self._found.add(self._key, is_stored=False)

@@ -215,6 +215,8 @@ def test_a_key_that_is_not_told_stays(orders: World) -> None:
         ([ID, UpstreamColumn("ID", "INTEGER")], [], "differ in case alone"),
         ([ID], ["other"], "has the column 'other'"),
         ([UpstreamColumn("id", "nothing")], [], "has the type nothing"),
+        ([UpstreamColumn("id", "INTEGER[]")], ["id"], "no key can be here: give it another"),
+        ([UpstreamColumn("id", "INTERVAL")], ["id"], "no key can be here: give it another"),
     ],
 )
 def test_an_upstream_without_an_equal(

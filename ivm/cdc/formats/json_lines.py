@@ -8,6 +8,7 @@ that was not sent.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
@@ -151,13 +152,15 @@ def _decoded(
     )
     if not unchanged or not envelope.place:
         return decoded
-    place = f"system.main.json_extract_string(raw, {json_path(envelope.place)})"
-    sql = f"SELECT {place} AS place FROM {LINES}"
-
-    def places(numbers: Indexes) -> pa.Array:
-        return reader.table(sql, lines.take(pa.array(numbers)), None)["place"].combine_chunks()
-
+    places = functools.partial(_places, reader, lines, envelope)
     return with_key_changes(decoded, info.primary_key, places)
+
+
+def _places(reader: LineReader, lines: pa.Array, envelope: Envelope, numbers: Indexes) -> pa.Array:
+    """Where upstream the changes of some lines stand, as JSON."""
+    place = f"system.main.json_extract_string(raw, {json_path(envelope.place)})"
+    asked = lines.take(pa.array(numbers))
+    return reader.table(f"SELECT {place} AS place FROM {LINES}", asked, None)[0].combine_chunks()
 
 
 def _texts(found: pa.Table, name: str) -> pa.Array | None:

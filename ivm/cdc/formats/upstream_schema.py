@@ -23,6 +23,9 @@ from ivm.storage.identifiers import fold, quote, split_name
 from ivm.storage.values.types import MOST_DIGITS, ColumnType, named_type
 from ivm.storage.warehouse.table_info import TableInfo
 
+_NO_KEYS = frozenset(("INTERVAL", "LIST", "STRUCT", "MAP", "UNION", "VARIANT"))
+"""The types of which DuckDB has no indexes."""
+
 
 @dataclass(frozen=True)
 class UpstreamColumn:
@@ -147,7 +150,19 @@ class _Upstream:
         return [f"{add} DEFAULT {before}", f"{alter} ALTER COLUMN {name} DROP DEFAULT"]
 
     def created(self, create: str) -> str:
-        """SQL that creates the table."""
+        """SQL that creates the table.
+
+        Raises:
+            InputError: DuckDB has no keys of a type of the key.
+        """
+        for name in self.key:
+            type = self.columns[name]
+            if type.base in _NO_KEYS:
+                raise InputError(
+                    f"the key of the upstream table of {self.name!r} has the column {name!r} of "
+                    f"type {type.sql}, of which no key can be here: give it another key, in "
+                    "PostgreSQL by REPLICA IDENTITY USING INDEX"
+                )
         parts = [
             f"{quote(name)} {type.sql}" + " NOT NULL" * (name in self._required)
             for name, type in self.columns.items()
