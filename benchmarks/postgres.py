@@ -25,8 +25,8 @@ import numpy as np
 
 import ivm
 from benchmarks.report import machine
+from ivm.cdc.sources.postgres.connections.table_names import TableName
 from ivm.cdc.sources.postgres.copying import DONE, copy_stream
-from ivm.cdc.sources.postgres.table_names import TableName
 from ivm.cdc.sources.source import Position
 from ivm.session.row_calls import table_info
 from ivm.storage.warehouse.duck import Cursor

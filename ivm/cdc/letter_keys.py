@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.cdc.formats.events import DELETE, Decoded, Events, chained
-from ivm.cdc.moves import moved_rows
+from ivm.cdc.merge.moves import moved_rows
+from ivm.cdc.merge.versions import version_column
 from ivm.cdc.sources.source import Part
-from ivm.cdc.versions import version_column
 from ivm.session.session import Session
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.column import (

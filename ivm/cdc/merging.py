@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ivm.cdc.formats.events import INSERT, Decoded, Events
-from ivm.cdc.key_versions import Before, Told
-from ivm.cdc.keyed import merge_keyed
-from ivm.cdc.keyless import merge_keyless
 from ivm.cdc.letter_keys import refused_of, texts_of, with_gone
-from ivm.cdc.merged import Merged
-from ivm.cdc.moves import certain, moved_rows, without_writes
+from ivm.cdc.merge.key_versions import Before, Told
+from ivm.cdc.merge.keyed import merge_keyed
+from ivm.cdc.merge.keyless import merge_keyless
+from ivm.cdc.merge.merged import Merged
+from ivm.cdc.merge.moves import certain, moved_rows, without_writes
+from ivm.cdc.merge.versions import merge_newer, version_column
 from ivm.cdc.origins import told_apart
 from ivm.cdc.records import Records
 from ivm.cdc.sources.source import Part
-from ivm.cdc.versions import merge_newer, version_column
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex

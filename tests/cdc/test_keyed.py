@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
-from ivm.cdc import keyed
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
-from ivm.cdc.keyed import merge_keyed
-from ivm.cdc.merged import Merged
+from ivm.cdc.merge import keyed
+from ivm.cdc.merge.keyed import merge_keyed
+from ivm.cdc.merge.merged import Merged
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex

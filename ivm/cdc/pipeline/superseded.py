@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ivm.cdc.formats.events import DELETE, Decoded, Events
-from ivm.cdc.moves import moved_rows
+from ivm.cdc.merge.moves import moved_rows
 from ivm.storage.values.column import Indexes, Mask, not_null
 from ivm.storage.values.consolidate import group
 from ivm.storage.warehouse.table_info import TableInfo

@@ -8,13 +8,13 @@ import numpy as np
 
 import ivm
 from ivm.cdc.formats.events import Decoded
-from ivm.cdc.sources.postgres.catalog import load_table, load_types
-from ivm.cdc.sources.postgres.decode import decode
-from ivm.cdc.sources.postgres.table_names import TableName
-from ivm.cdc.sources.postgres.texts import Texts, cut
-from ivm.cdc.sources.postgres.transactions import Assembler
-from ivm.cdc.sources.postgres.tuples import Messages
-from ivm.cdc.sources.postgres.types import SESSION_SETTINGS
+from ivm.cdc.sources.postgres.connections.table_names import TableName
+from ivm.cdc.sources.postgres.connections.types import SESSION_SETTINGS
+from ivm.cdc.sources.postgres.log.transactions import Assembler
+from ivm.cdc.sources.postgres.rows.decode import decode
+from ivm.cdc.sources.postgres.rows.texts import Texts, cut
+from ivm.cdc.sources.postgres.rows.tuples import Messages
+from ivm.cdc.sources.postgres.tables.catalog import load_table, load_types
 from ivm.session.row_calls import table_info
 from tests.support.postgres import Database
 

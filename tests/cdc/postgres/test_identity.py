@@ -14,8 +14,8 @@ import pytest
 
 import ivm
 from ivm.cdc.records import Records
-from ivm.cdc.sources.postgres.described import Catalog
-from ivm.cdc.sources.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.connections.table_names import TableName
+from ivm.cdc.sources.postgres.tables.described import Catalog
 from ivm.cdc.sources.source import Position
 from tests.cdc.postgres.following import follow, same, state, until
 from tests.support.postgres import Database
@@ -218,7 +218,7 @@ def test_values_that_using_computes_stop_the_source(
 def test_more_rows_than_are_compared_stop_the_source(
     db: ivm.Database, shop: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ivm.cdc.sources.postgres.retyped._MOST", 1)
+    monkeypatch.setattr("ivm.cdc.sources.postgres.tables.retyped._MOST", 1)
     shop.execute(TABLE, ROWS)
     follow(db, shop, "t")
     shop.execute("ALTER TABLE t ALTER a TYPE bigint USING a + k - id", "INSERT INTO t VALUES (3)")

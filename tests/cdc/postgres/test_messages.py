@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ivm.cdc.sources.postgres.texts import from_payloads, joined
+from ivm.cdc.sources.postgres.rows.texts import from_payloads, joined
 from tests.cdc.postgres.received import SLOT, Received
 from tests.support.postgres import Database
 

@@ -15,7 +15,8 @@ import pytest
 
 import ivm
 from ivm.cdc import progress
-from ivm.cdc.sources.postgres import replication, server
+from ivm.cdc.sources.postgres.connections import server
+from ivm.cdc.sources.postgres.log import replication
 from tests.cdc.postgres.following import ORDERS, follow, same, state, until
 from tests.support.postgres import Database
 

@@ -8,10 +8,10 @@ from threading import Thread
 import pytest
 
 import ivm
-from ivm.cdc.sources.postgres.catalog import Table
-from ivm.cdc.sources.postgres.described import Catalog
-from ivm.cdc.sources.postgres.slot import adding_loses
-from ivm.cdc.sources.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.connections.table_names import TableName
+from ivm.cdc.sources.postgres.log.slot import adding_loses
+from ivm.cdc.sources.postgres.tables.catalog import Table
+from ivm.cdc.sources.postgres.tables.described import Catalog
 from tests.cdc.postgres.following import (
     ORDERS,
     OURS,

@@ -10,11 +10,11 @@ import pytest
 
 import ivm
 from ivm.cdc.formats.events import Decoded
+from ivm.cdc.sources.postgres.connections.table_names import TableName
 from ivm.cdc.sources.postgres.copying import Copier
-from ivm.cdc.sources.postgres.described import Catalog
-from ivm.cdc.sources.postgres.identities import Identities
 from ivm.cdc.sources.postgres.snapshot import Copies, Snapshot
-from ivm.cdc.sources.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.tables.described import Catalog
+from ivm.cdc.sources.postgres.tables.identities import Identities
 from ivm.session.row_calls import table_info
 from ivm.storage.values.types import type_of
 from tests.cdc.postgres.received import SLOT, Received

@@ -11,7 +11,7 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.cdc.sources.postgres.server import refused
+from ivm.cdc.sources.postgres.connections.server import refused
 from tests.cdc.postgres.following import ORDERS, OURS, follow, position, same, state, until
 from tests.support.postgres import Database, running
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ivm.cdc.sources.postgres.batches import Changes, Shapes, chained
-from ivm.cdc.sources.postgres.catalog import Table
+from ivm.cdc.sources.postgres.connections.table_names import TableName
 from ivm.cdc.sources.postgres.copying import COPYING, Copier, copy_stream
-from ivm.cdc.sources.postgres.messages import Relation
-from ivm.cdc.sources.postgres.parts import Described
+from ivm.cdc.sources.postgres.log.messages import Relation
+from ivm.cdc.sources.postgres.log.spool import Spool
+from ivm.cdc.sources.postgres.log.transactions import Transactions
+from ivm.cdc.sources.postgres.rows.batches import Changes, Shapes, chained
+from ivm.cdc.sources.postgres.rows.parts import Described
 from ivm.cdc.sources.postgres.snapshot import Copies
-from ivm.cdc.sources.postgres.spool import Spool
-from ivm.cdc.sources.postgres.table_names import TableName
-from ivm.cdc.sources.postgres.transactions import Transactions
+from ivm.cdc.sources.postgres.tables.catalog import Table
 from ivm.cdc.sources.source import Batch
 
 

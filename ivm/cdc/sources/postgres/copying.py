@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ivm.cdc.sources.postgres.catalog import Table
-from ivm.cdc.sources.postgres.described import Catalog
-from ivm.cdc.sources.postgres.identities import Identities
-from ivm.cdc.sources.postgres.identity import Identity, identity
-from ivm.cdc.sources.postgres.parts import PostgresPart
+from ivm.cdc.sources.postgres.connections.table_names import TableName
+from ivm.cdc.sources.postgres.rows.parts import PostgresPart
+from ivm.cdc.sources.postgres.rows.texts import inserts
 from ivm.cdc.sources.postgres.snapshot import Chunk
-from ivm.cdc.sources.postgres.table_names import TableName
-from ivm.cdc.sources.postgres.texts import inserts
+from ivm.cdc.sources.postgres.tables.catalog import Table
+from ivm.cdc.sources.postgres.tables.described import Catalog
+from ivm.cdc.sources.postgres.tables.identities import Identities
+from ivm.cdc.sources.postgres.tables.identity import Identity, identity
 from ivm.cdc.sources.source import Position
 
 COPYING, DONE, DROPPED = "copying", "done", "dropped"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from ivm.cdc.sources.postgres.described import Catalog
-from ivm.cdc.sources.postgres.messages import lsn_number
-from ivm.cdc.sources.postgres.server import ask
+from ivm.cdc.sources.postgres.connections.server import ask
+from ivm.cdc.sources.postgres.log.messages import lsn_number
+from ivm.cdc.sources.postgres.tables.described import Catalog
 
 _INTERVAL = 0.5  # seconds between questions to the server while there are changes
 _CHECKED = 5.0  # seconds between looks at the tables

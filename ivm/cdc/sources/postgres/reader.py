@@ -13,21 +13,21 @@ import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from ivm.cdc.sources.postgres import slot as slots
 from ivm.cdc.sources.postgres.added import AddedTables
-from ivm.cdc.sources.postgres.batches import Changes, Shapes, chained, shapes_in
+from ivm.cdc.sources.postgres.connections.table_names import TableName
 from ivm.cdc.sources.postgres.copying import Copier, copied_identities, copied_oid, dropped
-from ivm.cdc.sources.postgres.described import Catalog
-from ivm.cdc.sources.postgres.identities import Identities
 from ivm.cdc.sources.postgres.lag import Lag
-from ivm.cdc.sources.postgres.messages import Commit, Relation
-from ivm.cdc.sources.postgres.parts import Described
-from ivm.cdc.sources.postgres.place import Place, behind_first, last_commit, place
+from ivm.cdc.sources.postgres.log import slot as slots
+from ivm.cdc.sources.postgres.log.messages import Commit, Relation
+from ivm.cdc.sources.postgres.log.place import Place, behind_first, last_commit, place
+from ivm.cdc.sources.postgres.log.stream import Stream
+from ivm.cdc.sources.postgres.log.transactions import Transactions
+from ivm.cdc.sources.postgres.rows.batches import Changes, Shapes, chained, shapes_in
+from ivm.cdc.sources.postgres.rows.parts import Described
 from ivm.cdc.sources.postgres.settings import Settings
 from ivm.cdc.sources.postgres.snapshot import Chunk, Copies, Snapshot
-from ivm.cdc.sources.postgres.stream import Stream
-from ivm.cdc.sources.postgres.table_names import TableName
-from ivm.cdc.sources.postgres.transactions import Transactions
+from ivm.cdc.sources.postgres.tables.described import Catalog
+from ivm.cdc.sources.postgres.tables.identities import Identities
 from ivm.cdc.sources.source import Batch, Position
 from ivm.storage.errors import InternalError
 

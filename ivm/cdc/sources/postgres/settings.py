@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ivm.cdc.sources.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.connections.table_names import TableName
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ivm.cdc.sources.postgres.arrow_rows import ArrowRows
-from ivm.cdc.sources.postgres.binary import Form, form
-from ivm.cdc.sources.postgres.catalog import Table, load_table
-from ivm.cdc.sources.postgres.messages import lsn_number
-from ivm.cdc.sources.postgres.replication import Commands
-from ivm.cdc.sources.postgres.server import answers, ask, connect
-from ivm.cdc.sources.postgres.table_names import TableName
-from ivm.cdc.sources.postgres.texts import Typed
-from ivm.cdc.sources.postgres.types import PostgresType
+from ivm.cdc.sources.postgres.connections.arrow_rows import ArrowRows
+from ivm.cdc.sources.postgres.connections.server import answers, ask, connect
+from ivm.cdc.sources.postgres.connections.table_names import TableName
+from ivm.cdc.sources.postgres.connections.types import PostgresType
+from ivm.cdc.sources.postgres.log.messages import lsn_number
+from ivm.cdc.sources.postgres.log.replication import Commands
+from ivm.cdc.sources.postgres.rows.binary import Form, form
+from ivm.cdc.sources.postgres.rows.texts import Typed
+from ivm.cdc.sources.postgres.tables.catalog import Table, load_table
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import literal, quote

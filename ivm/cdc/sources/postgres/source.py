@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import ClassVar
 
+from ivm.cdc.sources.postgres.connections.table_names import TableName, listed, table_names
 from ivm.cdc.sources.postgres.settings import Settings
-from ivm.cdc.sources.postgres.table_names import TableName, listed, table_names
 from ivm.cdc.sources.source import Into, Limits, Part, PartOf, Position, Reader
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold

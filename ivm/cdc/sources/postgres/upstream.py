@@ -8,14 +8,14 @@ from contextlib import closing
 
 import numpy as np
 
-from ivm.cdc.sources.postgres import slot as slots
-from ivm.cdc.sources.postgres.described import Catalog
-from ivm.cdc.sources.postgres.parts import PostgresPart
+from ivm.cdc.sources.postgres.connections.server import ask, check_dsn, connect
+from ivm.cdc.sources.postgres.connections.table_names import TableName
+from ivm.cdc.sources.postgres.log import slot as slots
 from ivm.cdc.sources.postgres.reader import STREAM, PostgresReader
-from ivm.cdc.sources.postgres.server import ask, check_dsn, connect
+from ivm.cdc.sources.postgres.rows.parts import PostgresPart
+from ivm.cdc.sources.postgres.rows.texts import from_payloads
 from ivm.cdc.sources.postgres.settings import Settings
-from ivm.cdc.sources.postgres.table_names import TableName
-from ivm.cdc.sources.postgres.texts import from_payloads
+from ivm.cdc.sources.postgres.tables.described import Catalog
 from ivm.cdc.sources.source import Part, PartOf, Position
 from ivm.storage.errors import IvmError, UnavailableError
 from ivm.storage.identifiers import literal, quote

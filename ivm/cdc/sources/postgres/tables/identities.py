@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ivm.cdc.sources.postgres.catalog import Table
-from ivm.cdc.sources.postgres.identity import (
+from ivm.cdc.sources.postgres.connections.server import ask
+from ivm.cdc.sources.postgres.connections.table_names import TableName
+from ivm.cdc.sources.postgres.log.messages import Relation
+from ivm.cdc.sources.postgres.log.slot import replaced
+from ivm.cdc.sources.postgres.tables.catalog import Table
+from ivm.cdc.sources.postgres.tables.identity import (
     Attribute,
     Identity,
     missed,
@@ -19,11 +23,7 @@ from ivm.cdc.sources.postgres.identity import (
     retyped,
     seen,
 )
-from ivm.cdc.sources.postgres.messages import Relation
-from ivm.cdc.sources.postgres.server import ask
-from ivm.cdc.sources.postgres.slot import replaced
-from ivm.cdc.sources.postgres.table_names import TableName
-from ivm.cdc.sources.postgres.type_changes import Types, keeps
+from ivm.cdc.sources.postgres.tables.type_changes import Types, keeps
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import UnavailableError
 

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
-from ivm.cdc.key_versions import Looks, Told, lanes, suspects
-from ivm.cdc.merged import Merged, violations
-from ivm.cdc.moves import moved_rows
+from ivm.cdc.merge.key_versions import Looks, Told, lanes, suspects
+from ivm.cdc.merge.merged import Merged, violations
+from ivm.cdc.merge.moves import moved_rows
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.log.change import TableChange

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
-from ivm.cdc.merged import Merged, violations
+from ivm.cdc.merge.merged import Merged, violations
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.values.column import Indexes, concat

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ivm.cdc.sources.postgres.identity import Attribute, Identity
-from ivm.cdc.sources.postgres.server import ask
-from ivm.cdc.sources.postgres.table_names import TableName
-from ivm.cdc.sources.postgres.types import TYPES_QUERY, PostgresType, Reading, reading
+from ivm.cdc.sources.postgres.connections.server import ask
+from ivm.cdc.sources.postgres.connections.table_names import TableName
+from ivm.cdc.sources.postgres.connections.types import TYPES_QUERY, PostgresType, Reading, reading
+from ivm.cdc.sources.postgres.tables.identity import Attribute, Identity
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.identifiers import fold, quote
 

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from ivm.cdc.sources.postgres import messages as wire
-from ivm.cdc.sources.postgres.messages import Relation
-from ivm.cdc.sources.postgres.parts import Described, PostgresPart
-from ivm.cdc.sources.postgres.texts import Texts, cut, filled, joined
-from ivm.cdc.sources.postgres.tuples import Messages
+from ivm.cdc.sources.postgres.log import messages as wire
+from ivm.cdc.sources.postgres.log.messages import Relation
+from ivm.cdc.sources.postgres.rows.parts import Described, PostgresPart
+from ivm.cdc.sources.postgres.rows.texts import Texts, cut, filled, joined
+from ivm.cdc.sources.postgres.rows.tuples import Messages
 from ivm.storage.values.column import Indexes, Mask
 
 Shapes = Sequence[tuple[int, Relation, Described]]

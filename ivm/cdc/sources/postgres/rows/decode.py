@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Decoded, Events
-from ivm.cdc.sources.postgres import messages as wire
-from ivm.cdc.sources.postgres.parsed import parsed
-from ivm.cdc.sources.postgres.texts import Texts
-from ivm.cdc.sources.postgres.types import TEXT, Reading
+from ivm.cdc.sources.postgres.connections.types import TEXT, Reading
+from ivm.cdc.sources.postgres.log import messages as wire
+from ivm.cdc.sources.postgres.rows.parsed import parsed
+from ivm.cdc.sources.postgres.rows.texts import Texts
 from ivm.storage.identifiers import fold
 from ivm.storage.values.column import (
     ArrowColumn,

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from ivm.cdc.sources.postgres.messages import lsn_number, lsn_text
-from ivm.cdc.sources.postgres.place import Server, follows
-from ivm.cdc.sources.postgres.replication import Commands
-from ivm.cdc.sources.postgres.server import ask
-from ivm.cdc.sources.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.connections.server import ask
+from ivm.cdc.sources.postgres.connections.table_names import TableName
+from ivm.cdc.sources.postgres.log.messages import lsn_number, lsn_text
+from ivm.cdc.sources.postgres.log.place import Server, follows
+from ivm.cdc.sources.postgres.log.replication import Commands
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import literal, quote

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivm.cdc.sources.postgres import messages as wire
-from ivm.cdc.sources.postgres.tuples import Messages, Rows, Values
-from ivm.cdc.sources.postgres.types import Reading
+from ivm.cdc.sources.postgres.connections.types import Reading
+from ivm.cdc.sources.postgres.log import messages as wire
+from ivm.cdc.sources.postgres.rows.tuples import Messages, Rows, Values
 from ivm.storage.identifiers import literal
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.column import Column, Indexes, Mask

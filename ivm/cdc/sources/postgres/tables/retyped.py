@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivm.cdc.sources.postgres.catalog import Table
-from ivm.cdc.sources.postgres.identity import Attribute, Identity, retyped
-from ivm.cdc.sources.postgres.parts import Described, PostgresPart
-from ivm.cdc.sources.postgres.server import ask
-from ivm.cdc.sources.postgres.slot import replaced
-from ivm.cdc.sources.postgres.texts import inserts
+from ivm.cdc.sources.postgres.connections.server import ask
+from ivm.cdc.sources.postgres.log.slot import replaced
+from ivm.cdc.sources.postgres.rows.parts import Described, PostgresPart
+from ivm.cdc.sources.postgres.rows.texts import inserts
+from ivm.cdc.sources.postgres.tables.catalog import Table
+from ivm.cdc.sources.postgres.tables.identity import Attribute, Identity, retyped
 from ivm.cdc.sources.source import Kept
 from ivm.storage.identifiers import quote
 

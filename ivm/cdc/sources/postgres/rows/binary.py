@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ivm.cdc.sources.postgres.texts import Typed
-from ivm.cdc.sources.postgres.types import Reading
+from ivm.cdc.sources.postgres.connections.types import Reading
+from ivm.cdc.sources.postgres.rows.texts import Typed
 from ivm.storage.errors import InternalError
 from ivm.storage.values.column import FixedColumn, Mask, column_from_arrow
 from ivm.storage.values.types import ColumnType, type_of

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ivm.cdc.sources.postgres.messages import Commit, lsn_number
-from ivm.cdc.sources.postgres.transactions import Transactions
+from ivm.cdc.sources.postgres.log.messages import Commit, lsn_number
+from ivm.cdc.sources.postgres.log.transactions import Transactions
 
 _MOST = 10_000  # changes of a transaction that is sent again
 

@@ -8,17 +8,17 @@ from types import MappingProxyType
 from typing import Any
 
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
-from ivm.cdc.sources.postgres.catalog import Table, load_table, load_types
-from ivm.cdc.sources.postgres.identities import Identities, Shown
-from ivm.cdc.sources.postgres.identity import Identity
-from ivm.cdc.sources.postgres.messages import Relation
-from ivm.cdc.sources.postgres.parts import Described
-from ivm.cdc.sources.postgres.retyped import kept, may_be_filled
-from ivm.cdc.sources.postgres.server import connect
-from ivm.cdc.sources.postgres.slot import replaced
-from ivm.cdc.sources.postgres.table_names import TableName
-from ivm.cdc.sources.postgres.texts import constant
-from ivm.cdc.sources.postgres.types import NUMBER_TEXT, PostgresType, Reading, reading
+from ivm.cdc.sources.postgres.connections.server import connect
+from ivm.cdc.sources.postgres.connections.table_names import TableName
+from ivm.cdc.sources.postgres.connections.types import NUMBER_TEXT, PostgresType, Reading, reading
+from ivm.cdc.sources.postgres.log.messages import Relation
+from ivm.cdc.sources.postgres.log.slot import replaced
+from ivm.cdc.sources.postgres.rows.parts import Described
+from ivm.cdc.sources.postgres.rows.texts import constant
+from ivm.cdc.sources.postgres.tables.catalog import Table, load_table, load_types
+from ivm.cdc.sources.postgres.tables.identities import Identities, Shown
+from ivm.cdc.sources.postgres.tables.identity import Identity
+from ivm.cdc.sources.postgres.tables.retyped import kept, may_be_filled
 from ivm.cdc.sources.source import Upstream
 
 

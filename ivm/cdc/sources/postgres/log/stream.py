@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from ivm.cdc.sources.postgres import messages as wire
-from ivm.cdc.sources.postgres.replication import Replication
-from ivm.cdc.sources.postgres.transactions import Assembler, Transactions
+from ivm.cdc.sources.postgres.log import messages as wire
+from ivm.cdc.sources.postgres.log.replication import Replication
+from ivm.cdc.sources.postgres.log.transactions import Assembler, Transactions
 from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import quote
 

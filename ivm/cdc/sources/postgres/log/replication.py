@@ -14,8 +14,14 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import Any
 
-from ivm.cdc.sources.postgres.messages import lsn_text
-from ivm.cdc.sources.postgres.server import answers, demand_driver, full_dsn, refused, silent
+from ivm.cdc.sources.postgres.connections.server import (
+    answers,
+    demand_driver,
+    full_dsn,
+    refused,
+    silent,
+)
+from ivm.cdc.sources.postgres.log.messages import lsn_text
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import literal, quote

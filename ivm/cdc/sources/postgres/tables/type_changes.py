@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ivm.cdc.sources.postgres.types import PostgresType, reading, without_domains
+from ivm.cdc.sources.postgres.connections.types import PostgresType, reading, without_domains
 
 _INTEGERS = ("int2", "int4", "int8")
 _EXACT = {("int2", "float4"), ("int2", "float8"), ("int4", "float8"), ("float4", "float8")}

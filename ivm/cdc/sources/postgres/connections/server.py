@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ivm.cdc.sources.postgres.types import SESSION_SETTINGS
+from ivm.cdc.sources.postgres.connections.types import SESSION_SETTINGS
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import InputError, IvmError, UnavailableError, UnsupportedError
 

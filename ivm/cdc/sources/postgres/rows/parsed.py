@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.cdc.sources.postgres.types import Reading
+from ivm.cdc.sources.postgres.connections.types import Reading
 from ivm.storage.values.column import Column, column_from_arrow
 from ivm.storage.values.types import type_of
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ivm.cdc.sources.postgres import messages as wire
-from ivm.cdc.sources.postgres.messages import Commit, Relation
-from ivm.cdc.sources.postgres.spool import Spool
+from ivm.cdc.sources.postgres.log import messages as wire
+from ivm.cdc.sources.postgres.log.messages import Commit, Relation
+from ivm.cdc.sources.postgres.log.spool import Spool
 
 
 @dataclass(frozen=True)

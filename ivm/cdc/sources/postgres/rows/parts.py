@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ivm.cdc.formats.events import Decoded
-from ivm.cdc.sources.postgres import messages as wire
-from ivm.cdc.sources.postgres.decode import decode
-from ivm.cdc.sources.postgres.texts import Texts
-from ivm.cdc.sources.postgres.types import Reading
+from ivm.cdc.sources.postgres.connections.types import Reading
+from ivm.cdc.sources.postgres.log import messages as wire
+from ivm.cdc.sources.postgres.rows.decode import decode
+from ivm.cdc.sources.postgres.rows.texts import Texts
 from ivm.cdc.sources.source import SourceError, Upstream
 from ivm.storage.identifiers import fold
 from ivm.storage.values.column import Indexes

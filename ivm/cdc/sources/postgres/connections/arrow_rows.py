@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivm.cdc.sources.postgres.server import full_dsn, refused
+from ivm.cdc.sources.postgres.connections.server import full_dsn, refused
 from ivm.storage.errors import UnsupportedError
 
 try:

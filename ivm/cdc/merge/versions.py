@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ivm.cdc.formats.events import DELETE, UPDATE, Events
-from ivm.cdc.keyed import merge_keyed
-from ivm.cdc.merged import Merged
-from ivm.cdc.moves import linked
+from ivm.cdc.merge.keyed import merge_keyed
+from ivm.cdc.merge.merged import Merged
+from ivm.cdc.merge.moves import linked
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.errors import InputError

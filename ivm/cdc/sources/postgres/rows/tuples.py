@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ivm.cdc.sources.postgres.messages import UPDATE
+from ivm.cdc.sources.postgres.log.messages import UPDATE
 from ivm.storage.values.column import Indexes, Mask
 
 _UNCHANGED, _TEXT = b"ut"

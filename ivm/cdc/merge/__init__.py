@@ -1,0 +1,1 @@
+"""The change that events make to a table."""

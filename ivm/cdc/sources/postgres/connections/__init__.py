@@ -1,0 +1,1 @@
+"""Connections to a PostgreSQL server, and what it calls types and tables."""

@@ -1,0 +1,1 @@
+"""Rows in PostgreSQL's texts as events of a table."""

@@ -1,0 +1,1 @@
+"""Upstream tables by their identities, and what has happened to them between two looks."""
