@@ -251,7 +251,9 @@ def test_every_public_method_is_documented(kind: type) -> None:
         "streaming",
         "of_table",
         "count",
+        "in_batches",
         "is_of_change",
+        "let_go",
     }  # called by the database, not by its users
     missing = [n for n in public(kind) if n not in inner and f".{n}" not in page]
     assert missing == []
