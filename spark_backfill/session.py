@@ -49,6 +49,7 @@ _LOCAL = {
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
 }
+ENDED = "the Java process has ended"
 _LEAST_MEMORY = 64 << 20
 _A_MOMENT = 0.5
 _RAISED = re.compile(r"^[\w.]+(?:Error|Exception): ")
@@ -157,13 +158,13 @@ def _last_words(log: bytes) -> str:
     """The last that the JVM has said, without its greeting and the places in Spark's code."""
     lines = [line.strip() for line in log.decode(errors="replace").splitlines()]
     told = [line for line in lines if line and not line.startswith(("at ", *_GREETING))]
-    return "\n".join(told[-5:]) or "the Java process has ended without a word"
+    return "\n".join(told[-5:]) or f"{ENDED} without a word"
 
 
 def words_of(error: BaseException) -> str:
     """What an error says, without the places in Spark's code."""
     if not _lives(_A_MOMENT):
-        return "the Java process has ended"
+        return ENDED
     text = str(error)
     lines = [line.strip() for line in text.splitlines()]
     if named := _COLON.search(text):

@@ -23,7 +23,7 @@ from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.jobs import Job
 from ivm.spark_backfill.frames import Frames
-from ivm.spark_backfill.session import words_of
+from ivm.spark_backfill.session import ENDED, words_of
 from ivm.spark_backfill.stages import Stage, Staging, run_stage, stages_of
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
@@ -254,6 +254,6 @@ def _reason(error: Exception) -> str:
         return f"{of_our_sql(error)}. {_NO_FILES}"
     if isinstance(error, duckdb.Error):
         return of_our_sql(error).rstrip(".")
-    kind = type(error)
-    is_sparks = kind.__module__.startswith(("pyspark.", "py4j."))
-    return f"{'Spark' if is_sparks else kind.__name__}: {of_our_sql(words_of(error)).rstrip('.')}"
+    kind, words = type(error), words_of(error)
+    is_sparks = words == ENDED or kind.__module__.startswith(("pyspark.", "py4j."))
+    return f"{'Spark' if is_sparks else kind.__name__}: {of_our_sql(words).rstrip('.')}"
