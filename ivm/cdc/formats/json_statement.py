@@ -32,6 +32,7 @@ SOUND, DOUBTFUL, UNKNOWN = 0, 1, 2
 
 _NO_OPERATION = -2
 _CONTROLS = r"E'\t\n\x0B\f\r'"  # blank as spaces are, for which alone DuckDB looks
+_EXACT = {"_ivm_exact": "DECIMAL(1,0)"}  # beside a DECIMAL, numbers in JSON keep all their digits
 _SIMPLE = re.compile(r"[\w -]+")  # keys that mean themselves in a JSON path, in quotes
 
 
@@ -186,6 +187,8 @@ class TypedLines:
         """The shape of a line, as `from_json` takes it."""
         row = {key: wire_type(self._types[i], self._encodings[i]) for i, key in self.keys.items()}
         spec: Any = _nested(self._envelope.after, row or "JSON")
+        if any(type.sql == "JSON" for type in self._types):
+            spec = _merged(spec, _EXACT)
         if self._envelope.before:
             old = {self.keys[i]: row[self.keys[i]] for i in self._old}
             spec = _merged(spec, _nested(self._envelope.before, old or "JSON"))
