@@ -118,6 +118,12 @@ TYPES: list[tuple[dict[str, Any], Any, str, str]] = [
         "-26588.24",
     ),
     (
+        {"type": "bytes", "name": K + "Decimal", "parameters": {"scale": "-2"}},
+        "MDk=",
+        "VARCHAR",
+        "1234500",
+    ),
+    (
         {"type": "struct", "name": D + "data.VariableScaleDecimal"},
         {"scale": 2, "value": "1234"},
         "VARCHAR",
@@ -251,3 +257,19 @@ def test_numbers_keep_their_digits(decimals: str | None) -> None:
         told = list(types.values())
         assert (*found[:2], found[3]) == (*told[:2], told[3])
         assert decimals != "text" or found == told
+
+
+@pytest.mark.parametrize(
+    ("format", "event"),
+    [
+        ("debezium", '{"op": "c", "after": {"id": 1, "x": 0.5, "d": %s}}'),
+        ("json", '{"op": "insert", "id": 1, "x": 0.5, "d": %s}'),
+        ("json appends", '{"id": 1, "x": 0.5, "d": %s}'),
+    ],
+)
+def test_documents_keep_the_digits_of_their_numbers(format: str, event: str) -> None:
+    document = '{"a":[0.12345678901234567890,12345678901234567.891],"b":1.10}'
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x DOUBLE, d JSON)")
+        assert db.ingest("t", [event % document], format=format).refused == {}
+        assert db.execute("SELECT x, d::VARCHAR FROM t").fetchall() == [(0.5, document)]

@@ -220,7 +220,7 @@ def _number(given: str, type: ColumnType, encoding: Encoding, typed: str) -> str
     json = f"CAST({given} AS VARCHAR)"
     text, blob = _unquoted(json), f"TRY(system.main.from_base64({_unquoted(json)}))"
     scale = type.scale if encoding.scale is None else encoding.scale
-    string = _scaled(blob, str(scale), type)
+    string = _scaled(blob, f"({scale})", type)  # of a scale below 0 the minus would be a comment's
     if type.is_float:  # upstream floats are not in base64, as which "Infinity" can be read
         found = f"CAST({text} AS {type.sql})"
         string = f"CASE WHEN {text} IN {_NOT_FINITE} THEN {found} ELSE {string} END"
