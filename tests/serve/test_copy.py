@@ -18,6 +18,7 @@ import pytest
 
 from ivm.serve.pg.copy_syntax import copy_rows
 from ivm.storage.errors import SqlError
+from tests.serve.raw import EXECUTE, Raw, bind, message, parse
 from tests.serve.serving import Served
 
 HEAD, END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
@@ -292,6 +293,27 @@ def _copy_and_cancel(connection: psycopg.Connection[Any], more: str) -> None:
         copy.write("1\ta\n")
         connection.cancel()
         copy.write(more)
+
+
+def test_a_copy_in_a_pipeline_that_fails_has_copied_nothing(
+    connection: psycopg.Connection[Any], shop: Served
+) -> None:
+    rows = message(b"d", b"1\tone\n"), message(b"c")
+    copy = parse("", "COPY copied FROM STDIN"), bind(""), EXECUTE, *rows
+    fails = parse("", "SELECT 'x'::INTEGER FROM revenue"), bind(""), EXECUTE
+    with Raw(shop.port) as client:
+        assert [answer.tag for answer in client.send(*copy, *fails)][2:4] == ["G", "C"]
+        assert _copied(connection) == 0
+        twice = client.send(*copy, EXECUTE)  # as in PostgreSQL, a portal runs once
+        assert [answer.code for answer in twice if answer.tag == "E"] == ["55000"]
+        assert _copied(connection) == 0
+        client.send(*copy)
+        assert _copied(connection) == 1
+
+
+def _copied(connection: psycopg.Connection[Any]) -> int:
+    (count,) = connection.execute("SELECT count(*) FROM copied").fetchone() or (-1,)
+    return int(count)
 
 
 def test_what_is_no_binary_copy_is_refused(connection: psycopg.Connection[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -279,6 +280,58 @@ def test_lists(connection: psycopg.Connection[Any]) -> None:
     for value, found in compared:
         sql = "SELECT id FROM p WHERE id = ANY(%s)"
         assert connection.execute(sql, [value]).fetchall() == found
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "wanted"),
+    [
+        ("bytea", "é€", "é€".encode()),
+        ("bytea", r"a\\\001\377", b"a\\\x01\xff"),
+        ("bytea", r"a\b", None),
+        ("bytea", r"\u0041", None),
+        ("text[]", r'{\NULL, null,"null"}', ["NULL", None, "null"]),
+        ("text[]", '{"a" , b  c\t, d\\ }', ["a", "b  c", "d "]),
+        ("text[]", '{a,"b}', None),
+        ("text[]", '{a"b"}', None),
+        ("text[]", "{,}", None),
+        ("text[]", "{a}}", None),
+        ("int4[]", " { 1 ,2} ", [1, 2]),
+        ("float8", "1e308", 1e308),
+        ("float8", "1e309", None),
+    ],
+)
+def test_texts_are_read_as_postgresql_reads_them(
+    tables: Served, type: str, text: str, wanted: object
+) -> None:
+    """As drivers write them that send texts with the type of the parameter."""
+    with psycopg.connect(tables.dsn()) as connection:
+        oid = psycopg.postgres.types.get_oid(type.replace("[]", ""))
+        if type.endswith("[]"):
+            oid = psycopg.postgres.types[type.removesuffix("[]")].array_oid
+        found = connection.pgconn.exec_params(b"SELECT $1", [text.encode()], [oid], [0], 0)
+        assert (_loaded(connection, found) if found.ntuples else None) == wanted
+
+
+def _loaded(connection: psycopg.Connection[Any], found: psycopg.pq.abc.PGresult) -> object:
+    transformer = psycopg.adapt.Transformer(connection)
+    transformer.set_pgresult(found)
+    loaded = transformer.load_row(0, tuple)
+    return None if loaded is None else loaded[0]
+
+
+@pytest.mark.parametrize(
+    ("oid", "value"),
+    [
+        (1009, struct.pack("!6i", 1, 0, 25, 1, 1, 5) + b"hi"),
+        (1009, struct.pack("!6i", 1, 0, 25, 1, 1, 2) + b"hi!"),
+        (1009, struct.pack("!5i", 1, 0, 25, -1, 1)),
+        (1700, struct.pack("!5h", 1, 0, 0, 0, 10_000)),
+    ],
+)
+def test_binary_values_of_no_sense_are_refused(tables: Served, oid: int, value: bytes) -> None:
+    with psycopg.connect(tables.dsn()) as connection:
+        found = connection.pgconn.exec_params(b"SELECT $1", [value], [oid], [1], 0)
+        assert found.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"22P02"
 
 
 @pytest.mark.parametrize("form", ["%t", "%b"])

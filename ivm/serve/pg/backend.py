@@ -206,6 +206,7 @@ class Backend:
 
     def _query(self, text: str) -> None:
         self._portals.pop("", None)
+        self._prepared.drop("")  # as in PostgreSQL
         self._sql, self._offset = text, 0
         actions = actions_of(text)
         if not actions:
@@ -308,14 +309,16 @@ class Backend:
         if action is None:
             self._out += codec.EMPTY_QUERY
             return
+        if portal.ended and portal.rows is None:
+            raise PgError("55000", f"the portal {name!r} is done, and cannot be run again: bind it")
         if isinstance(action, CopyRows):
+            portal.ended = True
+            self._statements.transactions.begin_implicit()
             if action.comes:
                 self._copy_in(action, by_query=False)
             else:
                 self._runs.copy_out(action)
             return
-        if portal.ended and portal.rows is None:
-            raise PgError("55000", f"the portal {name!r} is done, and cannot be run again: bind it")
         if portal.outcome is not None:
             self._statements.demand_unchanged()
         else:

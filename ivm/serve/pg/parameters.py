@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import re
 import struct
 import uuid
@@ -135,7 +136,10 @@ def bytes_from_text(text: str) -> bytes:
     """The bytes of a text such as `\\x00ff`, or with escapes as older servers write them."""
     if text.startswith("\\x"):
         return bytes.fromhex(text[2:])
-    return text.encode("latin-1").decode("unicode_escape").encode("latin-1")
+    data = text.encode()
+    if _ESCAPED_BYTES.fullmatch(data) is None:
+        raise ValueError("a backslash of bytes is doubled, or has three octal digits behind it")
+    return _ESCAPED_BYTE.sub(lambda found: bytes([int(found[1] or b"134", 8)]), data)
 
 
 def _json(text: str) -> Any:
@@ -147,9 +151,16 @@ def _json(text: str) -> Any:
     return duckdb.Value(text, "JSON")  # type: ignore[arg-type]
 
 
+def _double(text: str) -> float:
+    number = float(text)
+    if math.isinf(number) and "inf" not in text.lower():
+        raise OutOfRangeError(text)
+    return number
+
+
 def _single(text: str) -> float:
     """The FLOAT of a text: a DOUBLE that lies near it would equal no FLOAT."""
-    return float(_BINARY[types.FLOAT4](struct.pack("!f", float(text))))
+    return float(_BINARY[types.FLOAT4](struct.pack("!f", _double(text))))
 
 
 def _date(value: bytes) -> Any:
@@ -240,6 +251,8 @@ def _numeric(value: bytes) -> Decimal | int:
         raise ValueError("a number that is none, or without an end")
     digits = struct.unpack_from(f"!{count}h", value, 8)
     whole = 0
+    if not all(0 <= digit < 10_000 for digit in digits):
+        raise ValueError("a number with what is no digit")
     for digit in digits:
         whole = whole * 10_000 + digit
     shift = 4 * (weight + 1 - count) + scale  # from the last digit to the last one that is meant
@@ -276,40 +289,39 @@ def _array_from_binary(value: bytes) -> list[Any]:
     for _ in range(count):
         (length,) = struct.unpack_from("!i", value, at)
         at += 4
-        found.append(None if length < 0 else binary_value(value[at : at + length], oid))
-        at += max(length, 0)
+        end = at + max(length, 0)
+        if end > len(value):
+            break
+        found.append(None if length < 0 else binary_value(value[at:end], oid))
+        at = end
+    if at != len(value) or len(found) != count:
+        raise ValueError("an array of another length than it says")
     return found
 
 
 def array_from_text(text: str, oid: int) -> list[Any]:
     """The values of an array such as `{1,NULL,"a b"}`."""
+    text = text.strip()
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError(text)
-    if not text[1:-1].strip():
-        return []
+    inner = text[1:-1]
     found: list[Any] = []
-    item, quoted, was_quoted, escaped = "", False, False, False
-    for sign in text[1:-1] + ",":
-        if escaped:
-            item, escaped = item + sign, False
-        elif sign == "\\":
-            escaped = True
-        elif sign == '"':
-            quoted, was_quoted = not quoted, True
-        elif sign == "," and not quoted:
-            found.append(_item(item, oid, was_quoted))
-            item, was_quoted = "", False
-        elif sign == "{" and not quoted:
-            raise ValueError("arrays have one dimension")
-        else:
-            item += sign
+    at, more = 0, bool(inner.strip())
+    while more:
+        item = _ITEM.match(inner, at)
+        if item is None:
+            is_nested = inner[at:].lstrip().startswith("{")
+            raise ValueError("arrays have one dimension" if is_nested else text)
+        found.append(_item(item["quoted"], item["plain"], oid))
+        at, more = item.end(), item["end"] == ","
     return found
 
 
-def _item(item: str, oid: int, was_quoted: bool) -> Any:
-    if not was_quoted and item.strip().upper() == "NULL":
+def _item(quoted: str | None, plain: str | None, oid: int) -> Any:
+    written = quoted if plain is None else plain
+    if written is None or (quoted is None and written.upper() == "NULL"):
         return None
-    return _from_text(item if was_quoted else item.strip(), oid)
+    return _from_text(_ESCAPED_SIGN.sub(r"\1", written), oid)
 
 
 def _unpacked(format: str) -> Decoder:
@@ -317,12 +329,21 @@ def _unpacked(format: str) -> Decoder:
     return lambda value: read(value)[0]
 
 
+_ESCAPED_SIGN = re.compile(r"\\(.)", re.DOTALL)
+_ITEM = re.compile(
+    r"""\s*+(?:"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<plain>(?:[^\s",{}\\]|\\.|\s++(?=[^\s,]))++))"""
+    r"\s*+(?P<end>,|\Z)",
+    re.DOTALL,
+)
+"""A value of an array's text; blanks around it have no meaning."""
+_ESCAPED_BYTES = re.compile(rb"(?:[^\\]|\\\\|\\[0-3][0-7]{2})*+", re.DOTALL)
+_ESCAPED_BYTE = re.compile(rb"\\(?:\\|([0-7]{3}))")
 _NANOSECONDS = re.compile(r"\.\d{7}")
 _CAST = frozenset((types.DATE, types.TIME, types.TIMESTAMP, types.TIMESTAMPTZ, types.TIMETZ))
 _TEXT: dict[int, Callable[[str], Any]] = {
     **dict.fromkeys((types.INT2, types.INT4, types.INT8, types.OID), int),
     types.FLOAT4: _single,
-    types.FLOAT8: float,
+    types.FLOAT8: _double,
     types.BOOL: _boolean,
     types.BYTEA: bytes_from_text,
     types.NUMERIC: lambda text: _fitting(Decimal(text)),
