@@ -15,6 +15,7 @@ import duckdb
 
 from ivm.sql.statements.tokens import Token, is_name, unquoted
 from ivm.storage.identifiers import literal, quote
+from ivm.storage.interrupts import check
 from ivm.storage.scratch import Scratch
 
 USER_WORDS = ("current_user", "session_user", "current_role", "user")
@@ -66,6 +67,7 @@ class Place(NamedTuple):
 def places(found: Sequence[Token]) -> Iterator[Place]:
     """The places of a statement, from left to right."""
     words = ["", *[token.word for token in found], "", "", "", ""]
+    clauses = _clauses(found)
     for at, token in enumerate(found):
         name = unquoted(token).lower() if is_name(token) else ""
         if name not in USER_WORDS and name not in ("version", "current_setting"):
@@ -82,7 +84,7 @@ def places(found: Sequence[Token]) -> Iterator[Place]:
         if last == at and following == "." and words[at + 4] != "(":
             continue  # a table's; before a call it may be the argument
         argument = found[at + 2].text[1:-1] if name == "current_setting" else ""
-        clause = _clause(found, first)
+        clause = clauses[first]
         whole = clause in ("SELECT", "RETURNING") and words[first] in _BEGINS
         whole = whole and words[last + 2] in _ENDS
         column = (unquoted(token) if last == at else name) if whole else ""
@@ -116,16 +118,19 @@ def _call_end(found: Sequence[Token], at: int) -> int | None:
     return at + 5 if words[1:2] == [","] and words[3:4] == [")"] else None
 
 
-def _clause(found: Sequence[Token], at: int) -> str:
-    """The word that begins the clause of a token; "" of one in parentheses of their own."""
-    depth = 0
-    for token in reversed(found[:at]):
-        depth += (token.word in (")", "]", "}")) - (token.word in ("(", "[", "{"))
-        if depth < 0:
-            return ""
-        if depth == 0 and token.word in _CLAUSES:
-            return token.word
-    return ""
+def _clauses(found: Sequence[Token]) -> list[str]:
+    """The word that begins the clause of each token; "" of one in parentheses of their own."""
+    clauses, around, clause = list[str](), list[str](), ""
+    for token in found:
+        clauses.append(clause)
+        if token.word in ("(", "[", "{"):
+            around.append(clause)
+            clause = ""
+        elif token.word in (")", "]", "}"):
+            clause = around.pop() if around else ""
+        elif token.word in _CLAUSES:
+            clause = token.word
+    return clauses
 
 
 def bound_part(found: Sequence[Token]) -> int | None:
@@ -138,11 +143,24 @@ def bound_part(found: Sequence[Token]) -> int | None:
     return None
 
 
-def is_expression(text: str, place: Place) -> bool:
-    """Returns whether an expression may stand at a place: elsewhere a cast does not parse."""
+def expressions(text: str, asked: Sequence[Place]) -> list[Place]:
+    """Those of the places at which an expression may stand.
+
+    The places are looked at together, and by halves where one of them is none: to parse a long
+    statement once for each would take hours.
+    """
+    check()
+    if not asked or _are_expressions(text, asked):
+        return list(asked)
+    half = len(asked) // 2
+    return [] if half == 0 else expressions(text, asked[:half]) + expressions(text, asked[half:])
+
+
+def _are_expressions(text: str, asked: Iterable[Place]) -> bool:
+    """Returns whether expressions may stand at places: elsewhere a cast does not parse."""
     try:
         with _scratch.borrow() as parser:
-            parser.extract_statements(written(text, [(place, marked(text, place))]))
+            parser.extract_statements(written(text, [(p, marked(text, p)) for p in asked]))
     except duckdb.Error:
         return False
     return True

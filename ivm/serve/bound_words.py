@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, pairwise
 
 import duckdb
 
@@ -15,6 +16,7 @@ from ivm.serve.asked_words import Place, bound_part, marked, valued, written
 from ivm.session.session import Session
 from ivm.sql.statements.tokens import kept_tokens, without_parameters
 from ivm.storage.errors import UnsupportedError
+from ivm.storage.interrupts import check
 from ivm.storage.warehouse.duck import Cursor, lenient, run
 from ivm.storage.warehouse.duckdb_errors import translated
 
@@ -40,11 +42,12 @@ def not_columns(session: Session, text: str, shown: Sequence[Place]) -> Sequence
         return [place for place in shown if place.name != "user" or not place.may_be_column]
     calls = [(place, valued(place, "")) for place in shown if not place.may_be_column]
     while left:
+        check()
         marks = [(place, marked(text, place)) for place in left]
         error = binding_error(session, written(text, [*calls, *marks])[begin:])
         if error is None:
             break
-        lines = [text[begin : place.start].count("\n") + i + 2 for i, place in enumerate(left)]
+        lines = _lines(text, begin, left)
         column = _CONSTANT.search(str(error))
         if column is None or int(column[1]) not in lines:
             found = _one_by_one(session, text, begin, calls, left)
@@ -54,6 +57,13 @@ def not_columns(session: Session, text: str, shown: Sequence[Place]) -> Sequence
             break
         del left[lines.index(int(column[1]))]
     return [place for place in shown if place in left or not place.may_be_column]
+
+
+def _lines(text: str, begin: int, shown: Sequence[Place]) -> list[int]:
+    """The lines of places, each of which was put on one of its own, in a part of a text."""
+    starts = [begin, *[place.start for place in shown]]
+    counts = accumulate(text.count("\n", *each) for each in pairwise(starts))
+    return [count + i for i, count in enumerate(counts, 2)]
 
 
 def _one_by_one(
@@ -72,6 +82,7 @@ def _one_by_one(
     others: dict[Place, str] = {}  # what stands at the places beside the one that is asked about
 
     def error_of(given: Mapping[Place, str]) -> str:
+        check()
         parts = [*calls, *{**others, **given}.items()]
         return str(binding_error(session, written(text, parts)[begin:]) or "")
 

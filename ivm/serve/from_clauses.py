@@ -43,16 +43,19 @@ class Source(NamedTuple):
 def sources(found: Sequence[Token]) -> Iterator[Source]:
     """The sources in a statement's FROM clauses, from left to right, those in subqueries, too."""
     opened: list[bool] = []  # of each parenthesis around: whether it stands in a FROM clause
+    called = [""]  # the words before these parentheses
     in_from = expected = False
     for at, token in enumerate(found):
         word = token.word
         if word == "(":
             opened.append(in_from)
+            called.append(found[at - 1].word if at else "")
             in_from = expected
         elif word == ")":
             in_from, expected = bool(opened and opened.pop()), False
+            del called[len(opened) + 1 :]
         elif word in _BEFORE and not _names_columns(found, at):
-            in_from = expected = not _is_of_call(found, at, len(opened))
+            in_from = expected = called[-1] not in _CALLS  # as in EXTRACT(year FROM …)
         elif word == ",":
             expected = in_from
         elif word in _AFTER:
@@ -83,19 +86,6 @@ def _is_plain(source: Source) -> bool:
 def _names_columns(found: Sequence[Token], at: int) -> bool:
     """Returns whether a word is the USING of a join, whose FROM clause goes on behind it."""
     return found[at].word == "USING" and [token.word for token in found[at + 1 : at + 2]] == ["("]
-
-
-def _is_of_call(found: Sequence[Token], at: int, depth: int) -> bool:
-    """Returns whether a FROM is one as in EXTRACT(year FROM …)."""
-    if depth == 0:
-        return False
-    closed = 0
-    for i in range(at - 1, 0, -1):
-        word = found[i].word
-        closed += (word == ")") - (word == "(")
-        if closed < 0:
-            return found[i - 1].word in _CALLS
-    return False
 
 
 def _source(found: Sequence[Token], at: int) -> Source:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -22,7 +22,7 @@ from ivm.serve.asked_words import (
     USER_WORDS,
     Place,
     bound_part,
-    is_expression,
+    expressions,
     places,
     valued,
     written,
@@ -95,7 +95,7 @@ def _executed(session: Session, statement: st.Statement, values: SessionValues) 
 
 
 def _written(session: Session, statement: st.Statement, values: SessionValues) -> st.Statement:
-    if not _may_ask(statement):
+    if not may_ask(statement):
         return statement
     text = statement.query if isinstance(statement, st.CreateView) else statement.text
     asked = [p for p in places(kept_tokens(text)) if values.of(p) is not None]
@@ -118,8 +118,6 @@ def with_calls(statement: st.Statement, values: SessionValues) -> st.Statement:
     They are no columns, so nothing is bound, and it comes before the check of what the user may
     run: not all of these functions are for all users.
     """
-    if not isinstance(statement, st.Query | st.Dml) or not _may_ask(statement):
-        return statement
     asked = [(place, values.of(place)) for place in _calls(statement.text)]
     given = [(place, valued(place, value)) for place, value in asked if value is not None]
     if not given:
@@ -130,10 +128,12 @@ def with_calls(statement: st.Statement, values: SessionValues) -> st.Statement:
 
 @kept(texts=512)
 def _calls(text: str) -> Sequence[Place]:
-    return _shown(text, [p for p in places(kept_tokens(text)) if not p.may_be_column])
+    asked = [p for p in places(kept_tokens(text)) if not p.may_be_column]
+    return expressions(text, asked)
 
 
-def _may_ask(statement: st.Statement) -> bool:
+def may_ask(statement: st.Statement) -> bool:
+    """Returns whether a statement may ask for a value of its session: most do not."""
     if not isinstance(statement, _KINDS):
         return False
     if isinstance(statement, st.Insert) and not (statement.conflict or statement.returning):
@@ -165,19 +165,14 @@ def _found(session: Session, text: str, asked: Sequence[Place]) -> Sequence[Plac
     """The places in which DuckDB would call the function; any in a statement in error."""
 
     def decided() -> Sequence[Place] | None:
-        return not_columns(session, text, _shown(text, asked))
+        return not_columns(session, text, expressions(text, asked))
 
     if len(text) > LONGEST:
         found = decided()
     else:
         known = _decided.setdefault(session.engine, KeptByMeaning())
         found = known.get(session, text, tuple(asked), decided)
-    return _shown(text, asked) if found is None else found
-
-
-def _shown(text: str, asked: Iterable[Place]) -> Sequence[Place]:
-    """The places in which an expression may stand."""
-    return [place for place in asked if is_expression(text, place)]
+    return expressions(text, asked) if found is None else found
 
 
 def demand_own_default(session: Session, table: Name) -> None:

@@ -103,7 +103,7 @@ def _name_columns(tree: exp.Expr) -> None:
     selects = list(tree.find_all(exp.Select))
     top = selects[:1] if isinstance(tree, exp.Select | exp.SetOperation) else []
     for select in selects:
-        named = _shown if select in top else _named
+        named = _shown if any(select is each for each in top) else _named  # == reads whole trees
         select.set("expressions", [named(each) for each in select.expressions])
 
 

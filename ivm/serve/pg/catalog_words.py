@@ -81,7 +81,9 @@ def _begins_query(found: Sequence[Token], at: int) -> bool:
     """Returns whether `[(column, …)] AS [[NOT] MATERIALIZED] (` stands at a token."""
     words = [token.word for token in found[at : at + 4]]
     if words[:1] == ["("]:
-        end = next((i for i in range(at, len(found)) if found[i].word == ")"), len(found))
+        end = at + 1
+        while end < len(found) and found[end].word not in ("(", ")"):
+            end += 1
         words = [token.word for token in found[end + 1 : end + 5]]
     rest = [word for word in words[1:] if word not in ("NOT", "MATERIALIZED")]
     return words[:1] == ["AS"] and rest[:1] == ["("]

@@ -41,7 +41,7 @@ from ivm.serve.pg.text_sql import value_sql
 from ivm.serve.pg.transactions import Transactions
 from ivm.serve.pg.types import JSON, JSONB
 from ivm.serve.served_session import ServedSession
-from ivm.serve.session_values import SessionValues, with_calls, with_values
+from ivm.serve.session_values import SessionValues, may_ask, with_calls, with_values
 from ivm.session.prepared import deallocate_all
 from ivm.session.result import Result
 from ivm.session.session import Session
@@ -171,7 +171,7 @@ class Statements:
 
     def _sql(self, statement: st.Statement, params: Sequence[Any] | None) -> Outcome:
         served = self._served
-        statement = with_calls(statement, self._values)
+        statement = self._called(statement)
         is_query = isinstance(statement, st.Query)
         read_only = self.settings.is_read_only
         if read_only:
@@ -229,7 +229,7 @@ class Statements:
             return catalog_parameters(action.text, given)
         if not isinstance(action, Sql):
             return ()
-        statement = with_calls(action.statement, self._values)
+        statement = self._called(action.statement)
         return self._allowed(
             statement, lambda session: self._known.types(session, statement, given)
         )
@@ -238,7 +238,7 @@ class Statements:
         """The action that takes json for its nested values: DuckDB compares such by their texts."""
         if not isinstance(action, Sql) or not {JSON, JSONB} & set(oids):
             return action
-        asked = with_calls(action.statement, self._values)
+        asked = self._called(action.statement)
         types = self._allowed(asked, lambda session: self._known.nested(session, asked))
         if not types:
             return action
@@ -290,7 +290,7 @@ class Statements:
         return self._described(prepared, ())
 
     def _described(self, statement: st.Statement, oids: Sequence[int]) -> Columns | None:
-        called = with_calls(statement, self._values)
+        called = self._called(statement)
         return self._allowed(
             called,
             lambda session: result_columns(session, self._with_values(session, called), oids),
@@ -308,6 +308,12 @@ class Statements:
             is_open = self.transactions.state != "I"
             way = "end it" if is_open else "SET default_transaction_read_only = off"
             raise UnavailableError(f"the transaction is READ ONLY: {way} before changes")
+
+    def _called(self, statement: st.Statement) -> st.Statement:
+        """The statement with what it asks for by functions; long ones can be cancelled in it."""
+        if not isinstance(statement, st.Query | st.Dml) or not may_ask(statement):
+            return statement
+        return self._served.around(lambda: with_calls(statement, self._values))
 
     def _with_values(self, session: Session, statement: st.Statement) -> st.Statement:
         """The statement with what the session tells of itself; after the check of its user."""
