@@ -21,6 +21,7 @@ from ivm.cdc.sources.source import Position
 from ivm.ingest.python_parts import is_missing
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
+from ivm.session.stream_positions import SOURCES
 from ivm.storage.errors import InputError
 
 
@@ -36,12 +37,22 @@ def ingest(
     _demand_position(position)
     lines = _lines(events)
     records.create(session)
+    _demand_program(session, source)
     stream = table_info(session, table).name
     part = JsonPart(table, lines, envelope, stream, positions=[position] * len(lines))
     positions = {} if position is None else {stream: Position(position)}
     prepared = session.ahead(lambda: prepare(session, part))
     [done] = apply_parts(session, source, [prepared], positions).parts
     return done
+
+
+def _demand_program(session: Session, source: str) -> None:
+    """Refuses the name of a created source, whose positions and dead letters are its own."""
+    changes = session.transaction.changes if session.transaction else ()
+    if session.engine.small.find(SOURCES, (source,), changes) is not None:
+        raise InputError(
+            f"{source!r} is a source that was created: name the stream of your events otherwise"
+        )
 
 
 def _demand_position(position: object) -> None:

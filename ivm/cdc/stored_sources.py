@@ -129,6 +129,7 @@ def create(
     with session.writing() as transaction:
         found = Records(session, transaction, name)
         if found.definition() is None:
+            _demand_unused(session, name)
             _demand_apart(session, name, definition, target)
             found.define(StoredSource(name, definition, target).row)
             transaction.afterwards(lambda: session.engine.jobs.changed("source", name))
@@ -149,6 +150,16 @@ def demand_target(session: Session, definition: Source, target: str | None) -> N
         raise InputError(f"a source from {kind} names its tables in its options, not with INTO")
     if definition.into == "required" or session.engine.catalog.resolve(name_parts(target)):
         table_info(session, target)  # raises if it is none, or none of ours
+
+
+def _demand_unused(session: Session, name: str) -> None:
+    """Refuses the name of a program's stream, whose positions a source cannot read."""
+    letters = f"FROM _ivm.dead_letters WHERE source = {literal(name)} AND position IS NULL"
+    if load_positions(session, name) or records.listed(session, letters):
+        raise InputError(
+            f"{name!r} is the name of a stream that a program has sent (ingest): choose another "
+            "name for the source"
+        )
 
 
 def _demand_apart(session: Session, name: str, definition: Source, target: str | None) -> None:

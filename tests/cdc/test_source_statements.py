@@ -517,3 +517,19 @@ def test_a_source_of_the_name_of_a_dropped_one_begins_after_it(
     waited(lambda: len(content(shop)) == 2, shop)
     assert acts == ["open", "forget", "open"]
     assert only(shop).state == "running"
+
+
+def test_sources_and_the_streams_of_programs_have_names_of_their_own(
+    shop: ivm.Database, inbox: Path
+) -> None:
+    """Neither can read the positions of the other."""
+    for position in (None, 1):
+        with pytest.raises(InputError, match="'shop' is a source that was created"):
+            shop.ingest("orders", ["dirt"], source="shop", position=position)
+    files = f"INTO orders FROM FILES (path '{inbox}', format 'json')"
+    shop.ingest("orders", ["dirt"], source="letters")
+    shop.ingest("orders", [], source="positions", position=1)
+    for name in ("letters", "positions"):
+        with pytest.raises(InputError, match=f"'{name}' is the name of a stream that a program"):
+            shop.execute(f"CREATE SOURCE {name} {files}")
+    shop.execute(f"DISCARD DEAD LETTERS FOR letters; CREATE SOURCE letters {files}")
