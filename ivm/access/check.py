@@ -1,7 +1,8 @@
 """The check of a statement before a user runs it.
 
 Law: a kind of statement that is not named here is for admins. A check changes nothing, and binds
-nothing: a file would be read by that already.
+nothing: a file would be read by that already. Names mean what they do in the snapshot that the
+statement reads: in a READ ONLY transaction a view or macro is what it was when that began.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from ivm.access.content import Content, Definitions, definitions_of
 from ivm.access.roles import ADMIN, Grant
 from ivm.engine.engine import Engine
+from ivm.engine.transaction import Transaction
 from ivm.session.replacement_scans import explained
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
@@ -54,6 +57,7 @@ class Checks:
         self._generation = -1
         self._definitions: Definitions | None = None
         self._good: set[_Key] = set()
+        self._pinned: WeakKeyDictionary[Transaction, Definitions] = WeakKeyDictionary()
 
     def demand(self, session: Session, grant: Grant, statement: st.Statement) -> None:
         """Refuses a statement that a role may not run.
@@ -66,6 +70,8 @@ class Checks:
             return
         if isinstance(statement, st.Execute):
             return self._execute(session, grant, statement)
+        if session.is_pinned:
+            return self._demand(session, grant, statement)
         generation = self._current()
         key = _Key(statement.text, grant, session.names.hidden)
         if key in self._good:
@@ -105,14 +111,33 @@ class Checks:
         return generation
 
     def _content(self, session: Session, grant: Grant) -> Content:
+        definitions = self._of_snapshot(session) if session.is_pinned else self._committed()
+        cursor = self._engine.warehouse.cursor()  # the session's may hold a result
+        return Content(cursor, grant, definitions, session.names.hidden)
+
+    def _committed(self) -> Definitions:
         generation, definitions = self._current(), self._definitions
         if definitions is None:
             definitions = definitions_of(self._engine.warehouse.cursor())
             with self._lock:
                 if generation == self._generation:  # else they may be of before
                     self._definitions = definitions
-        cursor = self._engine.warehouse.cursor()  # the session's may hold a result
-        return Content(cursor, grant, definitions, session.names.hidden)
+        return definitions
+
+    def _of_snapshot(self, session: Session) -> Definitions:
+        transaction = session.transaction
+        assert transaction is not None
+        with self._lock:
+            known = self._pinned.get(transaction)
+        if known is not None:
+            return known
+        session.release()
+        with transaction:
+            transaction.begin_in_duckdb()
+            found = definitions_of(session.cursor)
+        with self._lock:
+            self._pinned[transaction] = found
+        return found
 
     # -- kinds of statements ----------------------------------------------------------------------
 

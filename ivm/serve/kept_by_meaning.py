@@ -1,6 +1,7 @@
 """What is found about statements, kept for as long as the names in them mean the same.
 
-Law: what comes of an error is not kept, nor what a session alone sees, nor anything about names
+Law: what comes of an error is not kept, nor what a session alone sees (its temporary relations, the
+catalog of its open transaction, the snapshot of one that is READ ONLY), nor anything about names
 that come to mean others without a commit: those of files, and of what a table is pivoted to.
 """
 
@@ -20,7 +21,9 @@ _MOST = 2048
 def meaning_of(session: Session, text: str) -> Hashable:
     """Equal as long as the names in a text mean the same; None if that is not known."""
     meaning = session.engine.meaning()
-    if meaning is None or session.sees_more() or not means_by_catalog(text):
+    if meaning is None or session.sees_more() or session.is_pinned:
+        return None
+    if not means_by_catalog(text):
         return None
     changing = texts_of(session.engine).changing
     return None if changing and names_any(text, changing) else meaning

@@ -144,6 +144,11 @@ class Session:
         catalog_changes = transaction is not None and transaction.changes_catalog
         return catalog_changes or bool(self.names.temporary)
 
+    @property
+    def is_pinned(self) -> bool:
+        """Whether a READ ONLY transaction is open: names mean what they did when it began."""
+        return self.transaction is not None and self.transaction.reads_only
+
     def from_state(self, text: str, params: Params) -> Answer | None:
         """The answer to a query from memory; None if DuckDB gives it."""
         transaction = self.transaction

@@ -440,6 +440,31 @@ def test_a_view_that_is_replaced_while_a_query_begins_is_looked_through(served: 
     db.execute("DROP VIEW changing")
 
 
+def test_names_in_a_read_only_transaction_mean_those_of_its_snapshot(served: Served) -> None:
+    served.db.execute("CREATE VIEW s.changing AS FROM main.t; CREATE MACRO s_a() AS 1")
+    with served.db.connection() as reader:
+        session = reader._session
+
+        def demand(sql: str) -> None:
+            [statement] = st.parse(sql)
+            with served.checks.allowing(session, Grant("read", "s"), statement):
+                execute(session, sql).fetchall()
+
+        reader.execute("BEGIN TRANSACTION READ ONLY")
+        demand("FROM s.u")
+        served.db.execute("CREATE OR REPLACE VIEW s.changing AS FROM s.u")
+        served.db.execute("CREATE OR REPLACE MACRO s_a() AS (SELECT max(a) FROM main.t)")
+        for _ in range(2):
+            with pytest.raises(AccessError, match="in the view changing"):
+                demand("FROM s.changing")
+            demand("SELECT s_a()")
+        reader.execute("COMMIT")
+        demand("FROM s.changing")
+        with pytest.raises(AccessError, match="in the macro s_a"):
+            demand("SELECT s_a()")
+    served.db.execute("DROP VIEW s.changing; DROP MACRO s_a")
+
+
 def test_arguments_are_looked_through_with_the_newest_definitions(served: Served) -> None:
     served.db.execute("PREPARE adding AS INSERT INTO t VALUES (?, 1)")
     served.db.execute("CREATE MACRO changing() AS 1")

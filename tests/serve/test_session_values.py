@@ -139,6 +139,18 @@ def test_words_are_the_users_name_where_they_are_no_columns(database: ivm.Databa
     assert _told(database, "SELECT user FROM notes") == "SELECT user FROM notes"
 
 
+def test_a_snapshot_decides_nothing_for_others(database: ivm.Database) -> None:
+    sql = "SELECT user AS u FROM numbers"
+    [statement] = st.parse(sql)
+    with database.connection() as reader:
+        reader.execute("BEGIN TRANSACTION READ ONLY")
+        reader.execute("FROM numbers")
+        database.execute("ALTER TABLE numbers ADD COLUMN n INTEGER")
+        database.execute('ALTER TABLE numbers DROP COLUMN "user"')
+        assert reader.run(lambda session: with_values(session, statement, VALUES)).text == sql
+        assert _told(database, sql) == "SELECT 'bob' AS u FROM numbers"
+
+
 def test_what_does_not_bind_decides_nothing_of_the_next_statement(
     database: ivm.Database,
 ) -> None:
