@@ -131,6 +131,18 @@ def test_what_is_no_startup_message(server: Listening) -> None:
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_a_newer_minor_version_and_its_options_are_declined(server: Listening) -> None:
+    """As libpq asks for 3.2, and for versions that do not exist, to see that servers decline."""
+    for minor, options in ((2, ""), (9999, "_pq_.command_tag\0on\0"), (0, "_pq_.x\0y\0")):
+        body = struct.pack("!i", (3 << 16) + minor) + f"user\0ann\0{options}\0".encode()
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+            client.sendall(struct.pack("!i", len(body) + 4) + body)
+            received = client.recv(1000)
+        names = options.split("\0")[:1] if options else []
+        told = struct.pack("!ii", 3 << 16, len(names)) + b"".join(f"{n}\0".encode() for n in names)
+        assert received.startswith(b"v" + struct.pack("!i", len(told) + 4) + told)
+
+
 def test_bytes_behind_the_wish_for_encryption_are_refused(server: Listening) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
         client.sendall(struct.pack("!ii", 8, 80877103) + startup())

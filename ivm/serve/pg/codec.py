@@ -178,6 +178,11 @@ def message(tag: bytes, body: bytes = b"") -> bytes:
     return _HEAD.pack(tag, len(body) + 4) + body
 
 
+def negotiated(unknown: Sequence[str]) -> bytes:
+    """That version 3.0 is spoken, and that options of the protocol are not known."""
+    return message(b"v", struct.pack("!ii", 3 << 16, len(unknown)) + b"".join(map(_text, unknown)))
+
+
 def authentication(kind: int, rest: bytes = b"") -> bytes:
     """What the client is asked for its login; 0: nothing more."""
     return message(b"R", _INT.pack(kind) + rest)

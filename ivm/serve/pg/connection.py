@@ -182,7 +182,7 @@ class PgConnection(asyncio.BufferedProtocol):
             raise ProtocolError(f"version 3 of the protocol is spoken here, not {version >> 16}")
         else:
             self._incoming.tagged = True
-            self._open(reader)
+            self._open(reader, version & 0xFFFF)
 
     def _encrypt(self, left: int) -> None:
         context = self._listener.tls
@@ -209,9 +209,12 @@ class PgConnection(asyncio.BufferedProtocol):
         self._encrypting = False
         self._advance()
 
-    def _open(self, reader: Reader) -> None:
+    def _open(self, reader: Reader, minor: int) -> None:
         while name := reader.text():
             self._given[name] = reader.text()
+        unknown = [name for name in self._given if name.startswith("_pq_.")]
+        if minor or unknown:
+            self._line.write(codec.negotiated(unknown))
         listener, encrypted = self._listener, self._line.is_encrypted or is_loopback(self._host)
         try:
             if listener.demands_tls and not encrypted:
