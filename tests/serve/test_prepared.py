@@ -12,7 +12,7 @@ import asyncpg
 import psycopg
 import pytest
 
-from tests.serve.raw import DESCRIBE_PORTAL, EXECUTE, Raw, bind, describe, parse
+from tests.serve.raw import DESCRIBE_PORTAL, EXECUTE, Raw, bind, describe, message, parse
 from tests.serve.serving import Served
 
 
@@ -48,6 +48,19 @@ def test_a_statement_that_fails_as_it_runs_keeps_its_name(shop: Served) -> None:
         assert next(answer.code for answer in again if answer.tag == "E") != "26000"
         taken = client.send(parse("s", "SELECT 1"))
         assert next(answer.code for answer in taken if answer.tag == "E") == "42P05"
+
+
+def test_the_end_of_a_failed_transaction_is_described(shop: Served) -> None:
+    """As postgres.js sends it."""
+    with Raw(shop.port) as client:
+        client.ask(message(b"Q", "BEGIN"))
+        client.ask(message(b"Q", "SELECT nosuch"))
+        for described in (describe(""), message(b"D", b"P", "")):
+            tags = [a.tag for a in client.send(parse("", "ROLLBACK"), bind(""), described)]
+            assert tags[-1:] == ["Z"]
+            assert "E" not in tags
+        ended = client.send(parse("", "rollback"), describe(""), bind(""), EXECUTE)
+        assert ended[-1].body == b"I"
 
 
 def test_an_older_statement_keeps_its_name(shop: Served) -> None:

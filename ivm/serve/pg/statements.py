@@ -227,8 +227,8 @@ class Statements:
             action = action.query
         if isinstance(action, CatalogQuery):
             return catalog_parameters(action.text, given)
-        if not isinstance(action, Sql):
-            return ()
+        if not isinstance(action, Sql) or isinstance(action.statement, st.TransactionControl):
+            return ()  # the end of a failed transaction is described, too
         statement = self._called(action.statement)
         return self._allowed(
             statement, lambda session: self._known.types(session, statement, given)
