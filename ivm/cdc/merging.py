@@ -13,11 +13,11 @@ import numpy as np
 
 from ivm.cdc.formats.events import INSERT, Decoded, Events
 from ivm.cdc.letter_keys import refused_of, texts_of, with_gone
-from ivm.cdc.merge.key_versions import Before, Told
 from ivm.cdc.merge.keyed import merge_keyed
 from ivm.cdc.merge.keyless import merge_keyless
 from ivm.cdc.merge.merged import Merged
 from ivm.cdc.merge.moves import certain, moved_rows, without_writes
+from ivm.cdc.merge.told import Before, Displaced, Told
 from ivm.cdc.merge.versions import merge_newer, version_column
 from ivm.cdc.origins import told_apart
 from ivm.cdc.records import Records
@@ -86,8 +86,11 @@ class Merging:
         if found.truncates or (found.events.operations != INSERT).any():
             path.demand_removable()
         events, lines = self._behind_truncates(found)
-        merged, left = self._merged(path, events, lines)
+        given = self.records.displaced(self.info)
+        merged, left = self._merged(path, events, lines, None if found.truncates else given)
         self.transaction.add(merged.change)
+        if (given or merged.displaced) and (len(events) or found.truncates):
+            self.records.displace(self.info, merged.displaced)
         keys |= self._keys(events, lines, sorted(merged.refused))
         refused = others | found.refused | {int(lines[i]): why for i, why in merged.refused.items()}
         stale = set(lines[list(merged.stale)].tolist()) - refused.keys()
@@ -146,14 +149,17 @@ class Merging:
         rows = tables.content(name)
         self.transaction.add(TableChange(name, rows, tuple(range(len(types))), empty(types)))
 
-    def _merged(self, path: FastPath, events: Events, lines: Indexes) -> tuple[Merged, Events]:
+    def _merged(
+        self, path: FastPath, events: Events, lines: Indexes, displaced: Displaced | None
+    ) -> tuple[Merged, Events]:
         """What the events have come to, and they as they were merged; see `_merge_moved`."""
         if self.part.version:
             version, index = version_column(self.info, self.part.version), self._index()
             return _merge_moved(path, events, lambda e: merge_newer(path, e, index, version))
         if self.info.primary_key:
-            index = self._index() if events.unknown else self.transaction.index(self.info.name)
-            told = Told(self._befores(lines), self._index, self.part.is_exact)
+            whole = bool(events.unknown) or displaced is not None
+            index = self._index() if whole else self.transaction.index(self.info.name)
+            told = Told(self._befores(lines), self._index, self.part.is_exact, displaced)
             return _merge_moved(path, events, lambda e: merge_keyed(path, e, index, told))
         rows = path.no_index() if path.takes_only else self.transaction.index(self.info.name)
         return merge_keyless(path, events, rows), events

@@ -11,12 +11,14 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ivm.catalog.broken_views import spelled
+from ivm.cdc.merge.told import Displaced
 from ivm.cdc.sources.source import Position
+from ivm.engine.outbox_rows import packed, unpacked
 from ivm.engine.small_tables import Row
 from ivm.engine.transaction import Transaction
 from ivm.session.query import query
 from ivm.session.session import Session
-from ivm.session.stream_positions import ORIGINS, POSITIONS, SOURCES
+from ivm.session.stream_positions import DISPLACED, ORIGINS, POSITIONS, SOURCES
 from ivm.session.table_writer import FastWriter
 from ivm.sql.statements.nodes import Query
 from ivm.storage.errors import UnavailableError, UnsupportedError
@@ -26,10 +28,15 @@ from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, ones
 from ivm.storage.warehouse.duck import run
 from ivm.storage.warehouse.system_tables import OLDER_STREAM_TABLES, STREAM_TABLES
+from ivm.storage.warehouse.table_info import TableInfo
 
 LETTERS = "_ivm.dead_letters"
 LETTER_KEYS = "_ivm.letter_keys"
-_LATER = (LETTER_KEYS, ORIGINS)  # a file of an older version lacks them until its sources run
+_LATER = (
+    LETTER_KEYS,
+    ORIGINS,
+    DISPLACED,
+)  # a file of an older version lacks them until sources run
 _PLACE = ("source", "table", "stream", "position", "event")
 LETTER = (*_PLACE, "time", "reason", "payload")
 """The columns of a dead letter."""
@@ -105,6 +112,10 @@ def listed(session: Session, sql: str) -> list[tuple[Any, ...]]:
     return query(session, Query(sql, 0, "from"), None).fetchall()
 
 
+def _columns_of(info: TableInfo) -> str:
+    return ", ".join(f"{name} {type.sql}" for name, type in info.schema)
+
+
 class Letter(NamedTuple):
     """A dead letter: the event, where it was, and why it could not be applied.
 
@@ -152,7 +163,8 @@ class Records:
     def forget(self, streams: Sequence[str]) -> None:
         """Removes the source's definition and its positions of these streams."""
         self._writer(SOURCES).delete(*self._columns(SOURCES, {"name": [self._source]}))
-        self._forget_origins()
+        self._forget_tables(ORIGINS)
+        self._forget_tables(DISPLACED)
         if streams:
             rows = {"source": [self._source] * len(streams), "stream": list(streams)}
             self._writer(POSITIONS).delete(*self._columns(POSITIONS, rows))
@@ -166,14 +178,15 @@ class Records:
             change = TableChange(POSITIONS, old, every, self._positions(positions))
             self._transaction.add(change)
 
-    def _forget_origins(self) -> None:
+    def _forget_tables(self, records: str) -> None:
+        """Removes the source's rows of records that are kept by table."""
         engine = self._session.engine
-        if ORIGINS in engine.catalog.tables:
-            rows = engine.small.current(ORIGINS, self._transaction.changes)
+        if records in engine.catalog.tables:
+            rows = engine.small.current(records, self._transaction.changes)
             own = [row[1] for row in rows if row[0] == self._source]
             if own:
                 keys = {"source": [self._source] * len(own), "table": own}
-                self._writer(ORIGINS).delete(*self._columns(ORIGINS, keys))
+                self._writer(records).delete(*self._columns(records, keys))
 
     def _positions(self, positions: Mapping[str, Position]) -> ZSet:
         rows = {
@@ -204,6 +217,27 @@ class Records:
         if ORIGINS in self._session.engine.catalog.tables:
             row = {"source": [self._source], "table": [table], "origin": [origin]}
             self._writer(ORIGINS).insert(*self._columns(ORIGINS, row))
+
+    def displaced(self, info: TableInfo) -> Displaced | None:
+        """The rows of a table that the batch before has left without a place."""
+        if DISPLACED not in self._session.engine.catalog.tables:
+            return None
+        found = self._find(DISPLACED, self._source, info.name)
+        if found is None or found[2] != _columns_of(info):
+            return None
+        return Displaced(str(found[3]), unpacked(found[4], info.schema))
+
+    def displace(self, info: TableInfo, displaced: Displaced | None) -> None:
+        """Notes which rows of a table a batch leaves without a place."""
+        if DISPLACED not in self._session.engine.catalog.tables:
+            return
+        row: dict[str, Any] = {"source": [self._source], "table": [info.name]}
+        if displaced is not None:
+            row |= {"columns": [_columns_of(info)], "transaction": [displaced.transaction]}
+            row |= {"rows": [packed(displaced.rows, info.schema)]}
+            self._writer(DISPLACED).upsert(*self._columns(DISPLACED, row))
+        elif self._find(DISPLACED, self._source, info.name):
+            self._writer(DISPLACED).delete(*self._columns(DISPLACED, row))
 
     def open_letters(self, table: str) -> list[Row]:
         """The rows of `_ivm.letter_keys` of one table."""

@@ -3,7 +3,8 @@
 Law: such a row of `_ivm.positions` has the table's name as its stream. It is renamed with the table
 and goes with it, in the transaction that does so; else the events of one table would count for
 another. The streams of stored sources are named upstream, and stay. So it is with the rows of
-`_ivm.origins`, which tell whose events go into a table.
+`_ivm.origins`, which tell whose events go into a table, and of `_ivm.displaced`, which have those
+of its rows that are without a place.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet, ones
 from ivm.storage.warehouse.table_info import TableInfo
 
-POSITIONS, SOURCES, ORIGINS = "_ivm.positions", "_ivm.sources", "_ivm.origins"
+POSITIONS, SOURCES = "_ivm.positions", "_ivm.sources"
+ORIGINS, DISPLACED = "_ivm.origins", "_ivm.displaced"
 
 
 def move_positions(
@@ -39,8 +41,8 @@ def move_positions(
     rows = small.current(POSITIONS, transaction.changes)
     positions = [row for row in rows if row[0] not in stored]
     _move(session, transaction, POSITIONS, positions, now)
-    if ORIGINS in tables:
-        _move(session, transaction, ORIGINS, small.current(ORIGINS, transaction.changes), now)
+    for table in tables.keys() & {ORIGINS, DISPLACED}:
+        _move(session, transaction, table, small.current(table, transaction.changes), now)
 
 
 def _move(

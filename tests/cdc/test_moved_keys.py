@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ivm
-from tests.tiers import seeds
+from tests.tiers import examples, seeds
 
 Row = tuple[int, str, int | None]
 FORMS = ["debezium", "debezium, keys before", "debezium, pairs", "maxwell"]
@@ -61,6 +61,60 @@ def test_one_statement_keeps_every_row(form: str) -> None:
             right = sorted((to[row[0]], *row[1:]) for row in rows)
             assert db.execute("FROM q ORDER BY pos").fetchall() == right, (rows, to, goes)
         assert all(row[1] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
+
+
+def of_transaction(event: Any, form: str, number: int) -> Any:
+    if event is None:
+        return None
+    return event | ({"xid": number} if form == "maxwell" else {"source": {"txId": number}})
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_statement_in_several_batches_keeps_every_row(form: str, tmp_path: Path) -> None:
+    """Also where the database is closed between them, and an older transaction left rows behind."""
+    for seed in seeds(examples(20)):
+        random = Random(f"{seed} {form}")
+        rows, to = moved(random)
+        goes = [row for row in random.sample(rows, len(rows)) if to[row[0]] != row[0]]
+        told = [e for row in goes for e in events(form, row, (to[row[0]], *row[1:]))]
+        told = [of_transaction(event, form, 7) for event in told]
+        path = tmp_path / f"{seed}.duckdb"
+        with ivm.connect(path) as db:
+            db.execute("CREATE TABLE q (pos INTEGER PRIMARY KEY, v VARCHAR, w INTEGER)")
+            old = (99, "old", None), (100, "met", 1)
+            db.insert("q", [named(row) for row in (*rows, *old)])
+            cut = [of_transaction(e, form, 6) for e in events(form, old[0], (100, "old", None))]
+            db.ingest("q", cut, format=form.split(",")[0])
+        while told:
+            count = random.randint(1, len(told))
+            with ivm.connect(path) as db:
+                for batch in (told[:count], told[count : 2 * count]):
+                    if batch:
+                        db.ingest("q", batch, format=form.split(",")[0])
+            told = told[2 * count :]
+        with ivm.connect(path) as db:
+            right = sorted([(100, "old", None), *[(to[row[0]], *row[1:]) for row in rows]])
+            assert db.execute("FROM q ORDER BY pos").fetchall() == right, (rows, to, goes)
+            last = [of_transaction({"op": "c", "after": named((200, "", 0))}, "debezium", 8)]
+            db.ingest("q", last)
+            assert db.execute("FROM _ivm.displaced").fetchall() == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_statement_that_comes_again_changes_nothing(form: str) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE q (pos INTEGER PRIMARY KEY, v VARCHAR, w INTEGER)")
+        for seed in seeds(examples(20)):
+            random = Random(f"{seed} {form}")
+            rows, to = moved(random)
+            db.execute("DELETE FROM q")
+            db.insert("q", [named(row) for row in rows])
+            told = [e for row in rows for e in events(form, row, (to[row[0]], *row[1:]))]
+            told = [of_transaction(event, form, 7) for event in told]
+            right = sorted((to[row[0]], *row[1:]) for row in rows)
+            for _ in range(2):
+                db.ingest("q", told, format=form.split(",")[0])
+                assert db.execute("FROM q ORDER BY pos").fetchall() == right, (rows, to)
 
 
 def test_files_keep_every_row(tmp_path: Path) -> None:

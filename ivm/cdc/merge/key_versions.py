@@ -8,58 +8,33 @@ Where none is equal, or nothing is told, it means the latest row, and the displa
 with it; but an update that takes a row away from a key to which another one has just been moved
 means the older. The displaced ones are gone, too, with a row that was inserted over them, unless
 the batch is known to be whole transactions, each once; else an equal row is one that comes again.
+What an event of that transaction takes from its key, if it tells another row, has left before.
 At the end of the batch a key has its latest row, and where an event tells that it is of another
-transaction than the one before it under its key.
+transaction than the one before it under its key. The displaced rows that are left then may be given
+to the next batch, see `displaced`.
 
 So only keys are looked at to which a row comes while another one is there, and of which a later
-event is no such row again; there are none but below such keys, and where events come again.
+event is no such row again, and those of given rows; there are none but below such keys, and where
+events come again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from ivm.cdc.formats.events import Events
+from ivm.cdc.merge.told import Displaced, Told
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.key_index import KeyIndex
 from ivm.storage.values.column import Indexes, Mask, concat, not_null
 from ivm.storage.values.consolidate import group
+from ivm.storage.values.zset import empty
 
+STORED, NEW = -1, -2
 _UNKNOWN = -1  # the code of a value that is not known
-
-
-class Before(NamedTuple):
-    """What events tell of what was before them.
-
-    Attributes:
-        rows: one for each event, unknown where an event does not tell it; None if none does.
-        transactions: of each event a text that those of its transaction share, or NULL; None for
-            NULL alone.
-    """
-
-    rows: Events | None = None
-    transactions: pa.Array | None = None
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a batch can tell of the rows before its changes, asked for only where it matters.
-
-    Attributes:
-        befores: what some events tell, by their numbers.
-        index: the table's, with all columns.
-        exact: the batch is whole transactions, and what is told are all values of a row: a row
-            that is displaced stays when the latest one is gone.
-    """
-
-    befores: Callable[[Indexes], Before]
-    index: Callable[[], KeyIndex]
-    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,24 +65,29 @@ class Lanes:
     Attributes:
         of: of each look the number of the row, from 0.
         key: of each row the number of its key.
-        is_stored: of each row whether it is the stored one.
+        given: of each row the number of the given one that it is; `STORED` for that of the table,
+            `NEW` for others.
         lasts: of each row whether it is the one that its key has at the end.
+        displaced: the rows that are displaced at the end, each with the last look at its key.
     """
 
     of: list[int] = field(default_factory=list)
     key: list[int] = field(default_factory=list)
-    is_stored: list[bool] = field(default_factory=list)
+    given: list[int] = field(default_factory=list)
     lasts: list[bool] = field(default_factory=list)
+    displaced: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, key: int, *, is_stored: bool) -> int:
+    def add(self, key: int, given: int) -> int:
         """Adds a row; returns its number."""
         self.key.append(key)
-        self.is_stored.append(is_stored)
+        self.given.append(given)
         self.lasts.append(False)
         return len(self.key) - 1
 
 
-def lanes(path: FastPath, looks: Looks, events: Events, stored: Mask, told: Told) -> Lanes:
+def lanes(
+    path: FastPath, looks: Looks, events: Events, stored: Mask, told: Told, given: Indexes
+) -> Lanes:
     """Finds which row each look means.
 
     Args:
@@ -116,13 +96,16 @@ def lanes(path: FastPath, looks: Looks, events: Events, stored: Mask, told: Told
         events: the rows that they leave, and the keys that they remove.
         stored: by key, whether there is a row in the table.
         told: of the batch.
+        given: of each given row the number of its key, -1 where nothing looks at it.
     """
     codes = _codes(path, looks, events, told)
     found = Lanes(of=[0] * len(looks.at))
+    rows = _by_key(given)
     for key, numbers in _by_key(looks.key).items():
-        _Key(found, key, codes.stored.get(key) if stored[key] else None, told.exact).run(
-            looks, codes, numbers
-        )
+        own = codes.stored.get(key) if stored[key] else None
+        one = _Key(found, key, own, told.exact)
+        one.give([(number, codes.given[number]) for number in rows.get(key, [])], codes.since)
+        one.run(looks, codes, numbers)
     return found
 
 
@@ -139,15 +122,19 @@ class _Codes:
 
     Attributes:
         stored: by key.
+        given: of each given row.
         after: of each look, the row that it leaves.
         before: of each look, the row that it means, and which of its values are NULL.
         transaction: of each look the number of its transaction.
+        since: the number of that of the given rows.
     """
 
     stored: dict[int, list[int]]
+    given: list[list[int]]
     after: list[list[int]]
     before: list[tuple[list[int], list[bool]]]
     transaction: list[int]
+    since: int
 
 
 def _codes(path: FastPath, looks: Looks, events: Events, told: Told) -> _Codes:
@@ -155,7 +142,8 @@ def _codes(path: FastPath, looks: Looks, events: Events, told: Told) -> _Codes:
     index = told.index()
     found = index.find([events.columns[i].take(first) for i in path.key])
     before, transactions = told.befores(looks.event)
-    sizes = [len(found.probe), len(looks.at), len(looks.at)]
+    given = told.displaced.rows if told.displaced else empty([type for _, type in path.schema])
+    sizes = [len(found.probe) + len(given), len(looks.at), len(looks.at)]
     columns = [i for i in range(len(path.schema)) if i not in path.key]
     whole = np.zeros((sum(sizes), len(columns)), np.int64)
     nulls = np.zeros((sizes[2], len(columns)), np.bool_)
@@ -163,7 +151,8 @@ def _codes(path: FastPath, looks: Looks, events: Events, told: Told) -> _Codes:
         own = events.columns[i]
         old = own if before is None else before.columns[i]
         stored = found.rows.columns[index.columns.index(i)]
-        whole[:, place] = group([concat([stored, own, old])], [path.schema[i][1]])[1]
+        pool = concat([stored, given.columns[i], own, old])
+        whole[:, place] = group([pool], [path.schema[i][1]])[1]
         every = np.ones(len(looks.at), np.bool_)
         lacks = events.unknown.get(i, ~every)
         unsure = every if before is None else before.unknown.get(i, ~every)
@@ -176,29 +165,40 @@ def _codes(path: FastPath, looks: Looks, events: Events, told: Told) -> _Codes:
     rows: list[list[int]] = whole.tolist()
     begin, middle = sizes[0], sizes[0] + sizes[1]
     at = [int(keys[i]) for i in found.probe]
+    *transaction, since = _numbered(transactions, len(looks.at), told.displaced)
     return _Codes(
-        dict(zip(at, rows[:begin], strict=True)),
+        dict(zip(at, rows[: len(at)], strict=True)),
+        rows[len(at) : begin],
         rows[begin:middle],
         list(zip(rows[middle:], nulls.tolist(), strict=True)),
-        _numbered(transactions, len(looks.at)),
+        transaction,
+        since,
     )
 
 
-def _numbered(texts: pa.Array | None, count: int) -> list[int]:
-    """Texts as numbers, equal ones for equal texts."""
-    if texts is None:
-        return [_UNKNOWN] * count
-    numbers: list[int] = texts.dictionary_encode().indices.fill_null(_UNKNOWN).to_pylist()
+def _numbered(texts: pa.Array | None, count: int, since: Displaced | None) -> list[int]:
+    """Transactions as numbers, equal ones for equal texts; that of given rows is the last."""
+    own = pa.nulls(count, pa.string()) if texts is None else texts.cast(pa.string())
+    every = pa.concat_arrays([own, pa.array([since.transaction if since else None], pa.string())])
+    numbers: list[int] = every.dictionary_encode().indices.fill_null(_UNKNOWN).to_pylist()
     return numbers
 
 
 @dataclass
 class _Row:
-    """A row that is there: its lane, its values, and whether it was moved here over another."""
+    """A row that is there.
+
+    Attributes:
+        lane: its number.
+        codes: its values.
+        displaces: whether it was moved here over another.
+        is_again: whether it has come again in this transaction.
+    """
 
     lane: int
     codes: list[int]
     displaces: bool = False
+    is_again: bool = False
 
 
 class _Key:
@@ -206,11 +206,23 @@ class _Key:
 
     def __init__(self, found: Lanes, key: int, stored: list[int] | None, exact: bool) -> None:
         self._found, self._key, self._exact = found, key, exact
-        self._free = found.add(key, is_stored=stored is not None)
+        self._free = found.add(key, NEW if stored is None else STORED)
         self._rows: list[_Row] = []
         self._transaction = _UNKNOWN
         if stored is not None:
             self._rows.append(_Row(self._free, stored))
+
+    def give(self, rows: Sequence[tuple[int, list[int]]], since: int) -> None:
+        """Puts given rows, by their numbers, before the stored one, to which they were displaced.
+
+        Args:
+            rows: their numbers and values.
+            since: the number of their transaction.
+        """
+        if rows:
+            older = [_Row(self._found.add(self._key, number), codes) for number, codes in rows]
+            newer = [replace(row, displaces=True) for row in self._rows]
+            self._rows, self._transaction = [*older, *newer], since
 
     def run(self, looks: Looks, codes: _Codes, numbers: Sequence[int]) -> None:
         """Takes the looks at the key in order."""
@@ -221,15 +233,16 @@ class _Key:
             elif looks.writes[n]:
                 lane = self._change(codes.after[n], self._meant(*codes.before[n]))
             else:
-                lane = self._go(self._meant(*codes.before[n]), moves=bool(looks.moves[n]))
+                lane = self._go(*codes.before[n], moves=bool(looks.moves[n]))
             self._found.of[n] = self._free = lane
         if self._rows:
             self._found.lasts[self._rows[-1].lane] = True
+        self._found.displaced.extend((row.lane, numbers[-1]) for row in self._rows[:-1])
 
     def _go_on(self, transaction: int) -> None:
         """Takes the displaced rows away behind their transaction."""
         if _UNKNOWN not in (transaction, self._transaction) and transaction != self._transaction:
-            del self._rows[:-1]
+            self._rows = [replace(row, is_again=False) for row in self._rows[-1:]]
         self._transaction = transaction
 
     def _meant(self, old: list[int], null: list[bool]) -> _Row | None:
@@ -244,17 +257,16 @@ class _Key:
         return None
 
     def _come(self, codes: list[int], *, moved: bool) -> int:
-        if not self._rows:
-            lane = self._free
-        elif not moved and _UNKNOWN in codes:  # what it lacks is that of the row there
+        if self._rows and not moved and _UNKNOWN in codes:  # what it lacks the row there has
             return self._change(codes, None)
+        again = [] if self._exact else [row for row in self._rows if row.codes == codes]
+        if again:
+            self._rows.remove(again[0])
+            lane = again[0].lane
         else:
-            comes_again = [] if self._exact else self._rows
-            same = next((row for row in comes_again if row.codes == codes), None)
-            if same is not None:
-                self._rows.remove(same)
-            lane = same.lane if same else self._found.add(self._key, is_stored=False)
-        self._rows.append(_Row(lane, codes, displaces=moved and bool(self._rows)))
+            lane = self._found.add(self._key, NEW) if self._rows else self._free
+        is_again = bool(again) and self._transaction != _UNKNOWN
+        self._rows.append(_Row(lane, codes, moved and bool(self._rows), is_again))
         return lane
 
     def _change(self, codes: list[int], row: _Row | None) -> int:
@@ -267,10 +279,13 @@ class _Key:
         self._rows.append(_Row(row.lane, known, row.displaces))
         return row.lane
 
-    def _go(self, row: _Row | None, *, moves: bool) -> int:
+    def _go(self, old: list[int], null: list[bool], *, moves: bool) -> int:
         if not self._rows:
             return self._free
-        latest = self._rows[-1]
+        row, latest = self._meant(old, null), self._rows[-1]
+        is_told = any(code != _UNKNOWN for code in old)
+        if row is None and is_told and all(each.is_again for each in self._rows):
+            return self._found.add(self._key, NEW)
         if row is None and moves and latest.displaces:
             row = self._rows[0]
         if row is None or (row is latest and not (self._exact or row.displaces)):
@@ -280,26 +295,21 @@ class _Key:
         return row.lane
 
 
-def suspects(key: Indexes, before: Indexes, comes: Mask, writes: Mask, stored: Mask) -> Mask | None:
+def suspects(key: Indexes, over: Mask, comes: Mask, given: Indexes) -> Mask:
     """The looks at keys to which a row comes while another is there, and that are looked at again.
 
     Args:
         key: of each look, in order.
-        before: the look at the same key before each one, -1 if there is none.
+        over: whether it is of a row that comes while another one is there.
         comes: see `Looks`.
-        writes: see `Looks`.
-        stored: by key, whether there is a row in the table.
+        given: keys at which all looks are such.
     """
-    there = np.where(before < 0, stored[key], writes[before])
-    displacing = (comes & there).nonzero()[0]
-    if not len(displacing):
-        return None
-    first = np.full(len(stored), len(key))
+    count = key.max(initial=-1) + 1
+    displacing = over.nonzero()[0]
+    first = np.full(count, len(key))
     np.minimum.at(first, key[displacing], displacing)
-    again = ~comes & (np.arange(len(key)) > first[key])
-    if not again.any():
-        return None
-    chosen = np.zeros(len(stored), np.bool_)
-    chosen[key[again]] = True
+    chosen = np.zeros(count, np.bool_)
+    chosen[key[~comes & (np.arange(len(key)) > first[key])]] = True
+    chosen[given] = True
     found: Mask = chosen[key]
     return found

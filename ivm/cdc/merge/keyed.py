@@ -18,16 +18,19 @@ from typing import NamedTuple
 import numpy as np
 
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
-from ivm.cdc.merge.key_versions import Looks, Told, lanes, suspects
+from ivm.cdc.merge.key_versions import NEW, STORED, Lanes, Looks, lanes, suspects
 from ivm.cdc.merge.merged import Merged, violations
 from ivm.cdc.merge.moves import moved_rows
+from ivm.cdc.merge.told import Displaced, Told
+from ivm.cdc.merge.unfinished import in_last
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.consolidate import all_distinct, group
-from ivm.storage.values.zset import ZSet, ones
+from ivm.storage.values.zset import ZSet, add, ones
 
+_NONE = np.zeros(0, np.int64)
 _COUNTED = ["inserts", "updates", "deletes", "known_inserts", "unknown_updates", "unknown_deletes"]
 
 
@@ -42,9 +45,11 @@ def merge_keyed(
         index: of the table, with all columns where values are unknown.
         told: of the rows before the events; None if nothing is.
     """
-    appended = _appended(path, events, index)
+    given = None if told is None else told.displaced
+    appended = _appended(path, events, index) if given is None else None
     if appended is not None:
         return appended
+    last = len(events) - 1
     numbers = np.arange(len(events))
     refused: dict[int, str] = {}
     bad = _sent_nulls(path, events)
@@ -55,11 +60,13 @@ def merge_keyed(
             events, numbers = events.take(left), numbers[left]
         steps = _steps(path, events, index)
         if told is not None:
-            steps = _parted(path, steps, told, numbers)
+            steps = _parted(path, steps, index, told, numbers)
         rows = _rows(path, steps, index)
         bad = _violations(path, steps, rows)
         if not bad:
-            return Merged(_change(path, steps, rows, index), refused, _counts(steps))
+            change = _change(path, steps, rows, index)
+            displaced = _displaced(path, steps, rows, numbers, told, last)
+            return Merged(change, refused, _counts(steps), displaced=displaced)
 
 
 def _appended(path: FastPath, events: Events, index: KeyIndex) -> Merged | None:
@@ -103,25 +110,34 @@ class _Steps(NamedTuple):
         events: one for each step; an update of a key is a removal and a write.
         of: int64[n], the number of the event.
         second: bool[n], whether it is the write of a row that was removed under another key.
-        stored: the rows of the table under the keys.
+        stored: the rows of the table under the keys; behind them the given ones, if some are met.
         group: int64[n], the number of the row; of the key, where no key has several.
+        own: how many of these are of the table.
         at: int64[g], which stored row each one is, -1 if none.
         before: int64[n], the step that left the row on which this one builds, -1 if it is stored.
         origin: int64[n], the number of that row: under the old key where an update moves it.
         removals: the removals that are followed by the write of the row under another key.
         lasts: bool[g], whether a row is the one that its key has at the end; None if all are.
+        given: int64[d], of each given row the number of its key, -1 where no step is of it.
+        over: int64[m], of each row that is displaced at the end a step over it, or the last one.
+        under: int64[m], the step that has left it; else `STORED`, or the number of a given one,
+            counted down from `NEW`.
     """
 
     events: Events
     of: Indexes
     second: Mask
     stored: ZSet
+    own: int
     group: Indexes
     at: Indexes
     before: Indexes
     origin: Indexes
     removals: Indexes
     lasts: Mask | None = None
+    given: Indexes = _NONE
+    over: Indexes = _NONE
+    under: Indexes = _NONE
 
 
 def _steps(path: FastPath, events: Events, index: KeyIndex) -> _Steps:
@@ -137,7 +153,8 @@ def _steps(path: FastPath, events: Events, index: KeyIndex) -> _Steps:
     at = np.full(len(first), -1)
     at[found.probe] = np.arange(len(found.probe))
     links = _links(number, second)
-    return _Steps(events, of, second, found.rows, number, at, *links, second.nonzero()[0] - 1)
+    own = len(found.rows)
+    return _Steps(events, of, second, found.rows, own, number, at, *links, second.nonzero()[0] - 1)
 
 
 def _links(number: Indexes, second: Mask) -> tuple[Indexes, Indexes]:
@@ -157,35 +174,80 @@ def _previous(number: Indexes) -> Indexes:
     return before
 
 
-def _parted(path: FastPath, steps: _Steps, told: Told, numbers: Indexes) -> _Steps:
+def _parted(path: FastPath, steps: _Steps, index: KeyIndex, told: Told, numbers: Indexes) -> _Steps:
     """The steps with several rows under a key told apart.
 
     Args:
         path: of the table.
         steps: by key.
+        index: of the table, with all columns where rows are given.
         told: of the batch.
         numbers: of the events, in the batch.
     """
     operations = steps.events.operations
     writes, comes = operations != DELETE, (operations == INSERT) | steps.second
-    stored = steps.at >= 0
-    doubtful = suspects(steps.group, _previous(steps.group), comes, writes, stored)
-    if doubtful is None:
+    stored, previous = steps.at >= 0, _previous(steps.group)
+    over = comes & np.where(previous < 0, stored[steps.group], writes[previous])
+    given = _given(path, steps, told.displaced)
+    if not over.any() and not (given >= 0).any():
+        return steps._replace(given=given)
+    doubtful = suspects(steps.group, over, comes, given[given >= 0])
+    met = (over & ~doubtful).nonzero()[0]
+    steps = steps._replace(given=given, over=met, under=previous[met])  # -1: `STORED`
+    if not doubtful.any():
         return steps
+    if told.displaced is not None:
+        rows = told.displaced.rows.project(index.columns)
+        steps = steps._replace(stored=add([steps.stored, rows]))
+    return _told_apart(path, steps, told, numbers, doubtful, comes)
+
+
+def _given(path: FastPath, steps: _Steps, displaced: Displaced | None) -> Indexes:
+    """See `given` of `_Steps`."""
+    if displaced is None:
+        return _NONE
+    keys = [concat([steps.events.columns[i], displaced.rows.columns[i]]) for i in path.key]
+    number = group(keys, [path.schema[i][1] for i in path.key])[1]
+    found = np.full(number.max() + 1, -1)
+    found[number[: len(steps.group)]] = steps.group
+    return found[number[len(steps.group) :]]
+
+
+def _told_apart(
+    path: FastPath, steps: _Steps, told: Told, numbers: Indexes, doubtful: Mask, comes: Mask
+) -> _Steps:
+    """The steps with those rows told apart at whose keys there is doubt."""
     chosen = doubtful.nonzero()[0]
     moves = steps.second.copy()
     moves[steps.removals] = True
-    masks = [mask[chosen] for mask in (writes, comes, moves)]
+    masks = [mask[chosen] for mask in (steps.events.operations != DELETE, comes, moves)]
     looks = Looks(chosen, numbers[steps.of[chosen]], steps.group[chosen], *masks)
-    found = lanes(path, looks, steps.events.take(chosen), stored, told)
+    events, stored = steps.events.take(chosen), steps.at >= 0
+    found = lanes(path, looks, events, stored, told, steps.given)
     count, number = len(steps.at), steps.group.copy()
     number[chosen] = count + np.array(found.of)
-    key, is_stored = np.array(found.key), np.array(found.is_stored)
-    at = np.append(steps.at, np.where(is_stored, steps.at[key], -1))
+    key, given = np.array(found.key), np.array(found.given)
+    own = np.where(given == STORED, steps.at[key], -1)
+    at = np.append(steps.at, np.where(given >= 0, given + steps.own, own))
     lasts = np.append(np.ones(count, np.bool_), found.lasts)
     lasts[key] = False  # their places are taken by the rows that are told apart
     links = _links(number, steps.second)
-    return steps._replace(group=number, at=at, before=links[0], origin=links[1], lasts=lasts)
+    steps = steps._replace(group=number, at=at, before=links[0], origin=links[1], lasts=lasts)
+    return _with_displaced(steps, found, chosen)
+
+
+def _with_displaced(steps: _Steps, found: Lanes, chosen: Indexes) -> _Steps:
+    """The steps with the rows that are displaced at the end among those told apart."""
+    if not found.displaced:
+        return steps
+    row, look = np.array(found.displaced).T
+    left = np.full(len(found.key), -1)
+    left[found.of] = chosen
+    given = np.array(found.given)[row]
+    under = np.where(left[row] >= 0, left[row], np.where(given >= 0, NEW - given, STORED))
+    return steps._replace(
+        over=np.append(steps.over, chosen[look]), under=np.append(steps.under, under)
+    )
 
 
 def _split(events: Events, of: Indexes, second: Mask) -> Events:
@@ -306,15 +368,73 @@ def _change(path: FastPath, steps: _Steps, rows: Sequence[Column], index: KeyInd
     last = np.full(len(steps.at), -1)
     last[steps.group] = np.arange(len(steps.group))  # numpy keeps the last of repeated indexes
     removed = steps.stored
+    back = _NONE
     if steps.lasts is None:
         ends = last
     else:
         ends = last[steps.lasts & (last >= 0)]
         stays = steps.at[steps.lasts & (last < 0) & (steps.at >= 0)]  # displaced for a while
-        removed = removed.take(np.delete(np.arange(len(removed)), stays))
+        removed = removed.take(np.delete(np.arange(steps.own), stays[stays < steps.own]))
+        back = stays[stays >= steps.own]
     written = np.sort(ends[steps.events.operations[ends] != DELETE])
     added = ZSet(tuple([c.take(written) for c in rows]), ones(len(written)))
+    if len(back):
+        added = add([added, _whole(path, steps.stored.take(back), index)])
     return path.change(added, removed, index)
+
+
+def _whole(path: FastPath, rows: ZSet, index: KeyIndex) -> ZSet:
+    """Rows of an index with all columns, as the table has these."""
+    return rows.project([index.columns.index(i) for i in range(len(path.schema))])
+
+
+def _displaced(
+    path: FastPath,
+    steps: _Steps,
+    rows: Sequence[Column],
+    numbers: Indexes,
+    told: Told | None,
+    last: int,
+) -> Displaced | None:
+    """The rows to give to the next batch, see `unfinished`.
+
+    Args:
+        path: of the table.
+        steps: of the batch.
+        rows: after each of them.
+        numbers: of the events, in the batch.
+        told: of the batch.
+        last: the number of its last event.
+    """
+    if told is None or told.exact or not (len(steps.over) or told.displaced) or last < 0:
+        return None
+    transaction, is_last = in_last(told, numbers[steps.of[steps.over]], last)
+    if transaction is None:
+        return None
+    steps = steps._replace(over=steps.over[is_last], under=steps.under[is_last])
+    kept = [_under(path, steps, rows, told)] if len(steps.over) else []
+    if told.displaced is not None and told.displaced.transaction == transaction:
+        kept.insert(0, told.displaced.rows.take((steps.given < 0).nonzero()[0]))
+    found = add(kept) if kept else None
+    return Displaced(transaction, found) if found is not None and len(found) else None
+
+
+def _under(path: FastPath, steps: _Steps, rows: Sequence[Column], told: Told) -> ZSet:
+    """The rows that are displaced; not those that equal the row over them, which has come again."""
+    index, over = told.index(), steps.over
+    found = index.find([rows[i].take(over) for i in path.key])
+    stored = _whole(path, found.rows, index)
+    given = stored if told.displaced is None else told.displaced.rows
+    at = np.zeros(len(over), np.int64)
+    at[found.probe] = np.arange(len(found.probe))
+    under = np.where(steps.under == STORED, len(steps.of) + at, steps.under)
+    under = np.where(under < 0, len(steps.of) + len(stored) + NEW - under, under)
+    left = [concat([c, stored.columns[i], given.columns[i]]) for i, c in enumerate(rows)]
+    left = [column.take(under) for column in left]
+    both = [concat([column, own.take(over)]) for column, own in zip(left, rows, strict=True)]
+    number = group(both, [type for _, type in path.schema])[1]
+    new = (number[: len(over)] != number[len(over) :]).nonzero()[0]
+    return ZSet(tuple([column.take(new) for column in left]), ones(len(new)))
 
 
 def _is_there(steps: _Steps) -> Mask:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ivm.cdc.merge.told import Displaced
 from ivm.ingest.fast_path import FastPath
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes
@@ -21,12 +22,14 @@ class Merged:
         counts: of applied events by kind; `known_inserts`, `unknown_updates` and `unknown_deletes`
             are those among them that a faultless upstream does not send.
         stale: the numbers of the events that are older than what the table has.
+        displaced: the rows to give to the next batch.
     """
 
     change: TableChange
     refused: dict[int, str]
     counts: dict[str, int]
     stale: Sequence[int] = ()
+    displaced: Displaced | None = None
 
 
 def violations(
