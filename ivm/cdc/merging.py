@@ -159,7 +159,13 @@ class Merging:
         if self.info.primary_key:
             whole = bool(events.unknown) or displaced is not None
             index = self._index() if whole else self.transaction.index(self.info.name)
-            told = Told(self._befores(lines), self._index, self.part.is_exact, displaced)
+            told = Told(
+                self._befores(lines),
+                self._index,
+                self.part.is_exact,
+                displaced if len(events) else None,
+                len(events) - 1,
+            )
             return _merge_moved(path, events, lambda e: merge_keyed(path, e, index, told))
         rows = path.no_index() if path.takes_only else self.transaction.index(self.info.name)
         return merge_keyless(path, events, rows), events

@@ -22,7 +22,7 @@ from ivm.cdc.merge.key_versions import NEW, STORED, Lanes, Looks, lanes, suspect
 from ivm.cdc.merge.merged import Merged, violations
 from ivm.cdc.merge.moves import moved_rows
 from ivm.cdc.merge.told import Displaced, Told
-from ivm.cdc.merge.unfinished import in_last
+from ivm.cdc.merge.unfinished import in_last, last_few
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.log.change import TableChange
@@ -49,7 +49,6 @@ def merge_keyed(
     appended = _appended(path, events, index) if given is None else None
     if appended is not None:
         return appended
-    last = len(events) - 1
     numbers = np.arange(len(events))
     refused: dict[int, str] = {}
     bad = _sent_nulls(path, events)
@@ -65,7 +64,7 @@ def merge_keyed(
         bad = _violations(path, steps, rows)
         if not bad:
             change = _change(path, steps, rows, index)
-            displaced = _displaced(path, steps, rows, numbers, told, last)
+            displaced = _displaced(path, steps, rows, numbers)
             return Merged(change, refused, _counts(steps), displaced=displaced)
 
 
@@ -122,6 +121,7 @@ class _Steps(NamedTuple):
         over: int64[m], of each row that is displaced at the end a step over it, or the last one.
         under: int64[m], the step that has left it; else `STORED`, or the number of a given one,
             counted down from `NEW`.
+        told: of the batch, where there are rows that come while another one is there.
     """
 
     events: Events
@@ -138,6 +138,7 @@ class _Steps(NamedTuple):
     given: Indexes = _NONE
     over: Indexes = _NONE
     under: Indexes = _NONE
+    told: Told | None = None
 
 
 def _steps(path: FastPath, events: Events, index: KeyIndex) -> _Steps:
@@ -190,10 +191,15 @@ def _parted(path: FastPath, steps: _Steps, index: KeyIndex, told: Told, numbers:
     over = comes & np.where(previous < 0, stored[steps.group], writes[previous])
     given = _given(path, steps, told.displaced)
     if not over.any() and not (given >= 0).any():
-        return steps._replace(given=given)
+        return steps._replace(given=given, told=told)
     doubtful = suspects(steps.group, over, comes, given[given >= 0])
+    if told.exact and not doubtful.any():
+        return steps
     met = (over & ~doubtful).nonzero()[0]
-    steps = steps._replace(given=given, over=met, under=previous[met])  # -1: `STORED`
+    few = [] if told.exact else [last_few(numbers[steps.of[met]]), [told.last]]
+    told = told.asked(np.concatenate([numbers[steps.of[doubtful]], *few]).astype(np.int64))
+    # -1 in `under` is `STORED`.
+    steps = steps._replace(given=given, over=met, under=previous[met], told=told)
     if not doubtful.any():
         return steps
     if told.displaced is not None:
@@ -393,8 +399,6 @@ def _displaced(
     steps: _Steps,
     rows: Sequence[Column],
     numbers: Indexes,
-    told: Told | None,
-    last: int,
 ) -> Displaced | None:
     """The rows to give to the next batch, see `unfinished`.
 
@@ -403,12 +407,11 @@ def _displaced(
         steps: of the batch.
         rows: after each of them.
         numbers: of the events, in the batch.
-        told: of the batch.
-        last: the number of its last event.
     """
-    if told is None or told.exact or not (len(steps.over) or told.displaced) or last < 0:
+    told = steps.told
+    if told is None or told.exact or not (len(steps.over) or told.displaced):
         return None
-    transaction, is_last = in_last(told, numbers[steps.of[steps.over]], last)
+    transaction, is_last = in_last(told, numbers[steps.of[steps.over]])
     if transaction is None:
         return None
     steps = steps._replace(over=steps.over[is_last], under=steps.under[is_last])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from ivm.cdc.formats.events import Events
@@ -50,9 +51,30 @@ class Told:
         exact: the batch is whole transactions, and what is told are all values of a row: a row
             that is displaced stays when the latest one is gone.
         displaced: the rows that the batch before has left without a place.
+        last: the number of the last event.
     """
 
     befores: Callable[[Indexes], Before]
     index: Callable[[], KeyIndex]
     exact: bool = False
     displaced: Displaced | None = None
+    last: int = -1
+
+    def asked(self, events: Indexes) -> Told:
+        """The same, which answers for these events without asking once more: that is a statement.
+
+        Args:
+            events: their numbers.
+        """
+        known = np.unique(events)
+        found = self.befores(known)
+
+        def befores(some: Indexes) -> Before:
+            if not np.isin(some, known).all():
+                return self.befores(some)
+            at = np.searchsorted(known, some)
+            rows = None if found.rows is None else found.rows.take(at)
+            texts = None if found.transactions is None else found.transactions.take(pa.array(at))
+            return Before(rows, texts)
+
+        return replace(self, befores=befores)

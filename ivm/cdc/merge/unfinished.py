@@ -17,25 +17,29 @@ from ivm.storage.values.column import Indexes, Mask
 _FEW = 64
 
 
-def in_last(told: Told, events: Indexes, last: int) -> tuple[str | None, Mask]:
+def last_few(events: Indexes) -> Indexes:
+    """Of some events the last few, to which `in_last` looks at first."""
+    return np.sort(events)[-_FEW:]
+
+
+def in_last(told: Told, events: Indexes) -> tuple[str | None, Mask]:
     """The transaction in which a batch ends, if it is told, and which events are of it.
 
     Args:
         told: of the batch.
         events: numbers of some.
-        last: the number of the last one.
     """
     order = events.argsort()
-    transaction, found = _equal(told, events[order[-_FEW:]], last)
+    transaction, found = _equal(told, last_few(events))
     if found.all() and len(events) > _FEW:  # a transaction's events stand together
-        transaction, found = _equal(told, events[order], last)
+        transaction, found = _equal(told, events[order])
     chosen = np.zeros(len(events), np.bool_)
     chosen[order[len(order) - len(found) :]] = found
     return transaction, chosen
 
 
-def _equal(told: Told, events: Indexes, last: int) -> tuple[str | None, Mask]:
-    texts = told.befores(np.append(events, last)).transactions
+def _equal(told: Told, events: Indexes) -> tuple[str | None, Mask]:
+    texts = told.befores(np.append(events, told.last)).transactions
     if texts is None or not texts[-1].is_valid:
         return None, np.zeros(len(events), np.bool_)
     same = pc.equal(texts[:-1], texts[-1]).fill_null(False)
