@@ -57,13 +57,14 @@ class Changes:
         """
         rows, truncates = self.of(oid)
         ends = [*(at for at, _, _ in shapes), len(self._messages)]
-        described = shapes[-1][2]
+        _, last, described = shapes[-1]
+        added = {column.name: described.before.get(column.name) for column in last.columns}
         texts: list[Texts] = []
         for (_, relation, _), (begin, end) in zip(shapes, pairwise(ends), strict=True):
             chosen = rows[(rows >= begin) & (rows < end)]
             if len(chosen):
                 sent = cut(self._all, chosen, [c.name for c in relation.columns])
-                texts.append(filled(sent, described.before))
+                texts.append(filled(sent, {**described.before, **added}))
         whole = joined(texts) if texts else cut(self._all, rows, list(described.readings))
         return PostgresPart(described, whole, rows, truncates, stream, position)
 

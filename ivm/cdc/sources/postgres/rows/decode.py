@@ -133,12 +133,14 @@ class _Batch:
         count = len(self._texts)
         every = range(len(self._types))
         unknown = {i: self._unsent(i) for i in every}
+        is_update = self._texts.kinds == wire.UPDATE
+        unchanged = {i: mask & is_update for i, mask in unknown.items() if mask is not None}
         return Events(
             _OPERATIONS[self._texts.kinds],
             {i: columns.get(f"c{i}") or null_column(self._types[i], count) for i in every},
             {i: mask for i, mask in unknown.items() if mask is not None and mask.any()},
             {i: columns[f"o{i}"] for i in self._old} or None,
-            {i: mask for i in self._names if (mask := unknown[i]) is not None and mask.any()},
+            {i: mask for i, mask in unchanged.items() if i in self._names and mask.any()},
         )
 
     def _unsent(self, i: int) -> Mask | None:

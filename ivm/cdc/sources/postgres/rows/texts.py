@@ -178,12 +178,12 @@ def from_payloads(payloads: Sequence[str]) -> Texts:
     )
 
 
-def filled(texts: Texts, before: Mapping[str, str]) -> Texts:
+def filled(texts: Texts, before: Mapping[str, str | None]) -> Texts:
     """Changes of rows that are older than columns, with the values that they have there.
 
     Args:
         texts: the changes.
-        before: texts of the values, by column; one that the changes have stays as it is.
+        before: texts of the values or None, by column; one that the changes have stays as it is.
     """
     lacking = {name: text for name, text in before.items() if name not in texts.columns}
     rows = {name: _alike(text, len(texts)) for name, text in lacking.items()}
@@ -225,7 +225,7 @@ def _columns(rows: Sequence[Mapping[str, str | None]], names: Sequence[str]) -> 
     return {name: pa.array([row.get(name) for row in rows], pa.large_string()) for name in names}
 
 
-def _alike(text: str, count: int) -> pa.Array:
+def _alike(text: str | None, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(text, pa.large_string()), count)
 
 
