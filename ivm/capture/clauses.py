@@ -1,7 +1,8 @@
 """Cuts a change into its clauses, as texts, and finds the parameters of each piece.
 
 Invariant: a piece is the user's text between two tokens, never rendered from a tree. Only `?`
-becomes `$1`, `$2`, …, so that a piece names its parameters without the pieces before it.
+becomes `$1`, `$2`, …, so that a piece names its parameters without the pieces before it, and the
+letters of `$Name` small ones, as DuckDB compares such names.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ivm.ingest.parameters import Params
 from ivm.sql.statements.kept_texts import kept
 from ivm.sql.statements.tokens import Reader, Token, kept_tokens, text_of
 from ivm.storage.errors import InputError
+from ivm.storage.identifiers import fold
 
 
 class Clauses:
@@ -101,20 +103,23 @@ def _by_name(params: Params) -> dict[str, Any]:
     if params is None:
         return {}
     if isinstance(params, Mapping):
-        return dict(params)
+        return {fold(str(name)): value for name, value in params.items()}
     return {str(i): value for i, value in enumerate(params, 1)}
 
 
 def _named(text: str) -> str:
-    """The text with every `?` and `?1` as `$1`."""
-    if "?" not in text:
+    """The text with every `?` and `?1` as `$1`, and every `$Name` as `$name`: they are the same."""
+    if "?" not in text and "$" not in text:
         return text
     pieces, done, number = [], 0, 0
     found = kept_tokens(text)
     for i, token in enumerate(found):
+        follower = found[i + 1] if i + 1 < len(found) else None
+        if token.word == "$" and follower is not None:
+            pieces += [text[done : follower.start], fold(follower.text)]
+            done = follower.end
         if token.word != "?":
             continue
-        follower = found[i + 1] if i + 1 < len(found) else None
         numbered = follower is not None and follower.start == token.end and follower.text.isdigit()
         number += not numbered
         pieces += [text[done : token.start], "$" if numbered else f"${number}"]

@@ -304,3 +304,34 @@ def test_types_that_duckdb_does_not_read_are_refused(db: ivm.Database, kind: str
         db.execute(f"CREATE {kind} w AS SELECT avg(a) EXPORT_STATE AS s FROM t")
     db.execute(f"CREATE {kind} w AS SELECT finalize(avg(a) EXPORT_STATE) AS s FROM t")
     db.execute(f"DROP {kind} w")
+
+
+@pytest.mark.parametrize(
+    ("sql", "params"),
+    [
+        ("UPDATE k SET n = $N WHERE id = $n", {"N": 1}),
+        ("UPDATE k SET n = $Value WHERE id = 1", {"VALUE": 7}),
+        ("DELETE FROM k WHERE id = $Id", {"id": 2}),
+        ("INSERT INTO k SELECT $A, $a", {"a": 3}),
+        ("INSERT INTO k VALUES ($A, $a)", {"A": 3}),
+        ("MERGE INTO k USING (SELECT $B AS id) s USING (id) WHEN MATCHED THEN DELETE", {"b": 1}),
+        ("UPDATE k SET n = length($t$ $N $t$ || $n)", {"N": "x"}),
+    ],
+)
+def test_names_of_parameters_are_the_same_in_capital_letters(
+    sql: str, params: dict[str, object]
+) -> None:
+    found = []
+    for database in (ivm.connect(), duckdb.connect()):
+        with database:
+            database.execute("CREATE TABLE k (id INTEGER PRIMARY KEY, n INTEGER)")
+            database.execute("INSERT INTO k VALUES (1, 1), (2, 2)")
+            database.execute(sql, params)
+            found.append(database.execute("FROM k ORDER BY id").fetchall())
+    assert found[0] == found[1]
+
+
+def test_a_name_of_a_parameter_that_is_no_text_is_refused(db: ivm.Database) -> None:
+    params: Any = {1: 2}
+    with pytest.raises(InputError, match="no parameters for the values 1"):
+        db.execute("UPDATE k SET x = $n", params)
