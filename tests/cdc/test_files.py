@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
+import zstandard
+
 from ivm.cdc.sources.files import Files
 from ivm.cdc.sources.source import Batch, Position, Reader
 
@@ -48,3 +50,13 @@ def test_a_reader_goes_on_where_the_last_one_was_left(tmp_path: Path) -> None:
         assert texts(batch) == ['{"id": 1}']
     with closing(opened(path, batch.positions)) as reader:
         assert texts(reader.read(9, 0)) == ['{"id": 2}']
+
+
+def test_frames_that_zstd_skips_are_skipped(tmp_path: Path) -> None:
+    """Some programs begin or end a file with one."""
+    path, skipped = tmp_path / "a.jsonl", b"\x5a\x2a\x4d\x18\x04\0\0\0size"
+    path.write_bytes(skipped[:2])
+    with closing(opened(path)) as reader:
+        assert reader.read(9, 0) is None
+        path.write_bytes(skipped + zstandard.compress(b'{"id": 1}\n') + skipped)
+        assert texts(reader.read(9, 0)) == ['{"id": 1}']

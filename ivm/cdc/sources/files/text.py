@@ -15,6 +15,7 @@ from ivm.cdc.sources.files.identity import Followed
 from ivm.cdc.sources.source import SourceError
 
 _GZIP, _ZSTD = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
+_SKIPPED = b"\x2a\x4d\x18"  # behind 0x5?, of frames that zstd skips; pzstd begins with one
 _BLOCK = 1 << 16
 
 
@@ -76,6 +77,9 @@ class Text:
                 return True
             if magic.startswith(head):  # it has just begun
                 return False
+        if head[0] >> 4 == 5 and head[1:] and _SKIPPED.startswith(head[1:]):
+            self._compression = _ZSTD if len(head) == len(_ZSTD) else None
+            return self._compression is not None
         self._compression, self._position = b"", self._skip
         return True
 
