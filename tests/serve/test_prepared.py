@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from pathlib import Path
@@ -61,6 +62,50 @@ def test_the_end_of_a_failed_transaction_is_described(shop: Served) -> None:
             assert "E" not in tags
         ended = client.send(parse("", "rollback"), describe(""), bind(""), EXECUTE)
         assert ended[-1].body == b"I"
+
+
+@pytest.mark.parametrize("asked", ["SELECT * FROM told", "UPDATE told SET c = c + 1 RETURNING *"])
+def test_columns_told_as_a_portal_runs_are_demanded_later(shop: Served, asked: str) -> None:
+    """As pgJDBC, which describes a statement's first portal, and not those that follow."""
+    _change(shop, "CREATE TABLE told (a INTEGER, b INTEGER, c INTEGER)")
+    _change(shop, "INSERT INTO told VALUES (1, 2, 3)")
+    with Raw(shop.port) as client:
+        client.send(parse("s", asked), bind("s"), DESCRIBE_PORTAL, EXECUTE)
+        assert [each.tag for each in client.send(bind("s"), EXECUTE)] == ["2", "D", "C", "Z"]
+        _change(shop, "ALTER TABLE told DROP COLUMN b")
+        changed = client.send(bind("s"), EXECUTE)
+        assert [each.code for each in changed if each.tag == "E"] == ["0A000"]
+        told = client.send(bind("s"), DESCRIBE_PORTAL, EXECUTE)
+        assert [each.tag for each in told] == ["2", "T", "D", "C", "Z"]
+        assert [each.tag for each in client.send(bind("s"), EXECUTE)] == ["2", "D", "C", "Z"]
+    _change(shop, "DROP TABLE told")
+
+
+def test_columns_told_by_a_portal_hold_for_other_values(shop: Served) -> None:
+    with Raw(shop.port) as client:
+        asked = message(b"P", "s", "SELECT $1 AS x, coalesce($1, 1) AS y", 1, b"\0\0\0\x14")
+        told = client.send(asked, _bind_number(1), DESCRIBE_PORTAL, EXECUTE)
+        assert next(each.body for each in told if each.tag == "T").count(b"\0\0\0\x14\0\x08") == 2
+        (row,) = [e.body for e in client.send(_bind_number(1 << 40), EXECUTE) if e.tag == "D"]
+        assert row == struct.pack("!hiqiq", 2, 8, 1 << 40, 8, 1 << 40)
+
+
+@pytest.mark.parametrize("described", [describe("s"), b""])
+def test_a_decimal_keeps_its_digits(shop: Served, described: bytes) -> None:
+    asked = message(b"P", "s", "SELECT $1 AS x", 1, b"\0\0\x06\xa4")
+    with Raw(shop.port) as client:
+        for text in (b"1.5", b"0.00000000000000000123"):
+            value = struct.pack("!i", len(text)) + text
+            bound = message(b"B", "", "s", 0, 1, value, 0)
+            found = client.send(asked, described, bound, DESCRIBE_PORTAL, EXECUTE)
+            assert [each.body[6:] for each in found if each.tag == "D"] == [text]
+            asked = described = b""
+        assert "D" in [each.tag for each in client.send(bound, EXECUTE)]
+
+
+def _bind_number(number: int) -> bytes:
+    """A Bind of one int8, for results in binary."""
+    return message(b"B", "", "s", 1, 1, 1, struct.pack("!iq", 8, number), 1, 1)
 
 
 def test_an_older_statement_keeps_its_name(shop: Served) -> None:

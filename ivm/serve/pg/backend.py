@@ -233,7 +233,7 @@ class Backend:
         if isinstance(action, CopyRows):
             self._runs.copy_out(action)
             return
-        self._run(portal)
+        self._run(portal, tells=True)
         if portal.rows is not None:
             self._runs.tell_rows(portal)
         self._runs.send(portal, None)
@@ -247,7 +247,8 @@ class Backend:
         actions = actions_of(text)
         if len(actions) > 1:
             raise PgError(SYNTAX, "a prepared statement is one statement, not several")
-        self._prepared.add(name, Prepared(text, actions[0] if actions else None, oids))
+        action = actions[0] if actions else None
+        self._prepared.add(name, Prepared(text, action, oids, name=name))
         self._out += codec.PARSE_COMPLETE
 
     def _bind(self, reader: Reader) -> None:
@@ -281,7 +282,7 @@ class Backend:
         self._sql = portal.prepared.text
         if portal.outcome is not None:
             self._runs.tell_rows(portal)
-        elif _is_executed(following, name):
+        elif _is_executed(following, name) and not _is_described_once(portal.prepared):
             self._late = portal  # its rows tell their columns
         else:
             self._tell_columns(portal.prepared, portal.formats)
@@ -325,7 +326,7 @@ class Backend:
             if not alone and changes(action):
                 self._statements.transactions.begin_implicit()
             with self._prepared.binding(portal.prepared, SqlError):
-                self._run(portal)
+                self._run(portal, tells=described_now)
         if described_now:
             self._runs.tell_rows(portal)
         self._runs.send(portal, most if most > 0 else None)
@@ -362,8 +363,8 @@ class Backend:
 
     # -- running --------------------------------------------------------------------------------
 
-    def _run(self, portal: Portal) -> None:
-        self._runs.run(portal)
+    def _run(self, portal: Portal, *, tells: bool) -> None:
+        self._runs.run(portal, tells=tells)
         if portal.prepared.action is not None:
             self._forget(portal.prepared.action)
 
@@ -453,6 +454,12 @@ def _is_last(frames: Sequence[Frame], at: int) -> bool:
         if frame.tag in "BEPQ":
             return False
     return False
+
+
+def _is_described_once(prepared: Prepared) -> bool:
+    """Whether this may be all that the client is told of the runs of a statement, whose columns
+    have other types with other values of its parameters."""
+    return bool(prepared.name and prepared.parameters and prepared.told is None)
 
 
 def _is_executed(following: Frame | None, name: str) -> bool:

@@ -51,21 +51,30 @@ class PortalRuns:
         self._limits = limits
         self._log = log
 
-    def run(self, portal: Portal) -> None:
-        """Runs a portal, whose rows can be sent then."""
+    def run(self, portal: Portal, *, tells: bool) -> None:
+        """Runs a portal, whose rows can be sent then.
+
+        Args:
+            portal: which was not run.
+            tells: the client is told then which columns it has.
+        """
         portal.began = time.perf_counter()
         prepared = portal.prepared
         assert prepared.action is not None
-        if changes(prepared.action) and not self._means_the_same(prepared):
+        if changes(prepared.action) and not tells and not self._means_the_same(prepared):
             self._demand_told(prepared)  # before the run: what it has changed would stay
         portal.outcome = self._statements.run(prepared.action, portal.params)
         result = portal.outcome.result
         if prepared.told is not None and result.kind == "rows":
             columns = prepared.told.columns
             if list(zip(result.columns, result.types, strict=True)) != columns:
-                if not prepared.parameters or not self._means_the_same(prepared):
+                is_the_same = bool(prepared.parameters) and self._means_the_same(prepared)
+                if not is_the_same and not tells:
                     self._demand_told(prepared)
-                result = portal.outcome.result = as_told(result, columns)
+                if is_the_same or not tells:
+                    result = portal.outcome.result = as_told(result, columns)
+                else:
+                    prepared.told = None
         if result.kind == "rows":
             zone = self._statements.settings.get("timezone")
             portal.rows = Rows(result, portal.formats, zone)
@@ -115,7 +124,10 @@ class PortalRuns:
         if portal.rows is None:
             self._out += codec.NO_DATA
             return
-        self._out += _described(tuple(portal.outcome.result.columns), portal.rows.wanted)
+        result, prepared = portal.outcome.result, portal.prepared
+        if prepared.name and prepared.told is None:  # it may run again without being described
+            prepared.told = Told(list(zip(result.columns, result.types, strict=True)), None)
+        self._out += _described(tuple(result.columns), portal.rows.wanted)
 
     def send(self, portal: Portal, most: int | None) -> None:
         """Sends rows, at most so many, and the tag once there are no more.

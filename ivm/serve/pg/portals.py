@@ -40,6 +40,7 @@ class Prepared:
         oids: the types of parameters that the client gave; 0 leaves them open.
         parameters: the types of all its parameters, once they were asked for.
         told: the columns that the client was told, if it was before a run.
+        name: "" if it has none, and is soon forgotten.
     """
 
     text: str
@@ -47,6 +48,7 @@ class Prepared:
     oids: tuple[int, ...]
     parameters: tuple[int, ...] | None = None
     told: Told | None = None
+    name: str = ""
 
 
 class PreparedStatements:

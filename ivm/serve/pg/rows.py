@@ -18,6 +18,7 @@ from ivm.serve.batches import Batches
 from ivm.serve.pg.codec import data_row
 from ivm.serve.pg.columns import Wanted, data_rows, one_buffer
 from ivm.serve.pg.errors import other_columns
+from ivm.serve.pg.types import pg_type
 from ivm.serve.pg.values import Encoder, encoder
 from ivm.session.held_rows import lossless
 from ivm.session.result import Result, Row
@@ -31,22 +32,29 @@ _FEW = 50
 def as_told(result: Result, columns: Sequence[tuple[str, str]]) -> Result:
     """The result in the types that the client was told before.
 
-    DuckDB gives some columns the types of the parameters' values, which nobody knew then.
+    DuckDB gives some columns the types of the parameters' values, which nobody knew then. What is
+    the same type for the client stays as it is: a decimal keeps its digits.
 
     Raises:
         PgError: the columns are others by now.
     """
-    types = [type for _, type in columns]
+    if len(columns) != len(result.types):
+        raise other_columns()
+    types = [
+        found if pg_type(found).oid == pg_type(told).oid else told
+        for (_, told), found in zip(columns, result.types, strict=True)
+    ]
     if types == result.types:
         return result  # names are the values of parameters, too
     table = result.held()
-    if table is None or len(types) != len(result.types):
+    if table is None:
         raise other_columns()
     with closing(lossless()) as connection:
         names = [f"c{i}" for i in range(len(types))]
         connection.register("given", importable(table.rename_columns(names)))
         cells = ", ".join(
-            f"CAST(c{i} AS {type}) AS {quote(name)}" for i, (name, type) in enumerate(columns)
+            f"CAST(c{i} AS {type}) AS {quote(name)}"
+            for i, ((name, _), type) in enumerate(zip(columns, types, strict=True))
         )
         try:
             relation = connection.sql(f"SELECT {cells} FROM given")
