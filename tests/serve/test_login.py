@@ -17,9 +17,11 @@ import pytest
 from scramp import ScramMechanism
 
 import ivm
+from ivm.access.verifiers import verifier_of
 from ivm.serve.access import AccessError, User, Verifier
 from ivm.serve.failed_logins import FailedLogins
 from ivm.serve.settings import ServerSettings
+from ivm.serve.users import Users
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnavailableError
@@ -213,3 +215,21 @@ def test_wrong_passwords_are_told_late_and_right_ones_are_let_in_meanwhile(
     for each in guesses:
         each.join()
     assert let_in < max(told)
+
+
+def test_what_a_user_has_begun_is_not_committed_once_the_user_is_gone(tmp_path: Path) -> None:
+    named = {"eve": {"verifier": str(verifier_of("x")), "role": "write"}}
+    with ivm.connect() as database:
+        database.execute("CREATE TABLE t (a INTEGER)")
+        users = Users(database._engine, named)
+        settings = ServerSettings(pg="127.0.0.1:0")
+        with (
+            listening(database, tmp_path, settings, users) as server,
+            psycopg.connect(f"{server.dsn('eve')} password=x sslmode=disable") as eve,
+        ):
+            eve.execute("INSERT INTO t VALUES (1)")
+            users.apply({})  # as SIGHUP does: no lock is waited for
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                eve.commit()
+            eve.rollback()
+        assert database.execute("FROM t").fetchall() == []

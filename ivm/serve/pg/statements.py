@@ -117,6 +117,8 @@ class Statements:
         if isinstance(action, Sql):
             statement = action.statement
             if isinstance(statement, st.TransactionControl):
+                if statement.action == "commit":
+                    self._gate.demand_unchanged(self._served.user)
                 return _done(self.transactions.control(statement))
             self.transactions.demand_sound()
             return self._sql(statement, params)
