@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,7 @@ from ivm.cdc.formats.json_statement import (
 from ivm.cdc.formats.json_survey import extended, groups, survey
 from ivm.cdc.formats.key_changes import with_key_changes
 from ivm.cdc.formats.line_reader import READERS, LineReader, Settings, settings_of
-from ivm.storage.values.column import Indexes, Mask, column_from_arrow
+from ivm.storage.values.column import Indexes, Mask, column_from_arrow, concat
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 
@@ -92,7 +92,26 @@ def decode_before(
 
     The arguments as for `decode`.
     """
-    return None if envelope.before is None else decode(cursor, lines, info, envelope.of_before())
+    if envelope.before is None:
+        return None
+    told = decode(cursor, lines, info, envelope.of_before())
+    if not envelope.old_is_partial:
+        return told
+    return _overlaid(decode(cursor, lines, info, envelope.of_before(envelope.after)), told)
+
+
+def _overlaid(rows: Decoded, told: Decoded) -> Decoded:
+    """Rows with the values that others of the same lines tell."""
+    at, own = (np.flatnonzero(np.isin(a.lines, b.lines)) for a, b in ((rows, told), (told, rows)))
+    columns, unknown = dict(rows.events.columns), dict(rows.events.unknown)
+    for i, column in columns.items():
+        knows = ~told.events.unknown.get(i, np.zeros(len(told.events), np.bool_))[own]
+        source = np.arange(len(rows.lines))
+        source[at[knows]] = len(rows.lines) + own[knows]
+        columns[i] = concat([column, told.events.columns[i]]).take(source)
+        if i in unknown:
+            unknown[i] = unknown[i] & (source < len(rows.lines))
+    return replace(rows, events=replace(rows.events, columns=columns, unknown=unknown))
 
 
 def settings_for(cursor: Cursor, info: TableInfo) -> Settings | None:

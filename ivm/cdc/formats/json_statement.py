@@ -58,6 +58,7 @@ class Envelope:
             at least the time of its statement; () if the format tells neither.
         messages: SQL of whether `text`, which has no operation, is a message that is no change.
         whole_inserts: what an insert lacks is NULL, if the column is not ours alone.
+        old_is_partial: at `before` is what an update has changed alone, and nothing of a delete.
     """
 
     after: tuple[str, ...]
@@ -74,6 +75,7 @@ class Envelope:
     transaction: tuple[tuple[str, ...], ...] = ()
     messages: str = "FALSE"
     whole_inserts: bool = False
+    old_is_partial: bool = False
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -101,10 +103,14 @@ class Envelope:
         whole = self.whole_inserts and column not in info.defaults
         return (UPDATE,) if whole else (INSERT, UPDATE)
 
-    def of_before(self) -> Envelope:
-        """That of the same lines read as inserts of the rows before."""
+    def of_before(self, before: tuple[str, ...] | None = None) -> Envelope:
+        """That of the same lines read as inserts of the rows before.
+
+        Args:
+            before: the keys that lead to these, if others.
+        """
         operations = {n: INSERT for n, code in self.operations.items() if code in (UPDATE, DELETE)}
-        read = replace(self, after=self.before or (), before=None, operations=operations)
+        read = replace(self, after=before or self.before or (), before=None, operations=operations)
         return replace(read, origin=(), whole_inserts=False)
 
 

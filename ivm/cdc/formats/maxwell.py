@@ -20,6 +20,7 @@ MAXWELL = Envelope(
     origin=(("database",), ("table",)),
     transaction=(("xid",), ("ts",)),
     whole_inserts=True,
+    old_is_partial=True,
 )
 """A row's old values are only those that have changed; the others are in `data`.
 
