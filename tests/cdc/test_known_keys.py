@@ -159,8 +159,7 @@ def test_a_stream_is_surveyed_once(db: ivm.Database, monkeypatch: pytest.MonkeyP
     for i in range(4):
         db.ingest("orders", [{"op": "c", "after": {"id": i, "customer": 1}}])
     assert surveys == [1]
-    new = [{"op": "c", "after": {"id": id, "customer": 1, "note": "new"}} for id in (5, 7, 8)]
-    db.ingest("orders", new)
+    db.ingest("orders", [{"op": "c", "after": {"id": 5, "customer": 1, "note": "new"}}] * 3)
     db.ingest("orders", [{"op": "c", "after": {"customer": 1, "id": 6}}])
     assert surveys == [1, 3]
 

@@ -193,9 +193,11 @@ def _parted(path: FastPath, steps: _Steps, index: KeyIndex, told: Told, numbers:
     if not over.any() and not (given >= 0).any():
         return steps._replace(given=given, told=told)
     doubtful = suspects(steps.group, over, comes, given[given >= 0])
-    if told.exact and not doubtful.any():
+    # Behind no removal a row has come again, or is read once more: then it displaces none.
+    met = (over & np.append(False, ~writes[:-1]) & ~doubtful).nonzero()[0]
+    steps = steps._replace(given=given, told=told)
+    if not doubtful.any() and (told.exact or not len(met)):
         return steps
-    met = (over & ~doubtful).nonzero()[0]
     few = [] if told.exact else [last_few(numbers[steps.of[met]]), [told.last]]
     told = told.asked(np.concatenate([numbers[steps.of[doubtful]], *few]).astype(np.int64))
     # -1 in `under` is `STORED`.
