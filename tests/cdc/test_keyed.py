@@ -17,6 +17,7 @@ from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
 from ivm.cdc.merge import keyed
 from ivm.cdc.merge.keyed import merge_keyed
 from ivm.cdc.merge.merged import Merged
+from ivm.cdc.merge.steps import Steps, steps_of
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
@@ -189,13 +190,12 @@ DIRT = {
 @pytest.mark.parametrize("what", DIRT)
 def test_dirt_of_one_key_costs_no_rounds(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     rounds = []
-    steps = keyed._steps
 
-    def counted(path: FastPath, events: Events, index: KeyIndex) -> keyed._Steps:
+    def counted(path: FastPath, events: Events, index: KeyIndex) -> Steps:
         rounds.append(len(events))
-        return steps(path, events, index)
+        return steps_of(path, events, index)
 
-    monkeypatch.setattr(keyed, "_steps", counted)
+    monkeypatch.setattr(keyed, "steps_of", counted)
     dirt, expected = DIRT[what]
     with ivm.connect() as db:
         db.execute(TABLE)

@@ -138,15 +138,43 @@ def test_files_keep_every_row_in_all_their_batches(tmp_path: Path) -> None:
         ]
 
 
-def test_a_row_that_leaves_again_leaves_the_one_that_it_met() -> None:
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_row_that_leaves_again_leaves_the_one_that_it_met(form: str, cut: bool) -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE q (pos INTEGER PRIMARY KEY, v VARCHAR, w INTEGER)")
         db.insert("q", [named((1, "a", 1)), named((2, "b", 2))])
-        away = (1, "a", 1), (2, "a", 1)
-        back = (2, "a", 1), (3, "a", 1)
-        batch = [e for old, new in (away, back) for e in events("debezium", old, new)]
-        db.ingest("q", batch)
+        steps = ((1, "a", 1), (2, "a", 1)), ((2, "a", 1), (3, "a", 1))
+        batches = [[of_transaction(e, form, 7) for e in events(form, *step)] for step in steps]
+        for batch in batches if cut else [[*batches[0], *batches[1]]]:
+            db.ingest("q", batch, format=form.split(",")[0])
         assert db.execute("FROM q ORDER BY pos").fetchall() == [(2, "b", 2), (3, "a", 1)]
+
+
+def test_a_row_that_comes_again_by_itself_is_the_one_that_goes() -> None:
+    """Its update is refused, so that the delete tells a row that is not there."""
+    told: list[Any] = [
+        {"op": "c", "after": {"id": 1, "x": 1}},
+        {"op": "u", "before": {"id": 1, "x": 1}, "after": {"id": 1, "x": -1}},
+        {"op": "d", "before": {"id": 1, "x": -1}},
+    ]
+    batch = [of_transaction(event, "debezium", 7) for event in told]
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x INTEGER CHECK (x > 0))")
+        db.ingest("t", batch[:1])
+        db.ingest("t", batch)
+        assert db.execute("FROM t").fetchall() == []
+
+
+def test_rows_that_are_read_once_more_displace_none() -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE q (pos INTEGER PRIMARY KEY, v VARCHAR, w INTEGER)")
+        for v in ("a", "b"):
+            read = [{"op": "r", "after": named((i, v, i))} for i in range(100)]
+            db.ingest("q", [of_transaction(event, "debezium", 7) for event in read])
+        assert db.execute("SELECT DISTINCT v FROM q").fetchall() == [("b",)]
+        assert db.execute("FROM _ivm.displaced").fetchall() == []
+        assert db._engine.indexes.find("q", all_columns=True) is None
 
 
 @pytest.mark.parametrize("apart", [False, True])

@@ -6,12 +6,13 @@ it. Such a row is displaced, and an update or delete behind it that tells the wh
 the row that is equal, displaced or not; NULLs that it tells may be values that it does not know.
 Where none is equal, or nothing is told, it means the latest row, and the displaced ones are gone
 with it; but an update that takes a row away from a key to which another one has just been moved
-means the older. The displaced ones are gone, too, with a row that was inserted over them, unless
-the batch is known to be whole transactions, each once; else an equal row is one that comes again.
-What an event of that transaction takes from its key, if it tells another row, has left before.
-At the end of the batch a key has its latest row, and where an event tells that it is of another
-transaction than the one before it under its key. The displaced rows that are left then may be given
-to the next batch, see `displaced`.
+means the older. An insert behind a removal moves, too, if the transaction is told: some upstreams
+tell a new key by a pair. The displaced ones are gone, too, with a row that was inserted over them,
+unless the batch is known to be whole transactions, each once; else an equal row is one that comes
+again. What an event of that transaction takes from its key, if it tells another row, has left
+before. At the end of the batch a key has its latest row, and where an event tells that it is of
+another transaction than the one before it under its key. The displaced rows that are left then may
+be given to the next batch, see the module `displaced`.
 
 So only keys are looked at to which a row comes while another one is there, and of which a later
 event is no such row again, and those of given rows; there are none but below such keys, and where
@@ -47,6 +48,7 @@ class Looks:
         key: the number of its key.
         writes: whether it leaves a row.
         comes: whether that row comes from elsewhere: an insert, or a row that is moved here.
+        arrives: whether it comes behind a removal: as moved, if its transaction is known.
         moves: whether the event moves a row.
     """
 
@@ -55,6 +57,7 @@ class Looks:
     key: Indexes
     writes: Mask
     comes: Mask
+    arrives: Mask
     moves: Mask
 
 
@@ -229,7 +232,9 @@ class _Key:
         for n in numbers:
             self._go_on(codes.transaction[n])
             if looks.comes[n]:
-                lane = self._come(codes.after[n], moved=bool(looks.moves[n]))
+                is_known = codes.transaction[n] != _UNKNOWN
+                moved = bool(looks.moves[n] or (looks.arrives[n] and is_known))
+                lane = self._come(codes.after[n], moved=moved)
             elif looks.writes[n]:
                 lane = self._change(codes.after[n], self._meant(*codes.before[n]))
             else:
@@ -237,7 +242,8 @@ class _Key:
             self._found.of[n] = self._free = lane
         if self._rows:
             self._found.lasts[self._rows[-1].lane] = True
-        self._found.displaced.extend((row.lane, numbers[-1]) for row in self._rows[:-1])
+        if any(row.displaces for row in self._rows):
+            self._found.displaced.extend((row.lane, numbers[-1]) for row in self._rows[:-1])
 
     def _go_on(self, transaction: int) -> None:
         """Takes the displaced rows away behind their transaction."""
@@ -265,7 +271,7 @@ class _Key:
             lane = again[0].lane
         else:
             lane = self._found.add(self._key, NEW) if self._rows else self._free
-        is_again = bool(again) and self._transaction != _UNKNOWN
+        is_again = bool(again) and moved and self._transaction != _UNKNOWN
         self._rows.append(_Row(lane, codes, moved and bool(self._rows), is_again))
         return lane
 

@@ -17,7 +17,7 @@ from ivm.storage.values.zset import ZSet
 
 @dataclass(frozen=True)
 class Displaced:
-    """Rows without a place, see `unfinished`.
+    """Rows without a place, see the module `displaced`.
 
     Attributes:
         transaction: a text that the events of the transaction share that has displaced them.
