@@ -18,6 +18,7 @@ from ivm.serve.pg import cursors
 from ivm.serve.pg.bytea_literals import with_bytes
 from ivm.serve.pg.catalog_words import asks_catalog
 from ivm.serve.pg.copy_syntax import CopyRows, copy_rows, unquoted_value
+from ivm.serve.pg.session_settings import OWN_SETTINGS
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens
 from ivm.storage.errors import IvmError, SqlError, UnsupportedError
@@ -175,46 +176,6 @@ _REFUSED = {
     "GRANT": "what a user may do is decided by the user's role",
     "REVOKE": "what a user may do is decided by the user's role",
 }
-OWN_SETTINGS = frozenset(
-    (
-        *(
-            "application_name",
-            "bytea_output",
-            "client_encoding",
-            "client_min_messages",
-            "datestyle",
-        ),
-        *("default_transaction_isolation", "default_transaction_read_only", "extra_float_digits"),
-        *("idle_in_transaction_session_timeout", "intervalstyle", "is_superuser", "jit"),
-        *("lc_collate", "lc_ctype", "lc_messages", "lc_monetary", "lc_numeric", "lc_time"),
-        *(
-            "lock_timeout",
-            "max_identifier_length",
-            "row_security",
-            "search_path",
-            "server_encoding",
-        ),
-        *("server_version", "server_version_num", "session_authorization", "ssl"),
-        *("standard_conforming_strings", "statement_timeout", "synchronous_commit", "timezone"),
-        *("transaction_isolation", "transaction_read_only", "xmloption", "backslash_quote"),
-        *(
-            "integer_datetimes",
-            "default_table_access_method",
-            "default_tablespace",
-            "escape_string_warning",
-        ),
-        *("geqo", "enable_seqscan", "check_function_bodies", "default_toast_compression"),
-        *(
-            "synchronize_seqscans",
-            "quote_all_identifiers",
-            "plan_cache_mode",
-            "role",
-            "max_index_keys",
-        ),
-        *("default_transaction_deferrable", "tcp_keepalives_idle"),
-    )
-)
-"""The settings of PostgreSQL that are kept for the session, or have an effect here."""
 
 
 def actions_of(text: str) -> tuple[Action, ...]:

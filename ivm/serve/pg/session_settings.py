@@ -57,6 +57,18 @@ _DEFAULTS = {
     "transaction_isolation": "read committed",
     "transaction_read_only": "off",
 }
+OWN_SETTINGS = frozenset(
+    (
+        *_DEFAULTS,
+        *("backslash_quote", "check_function_bodies", "default_table_access_method"),
+        *("default_tablespace", "default_toast_compression"),
+        *("default_transaction_deferrable", "enable_seqscan", "escape_string_warning"),
+        *("geqo", "jit", "lc_messages", "lc_monetary", "lc_numeric", "lc_time"),
+        *("plan_cache_mode", "quote_all_identifiers", "role", "synchronize_seqscans"),
+        *("tcp_keepalives_idle", "xmloption"),
+    )
+)
+"""The settings of PostgreSQL that are kept for the session, or have an effect here."""
 _LEVELS = ("serializable", "repeatable read", "read committed", "read uncommitted")
 _OF_ONE = ("transaction_isolation", "transaction_read_only")
 """The settings of one transaction; those of later ones have `default_` before their names."""
