@@ -8,7 +8,7 @@ import pytest
 
 import ivm
 from ivm.errors import IvmError, SqlError, UnsupportedError
-from ivm.serve.pg.actions import Sql, actions_of
+from ivm.serve.pg.statements.actions import Sql, actions_of
 from tests.support.duckdb_twin import Twin
 from tests.support.view_oracle import assert_verified
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from ivm.serve.pg.catalog_rewrite import rewritten
-from ivm.serve.pg.catalog_words import asks_catalog
+from ivm.serve.pg.catalog.catalog_rewrite import rewritten
+from ivm.serve.pg.catalog.catalog_words import asks_catalog
 from tests.serve.serving import Served
 
 PLAIN = (

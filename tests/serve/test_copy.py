@@ -16,7 +16,7 @@ import asyncpg
 import psycopg
 import pytest
 
-from ivm.serve.pg.copy_syntax import copy_rows
+from ivm.serve.pg.statements.copy_syntax import copy_rows
 from ivm.storage.errors import SqlError
 from tests.serve.raw import EXECUTE, Raw, bind, message, parse
 from tests.serve.serving import Served

@@ -20,7 +20,7 @@ import pytest
 import sqlalchemy as sa
 from psycopg.types.json import Json
 
-from ivm.serve.pg import types
+from ivm.serve.pg.values import types
 from tests.serve.serving import Served
 
 UTC = datetime.UTC

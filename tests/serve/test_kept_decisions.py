@@ -19,7 +19,7 @@ from ivm.access.check import Checks
 from ivm.access.roles import Grant
 from ivm.serve import definition_texts, session_values
 from ivm.serve.kept_by_meaning import meaning_of
-from ivm.serve.pg.describe import KnownParameters, result_columns
+from ivm.serve.pg.statements.describe import KnownParameters, result_columns
 from ivm.serve.session_values import SessionValues, with_values
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st

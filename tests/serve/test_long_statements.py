@@ -13,8 +13,8 @@ import pytest
 
 import ivm
 from ivm.serve.from_clauses import sources
-from ivm.serve.pg.catalog_rewrite import rewritten
-from ivm.serve.pg.catalog_words import asks_catalog
+from ivm.serve.pg.catalog.catalog_rewrite import rewritten
+from ivm.serve.pg.catalog.catalog_words import asks_catalog
 from ivm.serve.session_values import SessionValues, with_values
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ivm.serve.pg.poller import Poller
-from ivm.serve.pg.sockets import read_now
+from ivm.serve.pg.wire.poller import Poller
+from ivm.serve.pg.wire.sockets import read_now
 
 pytestmark = pytest.mark.skipif(
     not Poller.is_possible(), reason="NOT RUN: the system has no epoll, and needs no poller"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from ivm.serve.pg.errors import code_of
+from ivm.serve.pg.wire.errors import code_of
 from ivm.serve.served_session import CancelledError
 from ivm.storage.errors import (
     AccessError,

@@ -12,32 +12,32 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from ivm.serve.access import Gate
-from ivm.serve.pg import codec
-from ivm.serve.pg.actions import (
+from ivm.serve.pg.catalog.catalog import Catalog
+from ivm.serve.pg.catalog.session_settings import REPORTED, SessionSettings
+from ivm.serve.pg.copy.copy_in import CopyIn
+from ivm.serve.pg.portal_runs import PortalRuns
+from ivm.serve.pg.portals import MOST_HELD, Portal, Prepared, PreparedStatements
+from ivm.serve.pg.statements.actions import (
     Action,
     Nothing,
     Sql,
     actions_of,
     changes,
 )
-from ivm.serve.pg.catalog import Catalog
-from ivm.serve.pg.codec import Frame, ProtocolError, Reader
-from ivm.serve.pg.copy_in import CopyIn
-from ivm.serve.pg.copy_syntax import CopyRows
-from ivm.serve.pg.describe import KnownParameters
-from ivm.serve.pg.errors import (
+from ivm.serve.pg.statements.copy_syntax import CopyRows
+from ivm.serve.pg.statements.describe import KnownParameters
+from ivm.serve.pg.statements.statements import Statements
+from ivm.serve.pg.values.parameters import values_of
+from ivm.serve.pg.wire import codec
+from ivm.serve.pg.wire.codec import Frame, ProtocolError, Reader
+from ivm.serve.pg.wire.errors import (
     NO_PORTAL,
     SYNTAX,
     PgError,
     error_fields,
     notice_fields,
 )
-from ivm.serve.pg.output import Client, Output
-from ivm.serve.pg.parameters import values_of
-from ivm.serve.pg.portal_runs import PortalRuns
-from ivm.serve.pg.portals import MOST_HELD, Portal, Prepared, PreparedStatements
-from ivm.serve.pg.session_settings import REPORTED, SessionSettings
-from ivm.serve.pg.statements import Statements
+from ivm.serve.pg.wire.output import Client, Output
 from ivm.serve.served_session import ServedSession
 from ivm.serve.settings import ServerSettings
 from ivm.serve.statement_log import StatementLog

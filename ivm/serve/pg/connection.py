@@ -14,10 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ivm.serve.access import User, is_loopback, trusted
-from ivm.serve.pg import codec
 from ivm.serve.pg.backend import Backend
-from ivm.serve.pg.codec import Frame, ProtocolError, Reader
-from ivm.serve.pg.errors import (
+from ivm.serve.pg.catalog.session_settings import SessionSettings, asked_at_login
+from ivm.serve.pg.wire import codec
+from ivm.serve.pg.wire.codec import Frame, ProtocolError, Reader
+from ivm.serve.pg.wire.errors import (
     BAD_LOGIN,
     IDLE_TRANSACTION,
     NO_LOGIN,
@@ -26,11 +27,10 @@ from ivm.serve.pg.errors import (
     PgError,
     error_fields,
 )
-from ivm.serve.pg.incoming import Incoming
-from ivm.serve.pg.line import Line
-from ivm.serve.pg.login import Login
-from ivm.serve.pg.session_settings import SessionSettings, asked_at_login
-from ivm.serve.pg.sockets import keep_alive
+from ivm.serve.pg.wire.incoming import Incoming
+from ivm.serve.pg.wire.line import Line
+from ivm.serve.pg.wire.login import Login
+from ivm.serve.pg.wire.sockets import keep_alive
 from ivm.serve.pool import STOPPING
 from ivm.serve.statement_log import LOG
 from ivm.storage.errors import IvmError

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 from ivm.serve.access import Gate, is_loopback
-from ivm.serve.pg.catalog import Catalog
+from ivm.serve.pg.catalog.catalog import Catalog
 from ivm.serve.pg.connection import PgConnection
-from ivm.serve.pg.describe import KnownParameters
-from ivm.serve.pg.poller import Poller
+from ivm.serve.pg.statements.describe import KnownParameters
+from ivm.serve.pg.wire.poller import Poller
 from ivm.serve.pool import SessionPool
 from ivm.serve.settings import ServerSettings, address
 from ivm.serve.statement_log import StatementLog

@@ -6,19 +6,19 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 
-from ivm.serve.pg import codec
-from ivm.serve.pg.actions import changes
-from ivm.serve.pg.codec import Column
-from ivm.serve.pg.columns import Wanted
-from ivm.serve.pg.copy_out import CopyOut
-from ivm.serve.pg.copy_syntax import CopyRows
-from ivm.serve.pg.describe import Columns
-from ivm.serve.pg.errors import TOO_LARGE, PgError, other_columns
-from ivm.serve.pg.output import Output
+from ivm.serve.pg.copy.copy_out import CopyOut
 from ivm.serve.pg.portals import Portal, Prepared, Told
-from ivm.serve.pg.rows import Rows, as_told, formats_of
-from ivm.serve.pg.statements import Statements
-from ivm.serve.pg.types import pg_type
+from ivm.serve.pg.statements.actions import changes
+from ivm.serve.pg.statements.copy_syntax import CopyRows
+from ivm.serve.pg.statements.describe import Columns
+from ivm.serve.pg.statements.statements import Statements
+from ivm.serve.pg.values.columns import Wanted
+from ivm.serve.pg.values.rows import Rows, as_told, formats_of
+from ivm.serve.pg.values.types import pg_type
+from ivm.serve.pg.wire import codec
+from ivm.serve.pg.wire.codec import Column
+from ivm.serve.pg.wire.errors import TOO_LARGE, PgError, other_columns
+from ivm.serve.pg.wire.output import Output
 from ivm.serve.served_session import ServedSession
 from ivm.serve.settings import ServerSettings
 from ivm.serve.statement_log import StatementLog

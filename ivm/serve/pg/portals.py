@@ -8,11 +8,11 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ivm.serve.pg.actions import Action
-from ivm.serve.pg.describe import Columns
-from ivm.serve.pg.errors import NO_STATEMENT, PgError
-from ivm.serve.pg.rows import Rows
-from ivm.serve.pg.statements import Outcome
+from ivm.serve.pg.statements.actions import Action
+from ivm.serve.pg.statements.describe import Columns
+from ivm.serve.pg.statements.statements import Outcome
+from ivm.serve.pg.values.rows import Rows
+from ivm.serve.pg.wire.errors import NO_STATEMENT, PgError
 
 MOST_HELD = 4096
 """Prepared statements, and portals, of a client."""

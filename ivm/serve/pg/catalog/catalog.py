@@ -19,12 +19,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import duckdb
 import pyarrow as pa
 
-from ivm.serve.pg import types
-from ivm.serve.pg.catalog_check import CatalogCheck
-from ivm.serve.pg.catalog_facts import facts_of
-from ivm.serve.pg.catalog_rewrite import Rewritten, rewritten
-from ivm.serve.pg.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS, empty
-from ivm.serve.pg.session_settings import OWN_SETTINGS, VERSION, SessionSettings
+from ivm.serve.pg.catalog.catalog_check import CatalogCheck
+from ivm.serve.pg.catalog.catalog_facts import facts_of
+from ivm.serve.pg.catalog.catalog_rewrite import Rewritten, rewritten
+from ivm.serve.pg.catalog.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS, empty
+from ivm.serve.pg.catalog.session_settings import OWN_SETTINGS, VERSION, SessionSettings
+from ivm.serve.pg.values import types
 from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements.placeholders import placeholders

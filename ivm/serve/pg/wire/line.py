@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from ivm.serve.pg.poller import Poller, Readable
-from ivm.serve.pg.sockets import read_now, written_now
+from ivm.serve.pg.wire.poller import Poller, Readable
+from ivm.serve.pg.wire.sockets import read_now, written_now
 
 _log = logging.getLogger("ivm.serve")
 _LARGE = 1 << 17

@@ -14,8 +14,8 @@ from typing import TypeAlias, TypeGuard
 import sqlglot
 from sqlglot import exp
 
-from ivm.serve.pg.scopes import Scopes
-from ivm.serve.pg.types import (
+from ivm.serve.pg.values.scopes import Scopes
+from ivm.serve.pg.values.types import (
     ARRAYS,
     DATE,
     ELEMENTS,

@@ -12,20 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.serve.batches import Batches
-from ivm.serve.pg import codec
-from ivm.serve.pg.actions import Action, CatalogQuery, Sql, actions_of
-from ivm.serve.pg.columns import Wanted, data_rows, framed, one_buffer, value_bytes
-from ivm.serve.pg.copy_binary import END, HEAD
-from ivm.serve.pg.copy_in import NAMED
-from ivm.serve.pg.copy_options import CopyOptions
-from ivm.serve.pg.copy_syntax import CopyRows
-from ivm.serve.pg.describe import SHOWS
-from ivm.serve.pg.types import element_of
+from ivm.serve.pg.copy.copy_binary import END, HEAD
+from ivm.serve.pg.copy.copy_in import NAMED
+from ivm.serve.pg.copy.copy_options import CopyOptions
+from ivm.serve.pg.statements.actions import Action, CatalogQuery, Sql, actions_of
+from ivm.serve.pg.statements.copy_syntax import CopyRows
+from ivm.serve.pg.statements.describe import SHOWS
+from ivm.serve.pg.values.columns import Wanted, data_rows, framed, one_buffer, value_bytes
+from ivm.serve.pg.values.types import element_of
+from ivm.serve.pg.wire import codec
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, SqlError
 
 if TYPE_CHECKING:
-    from ivm.serve.pg.statements import Statements
+    from ivm.serve.pg.statements.statements import Statements
     from ivm.session.result import Result
 
 _SIZE = struct.Struct("!i")  # of a message, without its tag

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ivm.serve.pg import types
-from ivm.serve.pg.copy_binary import BinaryRows
-from ivm.serve.pg.copy_lines import Lines
-from ivm.serve.pg.copy_options import CopyOptions
-from ivm.serve.pg.copy_syntax import CopyRows
-from ivm.serve.pg.parameters import array_from_text, bytes_from_text
-from ivm.serve.pg.text_sql import value_sql
-from ivm.serve.pg.types import element_of, pg_type
+from ivm.serve.pg.copy.copy_binary import BinaryRows
+from ivm.serve.pg.copy.copy_lines import Lines
+from ivm.serve.pg.copy.copy_options import CopyOptions
+from ivm.serve.pg.statements.copy_syntax import CopyRows
+from ivm.serve.pg.values import types
+from ivm.serve.pg.values.parameters import array_from_text, bytes_from_text
+from ivm.serve.pg.values.text_sql import value_sql
+from ivm.serve.pg.values.types import element_of, pg_type
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import EvaluationError, InputError
 from ivm.storage.warehouse.duck import rows
 from ivm.storage.warehouse.own_parquet import reading
 
 if TYPE_CHECKING:
-    from ivm.serve.pg.statements import Statements
+    from ivm.serve.pg.statements.statements import Statements
 
 NAMED = re.compile(r'(?P<table>(?:"(?:[^"]|"")*+"|[^()"])+?)\s*(?:\((?P<columns>.*)\))?', re.DOTALL)
 

@@ -6,8 +6,8 @@ waits, and they are answered together. The connection's lock guards all calls.
 
 from __future__ import annotations
 
-from ivm.serve.pg import codec
-from ivm.serve.pg.codec import Frame, next_frame
+from ivm.serve.pg.wire import codec
+from ivm.serve.pg.wire.codec import Frame, next_frame
 
 _MOST_WAITING = 1 << 22  # bytes that wait for a thread before the client is held up
 _MANY = 1000

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ivm.serve.pg.copy_options import CopyOptions
-from ivm.serve.pg.errors import BAD_COPY, PgError
+from ivm.serve.pg.copy.copy_options import CopyOptions
+from ivm.serve.pg.wire.errors import BAD_COPY, PgError
 
 Row = tuple[str | None, ...]
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from ivm.engine.plain_arrow import plain
 from ivm.serve.batches import Batches
-from ivm.serve.pg.codec import data_row
-from ivm.serve.pg.columns import Wanted, data_rows, one_buffer
-from ivm.serve.pg.errors import other_columns
-from ivm.serve.pg.types import pg_type
-from ivm.serve.pg.values import Encoder, encoder
+from ivm.serve.pg.values.columns import Wanted, data_rows, one_buffer
+from ivm.serve.pg.values.types import pg_type
+from ivm.serve.pg.values.values import Encoder, encoder
+from ivm.serve.pg.wire.codec import data_row
+from ivm.serve.pg.wire.errors import other_columns
 from ivm.session.held_rows import lossless
 from ivm.session.result import Result, Row
 from ivm.session.state_result import StateResult

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ivm.serve.kept_by_meaning import KeptByMeaning
-from ivm.serve.pg import types
-from ivm.serve.pg.bound_parameters import bound_types
-from ivm.serve.pg.parameter_places import nested_types, types_by_place
-from ivm.serve.pg.types import duckdb_type
+from ivm.serve.pg.values import types
+from ivm.serve.pg.values.bound_parameters import bound_types
+from ivm.serve.pg.values.parameter_places import nested_types, types_by_place
+from ivm.serve.pg.values.types import duckdb_type
 from ivm.session.replacement_scans import explained
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st

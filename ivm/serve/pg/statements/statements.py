@@ -13,7 +13,9 @@ from ivm.access.roles import ADMIN
 from ivm.dispatch import run_statement
 from ivm.serve.access import Gate
 from ivm.serve.kept_by_meaning import meaning_of
-from ivm.serve.pg.actions import (
+from ivm.serve.pg.catalog.catalog import Catalog, Teller, catalog_parameters
+from ivm.serve.pg.catalog.session_settings import SERVER, SessionSettings
+from ivm.serve.pg.statements.actions import (
     Action,
     Begin,
     CatalogQuery,
@@ -24,9 +26,8 @@ from ivm.serve.pg.actions import (
     Setting,
     Sql,
 )
-from ivm.serve.pg.catalog import Catalog, Teller, catalog_parameters
-from ivm.serve.pg.cursors import Close, Cursors, Fetch
-from ivm.serve.pg.describe import (
+from ivm.serve.pg.statements.cursors import Close, Cursors, Fetch
+from ivm.serve.pg.statements.describe import (
     EXPLAINED,
     READS,
     SHOWS,
@@ -34,12 +35,11 @@ from ivm.serve.pg.describe import (
     KnownParameters,
     result_columns,
 )
-from ivm.serve.pg.errors import PgError
-from ivm.serve.pg.session_settings import SERVER, SessionSettings
-from ivm.serve.pg.tags import tag_of
-from ivm.serve.pg.text_sql import value_sql
-from ivm.serve.pg.transactions import Transactions
-from ivm.serve.pg.types import JSON, JSONB
+from ivm.serve.pg.statements.tags import tag_of
+from ivm.serve.pg.statements.transactions import Transactions
+from ivm.serve.pg.values.text_sql import value_sql
+from ivm.serve.pg.values.types import JSON, JSONB
+from ivm.serve.pg.wire.errors import PgError
 from ivm.serve.served_session import ServedSession
 from ivm.serve.session_values import SessionValues, may_ask, with_calls, with_values
 from ivm.session.prepared import deallocate_all

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ivm.serve.pg.copy_syntax import CopyRows
-from ivm.serve.pg.errors import SYNTAX, PgError
+from ivm.serve.pg.statements.copy_syntax import CopyRows
+from ivm.serve.pg.wire.errors import SYNTAX, PgError
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import fold
 

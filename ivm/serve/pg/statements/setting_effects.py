@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from ivm.dispatch import run_statement
-from ivm.serve.pg.actions import Setting
-from ivm.serve.pg.session_settings import SessionSettings, demand_main, seconds
+from ivm.serve.pg.catalog.session_settings import SessionSettings, demand_main, seconds
+from ivm.serve.pg.statements.actions import Setting
 from ivm.serve.served_session import ServedSession
 from ivm.session.result import Result
 from ivm.sql.statements import parse as st

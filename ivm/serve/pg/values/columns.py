@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.serve.batch_sql import BATCH, computed
-from ivm.serve.pg import types
-from ivm.serve.pg.text_sql import text_sql
-from ivm.serve.pg.types import element_of, is_json, pg_type
-from ivm.serve.pg.values import numeric
+from ivm.serve.pg.values import types
+from ivm.serve.pg.values.text_sql import text_sql
+from ivm.serve.pg.values.types import element_of, is_json, pg_type
+from ivm.serve.pg.values.values import numeric
 from ivm.storage.errors import EvaluationError
 
 _DAYS = 10_957  # from 1970 to 2000

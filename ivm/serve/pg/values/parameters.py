@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 import duckdb
 
-from ivm.serve.pg import types
-from ivm.serve.pg.codec import ProtocolError
+from ivm.serve.pg.values import types
+from ivm.serve.pg.wire.codec import ProtocolError
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.types import MOST_DIGITS
 

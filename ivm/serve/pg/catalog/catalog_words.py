@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ivm.serve.from_clauses import Source, sources
-from ivm.serve.pg.catalog_sql import MACRO_NAMES, RELATION_NAMES
+from ivm.serve.pg.catalog.catalog_sql import MACRO_NAMES, RELATION_NAMES
 from ivm.sql.statements.tokens import Token, is_name, kept_tokens, unquoted
 
 _SCHEMAS = ("pg_catalog", "information_schema")

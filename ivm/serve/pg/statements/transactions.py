@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ivm.serve.pg.actions import Begin, Savepoint, SetModes
-from ivm.serve.pg.cursors import Cursors
-from ivm.serve.pg.errors import FAILED_TRANSACTION, PgError
-from ivm.serve.pg.session_settings import SessionSettings
-from ivm.serve.pg.setting_effects import SettingEffects
+from ivm.serve.pg.catalog.session_settings import SessionSettings
+from ivm.serve.pg.statements.actions import Begin, Savepoint, SetModes
+from ivm.serve.pg.statements.cursors import Cursors
+from ivm.serve.pg.statements.setting_effects import SettingEffects
+from ivm.serve.pg.wire.errors import FAILED_TRANSACTION, PgError
 from ivm.serve.served_session import ServedSession
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ivm.serve.pg import cursors
-from ivm.serve.pg.bytea_literals import with_bytes
-from ivm.serve.pg.catalog_words import asks_catalog
-from ivm.serve.pg.copy_syntax import CopyRows, copy_rows, unquoted_value
-from ivm.serve.pg.session_settings import OWN_SETTINGS
+from ivm.serve.pg.catalog.catalog_words import asks_catalog
+from ivm.serve.pg.catalog.session_settings import OWN_SETTINGS
+from ivm.serve.pg.statements import cursors
+from ivm.serve.pg.statements.copy_syntax import CopyRows, copy_rows, unquoted_value
+from ivm.serve.pg.values.bytea_literals import with_bytes
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens
 from ivm.storage.errors import IvmError, SqlError, UnsupportedError

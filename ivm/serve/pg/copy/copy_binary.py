@@ -13,8 +13,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ivm.serve.pg.errors import BAD_BINARY, BAD_COPY, PgError
-from ivm.serve.pg.parameters import binary_value
+from ivm.serve.pg.values.parameters import binary_value
+from ivm.serve.pg.wire.errors import BAD_BINARY, BAD_COPY, PgError
 
 SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 HEAD = SIGNATURE + struct.pack("!ii", 0, 0)

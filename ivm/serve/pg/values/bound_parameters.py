@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ivm.serve.bound_words import binding_error
-from ivm.serve.pg.types import (
+from ivm.serve.pg.values.types import (
     ARRAYS,
     INT4,
     INTERVAL,

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from ivm.serve.pg.copy_csv import csv_rows
-from ivm.serve.pg.copy_options import CopyOptions
-from ivm.serve.pg.errors import BAD_COPY, BAD_TEXT, PgError
+from ivm.serve.pg.copy.copy_csv import csv_rows
+from ivm.serve.pg.copy.copy_options import CopyOptions
+from ivm.serve.pg.wire.errors import BAD_COPY, BAD_TEXT, PgError
 
 _PIECE = 1 << 23  # bytes that are made rows of at a time
 _MARK = re.compile(rb"(?:\A|(?<=\n))\\\.(?:\r?\n|\Z)")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ivm.serve.batches import Batches
-from ivm.serve.pg.errors import PgError
+from ivm.serve.pg.wire.errors import PgError
 from ivm.session.result import Result
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import WORD_CHARACTER, fold

@@ -10,10 +10,10 @@ import hashlib
 import secrets
 
 from ivm.serve.access import Gate, User, Verifier
-from ivm.serve.pg import codec
-from ivm.serve.pg.codec import Frame, ProtocolError, Reader
-from ivm.serve.pg.errors import BAD_LOGIN, PgError
-from ivm.serve.pg.scram import MECHANISM, Scram, ScramError
+from ivm.serve.pg.wire import codec
+from ivm.serve.pg.wire.codec import Frame, ProtocolError, Reader
+from ivm.serve.pg.wire.errors import BAD_LOGIN, PgError
+from ivm.serve.pg.wire.scram import MECHANISM, Scram, ScramError
 
 _SASL, _CONTINUE, _FINAL = 10, 11, 12
 _ITERATIONS = 4096

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivm.serve.pg import types
-from ivm.serve.pg.types import pg_type
+from ivm.serve.pg.values import types
+from ivm.serve.pg.values.types import pg_type
 from ivm.session.session import Session
 from ivm.storage.identifiers import fold, written_name
 from ivm.storage.warehouse.duck import Cursor, rows, run

@@ -15,8 +15,8 @@ import sqlglot
 from sqlglot import exp
 
 from ivm.serve.from_clauses import sources
-from ivm.serve.pg.catalog_sql import INFORMATION, RELATION_NAMES
-from ivm.serve.pg.parameter_places import is_marked, marked
+from ivm.serve.pg.catalog.catalog_sql import INFORMATION, RELATION_NAMES
+from ivm.serve.pg.values.parameter_places import is_marked, marked
 from ivm.sql.statements.placeholders import filled
 from ivm.sql.statements.tokens import tokens, unquoted
 from ivm.storage.errors import SqlError, UnsupportedError

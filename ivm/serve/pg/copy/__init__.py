@@ -1,0 +1,1 @@
+"""COPY between a client and a table."""

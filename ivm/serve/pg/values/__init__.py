@@ -1,0 +1,1 @@
+"""Values, parameters and rows in PostgreSQL's types, as texts and as bytes."""

@@ -1,0 +1,1 @@
+"""PostgreSQL's protocol on the wire: messages, lines, logins and errors."""
