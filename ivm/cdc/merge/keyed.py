@@ -18,7 +18,7 @@ import numpy as np
 
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
 from ivm.cdc.merge.displaced import displaced_rows
-from ivm.cdc.merge.meetings import told_apart
+from ivm.cdc.merge.meetings import disambiguated
 from ivm.cdc.merge.merged import Merged, violations
 from ivm.cdc.merge.steps import Steps, latest, steps_of, whole
 from ivm.cdc.merge.told import Told
@@ -56,7 +56,7 @@ def merge_keyed(
             events, numbers = events.take(left), numbers[left]
         steps, met = steps_of(path, events, index), None
         if told is not None:
-            steps, met = told_apart(path, steps, index, told, numbers)
+            steps, met = disambiguated(path, steps, index, told, numbers)
         rows = _rows(path, steps, index)
         bad = _violations(path, steps, rows)
         if not bad:

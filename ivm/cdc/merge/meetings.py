@@ -20,10 +20,10 @@ from ivm.storage.values.consolidate import group
 from ivm.storage.values.zset import add
 
 
-def told_apart(
+def disambiguated(
     path: FastPath, steps: Steps, index: KeyIndex, told: Told, numbers: Indexes
 ) -> tuple[Steps, Displacing]:
-    """The steps with several rows under a key told apart, and what displaces rows at the end.
+    """The steps, each of the row that its event means, and what displaces rows at the end.
 
     Args:
         path: of the table.
