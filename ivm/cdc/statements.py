@@ -37,7 +37,23 @@ def create(session: Session, statement: st.CreateSource, params: Params) -> Resu
     stored_sources.create(
         session, statement.name, definition, target, if_not_exists=statement.if_not_exists
     )
-    return Result("done")
+    return created(session, "source")
+
+
+def created(session: Session, kind: str) -> Result:
+    """What is said of a source or a sink that was created.
+
+    Args:
+        session: that has created it.
+        kind: "source" or "sink".
+    """
+    result = Result("done")
+    if not session.engine.jobs.runs(kind):
+        result.message = (
+            f"done; {kind}s do not run yet: .sources start in the shell, db.start_{kind}s(), "
+            "ivm ingest or ivm serve runs them"
+        )
+    return result
 
 
 @contextlib.contextmanager

@@ -337,6 +337,20 @@ def test_dropped_and_created_again_it_begins_anew(shop: ivm.Database, inbox: Pat
     waited(lambda: len(content(shop)) == 2, shop)
 
 
+def test_who_creates_a_source_or_a_sink_is_told_what_runs_it(
+    db: ivm.Database, inbox: Path, tmp_path: Path
+) -> None:
+    db.execute("CREATE TABLE t (id INTEGER); CREATE MATERIALIZED VIEW v AS SELECT id FROM t")
+    source = f"CREATE SOURCE {{}} INTO t FROM FILES (path '{inbox}', format 'json')"
+    sink = f"CREATE SINK {{}} FROM v INTO FILES (path '{tmp_path}/{{}}')"
+    assert "db.start_sources(), ivm ingest" in db.execute(source.format("a")).message
+    assert "db.start_sinks(), ivm ingest" in db.execute(sink.format("a", "a")).message
+    db.start_sources()
+    db.start_sinks()
+    assert db.execute(source.format("b")).message == ""
+    assert db.execute(sink.format("b", "b")).message == ""
+
+
 def test_only_the_named_sources_are_started(shop: ivm.Database, inbox: Path) -> None:
     shop.execute(CREATE.format(inbox).replace("shop", "other", 1))
     put(inbox, 1)

@@ -10,7 +10,7 @@ from ivm.cdc.sinks import stored_sinks
 from ivm.cdc.sinks.kinds import KINDS
 from ivm.cdc.sinks.run_sinks import SinkInfo, list_sinks
 from ivm.cdc.sources.definition import define
-from ivm.cdc.statements import told_where
+from ivm.cdc.statements import created, told_where
 from ivm.ingest.parameters import Params
 from ivm.session.result import Result
 from ivm.session.session import Session
@@ -32,7 +32,7 @@ def create(session: Session, statement: st.CreateSink, params: Params) -> Result
         definition,
         if_not_exists=statement.if_not_exists,
     )
-    return Result("done")
+    return created(session, "sink")
 
 
 def change(session: Session, statement: st.ChangeSink, params: Params) -> Result:
