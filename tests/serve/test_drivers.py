@@ -588,6 +588,42 @@ def test_settings_are_undone_with_their_transaction(shop: Served) -> None:
             assert moment.fetchone() == ("2024-01-01 09:00:00+09",)
 
 
+def test_discard_leaves_nothing_to_the_next_user_of_a_connection(shop: Served) -> None:
+    """Else a pool's next client would read it, in place of the database's own table, too."""
+    made = (
+        *(
+            "CREATE TEMP TABLE pooled (id INTEGER PRIMARY KEY)",
+            "CREATE TEMP TYPE color AS ENUM('a')",
+        ),
+        *("CREATE TEMP TABLE part (id INTEGER REFERENCES pooled (id), c color)",),
+        *("CREATE TEMP SEQUENCE s", "CREATE TEMP TABLE w (i BIGINT DEFAULT nextval('temp.s'))"),
+        *("CREATE TEMP VIEW seen AS SELECT * FROM w", "CREATE TEMP MACRO one() AS 1"),
+        "CREATE TEMP MACRO rows_of() AS TABLE SELECT 1",
+    )
+    with psycopg.connect(shop.dsn(), autocommit=True) as client:
+        client.execute(
+            "CREATE TABLE pooled (id INTEGER, v VARCHAR); INSERT INTO pooled VALUES (1, 'a')"
+        )
+        for way in ("DISCARD TEMP", "DISCARD ALL"):
+            for sql in made:
+                client.execute(sql.encode())
+            client.execute("SET VARIABLE held = 'mine'")
+            assert client.execute("SELECT * FROM pooled").fetchall() == []
+            client.execute(way.encode())
+            assert client.execute("SELECT * FROM pooled").fetchall() == [(1, "a")]
+            for gone in ("FROM part", "FROM w", "FROM seen", "SELECT one()", "FROM rows_of()"):
+                with pytest.raises(psycopg.Error, match="does not exist"):
+                    client.execute(gone.encode())
+        assert client.execute("SELECT getvariable('held')").fetchone() == (None,)
+
+
+def test_discard_all_is_refused_in_a_transaction(shop: Served) -> None:
+    with psycopg.connect(shop.dsn()) as client:
+        client.execute("SELECT 1")
+        with pytest.raises(psycopg.errors.ActiveSqlTransaction):
+            client.execute("DISCARD ALL")
+
+
 def test_a_search_path_that_would_change_names_is_refused(
     connection: psycopg.Connection[Any],
 ) -> None:

@@ -35,6 +35,7 @@ from ivm.serve.pg.statements.describe import (
     KnownParameters,
     result_columns,
 )
+from ivm.serve.pg.statements.discard import discard_temporary, discard_variables
 from ivm.serve.pg.statements.tags import tag_of
 from ivm.serve.pg.statements.transactions import Transactions
 from ivm.serve.pg.values.text_sql import value_sql
@@ -144,13 +145,27 @@ class Statements:
                 self.cursors.close(action.name)
                 return _done("CLOSE CURSOR" if action.name is not None else "CLOSE CURSOR ALL")
             case Nothing(tag=tag):
-                if tag in ("DEALLOCATE ALL", "DISCARD ALL"):
-                    self._served.run(deallocate_all)
-                if tag == "DISCARD ALL":
-                    self.cursors.close(None)
-                    self.effects.reset(None)
+                self._forget(tag)
                 return _done(tag)
         raise AssertionError(action)
+
+    def _forget(self, tag: str) -> None:
+        """Forgets what DISCARD or DEALLOCATE ALL names of the session's state.
+
+        Raises:
+            PgError: it is all of it, in a transaction, which could not be undone.
+        """
+        served = self._served
+        if tag == "DISCARD ALL" and served.connection.in_transaction:
+            raise PgError("25001", "DISCARD ALL cannot run inside a transaction: end it before")
+        if tag in ("DEALLOCATE ALL", "DISCARD ALL"):
+            served.run(deallocate_all)
+        if tag in ("DISCARD ALL", "DISCARD TEMP", "DISCARD TEMPORARY"):
+            served.run_changing(discard_temporary)
+        if tag == "DISCARD ALL":
+            served.run(discard_variables)
+            self.cursors.close(None)
+            self.effects.reset(None)
 
     def demand_unchanged(self) -> None:
         """Refuses to go on with what was begun.
