@@ -130,28 +130,37 @@ def apply_within(
     transaction: Transaction,
     source: str,
     parts: Sequence[Callable[[], Prepared]],
+    *,
+    follows: bool = True,
 ) -> list[Ingested]:
     """Applies the parts of a batch in a transaction that goes on; see `apply_parts`.
 
     Views that fail on the batch are broken, unless the transaction is one that the user has begun.
+
+    Args:
+        session: of this thread.
+        transaction: its own.
+        source: the name of the stream.
+        parts: of the batch.
+        follows: whether their events follow those of the batch before.
     """
     if session.transaction is None:
         transaction.break_failing_views()
     records = Records(session, transaction, source)
-    return [_apply_part(session, transaction, records, prepared()) for prepared in parts]
+    return [
+        _apply_part(Merging(session, transaction, records, one.part, one.info, follows), one)
+        for one in (prepared() for prepared in parts)
+    ]
 
 
 def _reached(stored: Position | None, position: Position) -> bool:
     return stored is not None and stored.offset >= position.offset
 
 
-def _apply_part(
-    session: Session, transaction: Transaction, records: Records, prepared: Prepared
-) -> Ingested:
+def _apply_part(merging: Merging, prepared: Prepared) -> Ingested:
     found = prepared.decoded
-    merging = Merging(session, transaction, records, prepared.part, prepared.info)
     outcome = merging.run(found)
-    _bury(records, prepared, outcome)
+    _bury(merging.records, prepared, outcome)
     counts, refused = outcome.counts, outcome.refused
     applied = len(found.events) + len(found.truncates) + found.superseded
     applied -= len(refused.keys() - found.refused.keys()) + counts.get("stale", 0)

@@ -53,7 +53,7 @@ def retry(session: Session, name: str) -> int:
             part_of = asked.get((source.definition, table), partial(source.definition.part, table))
             again = part_of([line[_PAYLOAD] for line in lines])
             part = partial(prepare, session, _Retried(again, lines))
-            [done] = apply_within(session, transaction, source.name, [part])
+            [done] = apply_within(session, transaction, source.name, [part], follows=False)
             left += len(done.refused)
         counted_again(session, transaction, source.name)
     return len(letters) - left

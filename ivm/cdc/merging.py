@@ -66,6 +66,8 @@ class Merging:
         records: of the source.
         part: of the batch.
         info: its table.
+        follows: whether the events follow those of the batch before; retried ones do not, and
+            leave the rows alone that it has displaced.
     """
 
     session: Session
@@ -73,6 +75,7 @@ class Merging:
     records: Records
     part: Part
     info: TableInfo
+    follows: bool = True
 
     def run(self, decoded: Decoded) -> Outcome:
         """Merges the events of the part.
@@ -86,10 +89,10 @@ class Merging:
         if found.truncates or (found.events.operations != INSERT).any():
             path.demand_removable()
         events, lines = self._behind_truncates(found)
-        given = self.records.displaced(self.info)
+        given = self.records.displaced(self.info) if self.follows else None
         merged, left = self._merged(path, events, lines, None if found.truncates else given)
         self.transaction.add(merged.change)
-        if (given or merged.displaced) and (len(events) or found.truncates):
+        if self.follows and (given or merged.displaced) and (len(events) or found.truncates):
             self.records.displace(self.info, merged.displaced)
         keys |= self._keys(events, lines, sorted(merged.refused))
         refused = others | found.refused | {int(lines[i]): why for i, why in merged.refused.items()}

@@ -16,6 +16,7 @@ from ivm.cdc.sources.source import Position
 from ivm.engine.outbox_rows import packed, unpacked
 from ivm.engine.small_tables import Row
 from ivm.engine.transaction import Transaction
+from ivm.session.displaced_rows import columns_of
 from ivm.session.query import query
 from ivm.session.session import Session
 from ivm.session.stream_positions import DISPLACED, ORIGINS, POSITIONS, SOURCES
@@ -110,10 +111,6 @@ def listed(session: Session, sql: str) -> list[tuple[Any, ...]]:
     if not exist(session):
         return []
     return query(session, Query(sql, 0, "from"), None).fetchall()
-
-
-def _columns_of(info: TableInfo) -> str:
-    return ", ".join(f"{name} {type.sql}" for name, type in info.schema)
 
 
 class Letter(NamedTuple):
@@ -223,7 +220,7 @@ class Records:
         if DISPLACED not in self._session.engine.catalog.tables:
             return None
         found = self._find(DISPLACED, self._source, info.name)
-        if found is None or found[2] != _columns_of(info):
+        if found is None or found[2] != columns_of(info):
             return None
         return Displaced(str(found[3]), unpacked(found[4], info.schema))
 
@@ -233,7 +230,7 @@ class Records:
             return
         row: dict[str, Any] = {"source": [self._source], "table": [info.name]}
         if displaced is not None:
-            row |= {"columns": [_columns_of(info)], "transaction": [displaced.transaction]}
+            row |= {"columns": [columns_of(info)], "transaction": [displaced.transaction]}
             row |= {"rows": [packed(displaced.rows, info.schema)]}
             self._writer(DISPLACED).upsert(*self._columns(DISPLACED, row))
         elif self._find(DISPLACED, self._source, info.name):

@@ -4,7 +4,7 @@ Law: such a row of `_ivm.positions` has the table's name as its stream. It is re
 and goes with it, in the transaction that does so; else the events of one table would count for
 another. The streams of stored sources are named upstream, and stay. So it is with the rows of
 `_ivm.origins`, which tell whose events go into a table, and of `_ivm.displaced`, which have those
-of its rows that are without a place.
+of its rows that are without a place, and are altered with it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from ivm.engine.small_tables import Row
 from ivm.engine.transaction import Transaction
+from ivm.session.displaced_rows import altered
 from ivm.session.session import Session
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet, ones
@@ -43,6 +44,23 @@ def move_positions(
     _move(session, transaction, POSITIONS, positions, now)
     for table in tables.keys() & {ORIGINS, DISPLACED}:
         _move(session, transaction, table, small.current(table, transaction.changes), now)
+    if DISPLACED in tables:
+        rows = small.current(DISPLACED, transaction.changes)
+        olds = {now.get(name, name): info for name, info in before.items()}
+        _replace(session, transaction, DISPLACED, rows, _as_altered(session, rows, olds))
+
+
+def _as_altered(
+    session: Session, rows: Sequence[Row], olds: Mapping[str | None, TableInfo]
+) -> list[Row]:
+    """Rows of `_ivm.displaced` as their tables are now."""
+    tables = session.engine.catalog.tables
+    return [
+        altered(session, row, olds[row[1]], tables[row[1]])
+        if row[1] in olds and row[1] in tables
+        else row
+        for row in rows
+    ]
 
 
 def _move(
@@ -61,12 +79,23 @@ def _move(
         rows: some of its rows.
         now: the names of tables that are others now, None for those that are gone.
     """
-    old = [row for row in rows if now.get(row[1], row[1]) != row[1]]
-    new = [(row[0], now[row[1]], *row[2:]) for row in old if now[row[1]] is not None]
-    if old:
-        every = tuple(range(len(old[0])))
-        change = TableChange(table, _zset(session, table, old), every, _zset(session, table, new))
-        transaction.add(change)
+    new = [(row[0], now.get(row[1], row[1]), *row[2:]) for row in rows]
+    _replace(session, transaction, table, rows, new)
+
+
+def _replace(
+    session: Session,
+    transaction: Transaction,
+    table: str,
+    rows: Sequence[Row],
+    replacements: Sequence[Row],
+) -> None:
+    """Replaces rows of a table, each by one; by none if the new one names no table."""
+    pairs = [(old, new) for old, new in zip(rows, replacements, strict=True) if new != old]
+    if pairs:
+        old = _zset(session, table, [old for old, _ in pairs])
+        new = _zset(session, table, [new for _, new in pairs if new[1] is not None])
+        transaction.add(TableChange(table, old, tuple(range(len(old.columns))), new))
 
 
 def _zset(session: Session, table: str, rows: Sequence[Row]) -> ZSet:

@@ -1,0 +1,58 @@
+"""Rows of a table that a change stream has left without a place, as the table is altered.
+
+Law: they are in `_ivm.displaced` with the columns that the table has: what an ALTER gives its rows
+they get too, but for a USING of one: their values are cast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ivm.engine.outbox_rows import packed, unpacked
+from ivm.engine.small_tables import Row
+from ivm.session.session import Session
+from ivm.storage.identifiers import quote
+from ivm.storage.warehouse.duck import evaluate
+from ivm.storage.warehouse.table_info import TableInfo
+
+_ROWS = "_ivm_displaced_rows"
+
+
+def columns_of(info: TableInfo) -> str:
+    """The columns of a table as `_ivm.displaced` names them."""
+    return ", ".join(f"{name} {type.sql}" for name, type in info.schema)
+
+
+def altered(session: Session, row: Row, old: TableInfo, new: TableInfo) -> Row:
+    """A row of `_ivm.displaced` as its table is now.
+
+    Args:
+        session: whose transaction has altered the table.
+        row: as the table was.
+        old: the table before.
+        new: the table now.
+
+    Raises:
+        duckdb.Error: a value is none of the new type.
+    """
+    source, _, columns, transaction, payload = row
+    if columns != columns_of(old) or old.schema == new.schema:
+        return row
+    rows = unpacked(payload, old.schema)
+    values = ", ".join(_values(old, new))
+    found = evaluate(
+        session.cursor, f"SELECT {values} FROM {_ROWS}", {_ROWS: (rows, old.schema)}, new.schema
+    )
+    return (source, new.name, columns_of(new), transaction, packed(found, new.schema))
+
+
+def _values(old: TableInfo, new: TableInfo) -> Iterator[str]:
+    """SQL of each column of the new table."""
+    before, now = dict(old.schema), dict(new.schema)
+    for i, (name, type) in enumerate(new.schema):
+        value = new.defaults.get(i, "NULL")
+        if name in before:
+            value = quote(name)
+        elif len(before) == len(now) and old.schema[i][0] not in now:  # it was renamed
+            value = quote(old.schema[i][0])
+        yield f"CAST({value} AS {type.sql}) AS {quote(name)}"
