@@ -60,6 +60,12 @@ COMES: list[tuple[str, str, list[Any] | str]] = [
     ("(FORMAT csv)", "1,\\N\n\\.\n", [(1, "\\N")]),
     ("(FORMAT csv, NULL 'nil')", '1,nil\n2,"nil"\n3,\n', [(1, None), (2, "nil"), (3, "")]),
     ("(FORMAT csv, HEADER)", 'id,"v"\n1,x\n', [(1, "x")]),
+    ("(FORMAT csv, HEADER)", "any\n1,x\n", [(1, "x")]),
+    ("(FORMAT csv, HEADER)", 'a;"b\nc"\r\n1,x\r\n', [(1, "x")]),
+    ("(FORMAT csv, HEADER)", "\n1,x\n", [(1, "x")]),
+    ("(FORMAT csv, HEADER, ESCAPE '\\')", '"a\\"\n"\n1,x\n', [(1, "x")]),
+    ("(FORMAT text, HEADER)", "any\n1\tx\n", [(1, "x")]),
+    ("(FORMAT csv)", "\ufeff1,x\n", "22P02"),
     ("(FORMAT csv, HEADER match)", "id,v\n1,x\n", [(1, "x")]),
     ("(FORMAT csv, HEADER match)", "id,w\n1,x\n", "22P04"),
     ("CSV HEADER", "id,v\n1,x\n", [(1, "x")]),
@@ -72,6 +78,7 @@ COMES: list[tuple[str, str, list[Any] | str]] = [
 OF_ONE_COLUMN: list[tuple[str, str, list[str | None]]] = [
     ("", "a\n\nb\n", ["a", "", "b"]),
     ("", "\n\n", ["", ""]),
+    ("", "\ufeffa\n\ufeffb\n", ["\ufeffa", "\ufeffb"]),
     ("", "\\N\n", [None]),
     ("(FORMAT csv)", '""\n\nx\n', ["", None, "x"]),
 ]

@@ -7,6 +7,7 @@ PostgreSQL goes to `copy_csv`. Rows end at LF or CR LF.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 
@@ -22,6 +23,7 @@ _PIECE = 1 << 23  # bytes that are made rows of at a time
 _MARK = re.compile(rb"(?:\A|(?<=\n))\\\.(?:\r?\n|\Z)")
 _LAST_MARK = re.compile(rb"(?:\A|(?<=\n))\\\.\r?\n?\Z")
 _EMPTY = re.compile(rb"(?:\A|\n)\r?\n")
+_BOM = codecs.BOM_UTF8
 _COUNT = "a row of COPY has too few or too many values"
 _PAIR = re.compile(rb"\\(.)", re.DOTALL)
 _ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
@@ -90,6 +92,9 @@ class Lines:
             if mark is not None:
                 piece, self._ended = piece[: mark.start()], True
             piece = self._escaped(piece)
+        if self._begins and not self._options.checks_header:
+            self._begins = False
+            piece = piece[self._header_end(piece) :]
         if not piece:
             return
         table = self._read(piece)
@@ -136,9 +141,21 @@ class Lines:
 
         return _PAIR.sub(told, piece)
 
+    def _header_end(self, piece: bytes) -> int:
+        """The end of the first line: which names it has, and how many, is not looked at."""
+        line = rb"(?:[^\\\n]|\\.?)*+\n?"
+        if self._is_csv:
+            quote, escape = map(re.escape, (self._quote, self._options.escape.encode()))
+            sign = escape + rb".|[^" + escape + quote + rb"]"
+            if escape == quote:
+                sign = rb"[^" + quote + rb"]"
+            quoted = quote + rb"(?:" + sign + rb")*+(?:" + quote + rb"|\Z)"
+            line = rb"(?:[^" + quote + rb"\n]|" + quoted + rb")*+\n?"
+        found = re.match(line, piece, re.DOTALL)
+        assert found is not None
+        return found.end()
+
     def _check_header(self, table: pa.Table) -> None:
-        if not self._options.checks_header:
-            return
         found = [column[0].as_py() for column in table.columns]
         if found != self._columns:
             raise PgError(
@@ -148,6 +165,8 @@ class Lines:
 
 def _by_arrow(piece: bytes, options: CopyOptions, count: int, *, quotes: bool) -> pa.Table:
     names = [str(i) for i in range(count)]
+    if piece.startswith(_BOM):
+        piece = _BOM + piece  # Arrow leaves one out, which is part of a value
     try:
         return csv.read_csv(
             pa.BufferReader(piece),
