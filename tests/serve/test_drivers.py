@@ -528,6 +528,39 @@ def test_errors_have_their_codes(connection: psycopg.Connection[Any], sql: str) 
     assert raised.value.sqlstate == ERRORS[sql]
 
 
+def test_values_in_a_message_do_not_change_its_code(shop: Served) -> None:
+    cases = {
+        "INSERT INTO told VALUES ('foreign key', 'z', 1)": "23505",
+        "INSERT INTO told VALUES ('z', 'a\"b not null', 1)": "23505",
+        "INSERT INTO told SELECT 'foreign key', 'z', 1": "23505",
+        "INSERT INTO told VALUES ('y', 'foreign key', 0)": "23514",
+        "INSERT INTO told VALUES ('y', 'check constraint', NULL)": "23502",
+        "SELECT 'division by zero'::INTEGER": "22P02",
+        "SELECT 'it''s out of range'::DATE": "22P02",
+        'SELECT "already exists" FROM told': "42703",
+    }
+    with psycopg.connect(shop.dsn(), autocommit=True) as client:
+        client.execute(
+            "CREATE TABLE told (k VARCHAR PRIMARY KEY, u VARCHAR UNIQUE, "
+            "c INTEGER NOT NULL CHECK (c > 0));"
+            "INSERT INTO told VALUES ('foreign key', 'a\"b not null', 1)"
+        )
+        for sql, code in cases.items():
+            with pytest.raises(psycopg.Error) as raised:
+                client.execute(sql.encode())
+            assert raised.value.sqlstate == code, sql
+
+
+def test_binary_numerics_without_a_number_are_doubles(
+    connection: psycopg.Connection[Any],
+) -> None:
+    for form in ("%t", "%b"):
+        for text in ("NaN", "Infinity", "-Infinity"):
+            row = connection.execute(f"SELECT {form}::DOUBLE".encode(), [Decimal(text)]).fetchone()
+            assert row is not None
+            assert repr(row[0]) == repr(float(text))
+
+
 def test_places_of_errors_count_from_one(connection: psycopg.Connection[Any]) -> None:
     with pytest.raises(psycopg.errors.UndefinedColumn) as raised:
         connection.execute("SELECT 1; SELECT nope FROM orders", prepare=False)

@@ -32,6 +32,9 @@ _MICROS_OF_A_DAY = 86_400_000_000
 _BEFORE_OUR_ERA = re.compile(r"(\S+)(.*) BC")
 
 
+_NO_NUMBERS = {0xC000: Decimal("NaN"), 0xD000: Decimal("Infinity"), 0xF000: Decimal("-Infinity")}
+
+
 class OutOfRangeError(ValueError):
     """A value of its type that DuckDB does not have."""
 
@@ -247,6 +250,8 @@ def _interval(value: bytes) -> Any:
 
 def _numeric(value: bytes) -> Decimal | int:
     count, weight, sign, scale = struct.unpack_from("!hhHh", value)
+    if sign in _NO_NUMBERS:
+        return _NO_NUMBERS[sign]  # a DOUBLE has them
     if sign not in (0, 0x4000) or not 0 <= scale <= 0x3FFF or abs(weight) > 0x3FFF:
         raise ValueError("a number that is none, or without an end")
     digits = struct.unpack_from(f"!{count}h", value, 8)

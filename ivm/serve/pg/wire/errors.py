@@ -30,16 +30,6 @@ _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...]
     (CancelledError, "57014", (("the server is being stopped", STOPPED),)),
     (AccessError, "42501", ()),
     (
-        ConstraintError,
-        "23000",
-        (
-            ("foreign key|still referenced", "23503"),
-            ("not null", "23502"),
-            ("check constraint", "23514"),
-            ("duplicate|unique|primary key", "23505"),
-        ),
-    ),
-    (
         EvaluationError,
         "22000",
         (
@@ -98,6 +88,13 @@ _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...]
     (CorruptionError, "XX001", ()),
     (MemoryError, "53200", ()),
 )
+_OF_CONSTRAINTS = (
+    ("foreign key|still referenced", "23503"),
+    ("not null", "23502"),
+    ("check constraint", "23514"),
+    ("duplicate|unique|primary key", "23505"),
+)
+_QUOTED = re.compile(r"""(?<!\w)(?:"[^"]*"|'[^']*')(?!\w)""")
 _INTERNAL = "XX000"
 _FATAL = frozenset((STOPPED, TOO_MANY, BAD_LOGIN, NO_LOGIN, IDLE_TRANSACTION))
 _EXCERPT = re.compile(r"\n+LINE \d+: .*\Z", re.DOTALL)
@@ -136,11 +133,23 @@ def code_of(error: BaseException) -> str:
     """The SQLSTATE of an error."""
     if isinstance(error, PgError):
         return error.code
-    text = str(error).lower()
+    if isinstance(error, ConstraintError):
+        return _constraint_code(str(error).lower())
+    text = _QUOTED.sub("", str(error)).lower()  # values and names say what they like
     for kind, code, refined in _CODES:
         if isinstance(error, kind):
             return next((found for words, found in refined if re.search(words, text)), code)
     return _INTERNAL
+
+
+def _constraint_code(text: str) -> str:
+    """The code of what comes first in a message: the values of the row stand behind it."""
+    places = [
+        (found.start(), code)
+        for words, code in _OF_CONSTRAINTS
+        if (found := re.search(words, text))
+    ]
+    return min(places)[1] if places else "23000"
 
 
 def error_fields(error: BaseException, offset: int = 0, *, ends: bool = False) -> dict[str, str]:
