@@ -224,6 +224,18 @@ FAULTS = (
         way="to Arrow",
     ),
     Fault(
+        "states_to_arrow",
+        does="an aggregate's state that is a HUGEINT, UUID or BIT, as that of sum() is, ends the"
+        " process where it goes to Arrow without loss",
+        right="3",
+        script="SELECT sum(i) EXPORT_STATE AS s FROM range(3) AS r(i)",
+        outcome=ENDS,
+        modules=("ivm.storage.warehouse.carried",),
+        seen=("2.0.0", "2.0.1"),
+        way="to Arrow",
+        apart=True,
+    ),
+    Fault(
         "members_to_arrow",
         does="a UNION whose member is NULL arrives as a NULL that is no UNION's",
         right="(False, 'a')",

@@ -22,6 +22,7 @@ from ivm.session.held_rows import over, polars_frame, relation_of, without_rows
 from ivm.storage.errors import InputError, IvmError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import Deferral, begin_statement, check
 from ivm.storage.warehouse.arrow_streams import Stream, as_duckdb_errors, copying
+from ivm.storage.warehouse.carried import refuse_states
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import Translating
 
@@ -255,6 +256,7 @@ class Result:
                 return table if table is not None and len(table) else None
             reader = self._reader
             if reader is None:
+                refuse_states(self.types)
                 with copying():
                     reader = self._reader = self._cursor.to_arrow_reader(BATCH)
             with as_duckdb_errors():
@@ -324,6 +326,7 @@ class Result:
         if self._reader is not None:
             self._table = self._rest()
         else:
+            refuse_states(self.types)
             with copying():
                 self._table = self._cursor.to_arrow_table()
         self._end()

@@ -3,7 +3,8 @@
 DuckDB exports intervals to Arrow with nanoseconds in 64 bits, and larger ones wrap round; a UNION
 whose member is NULL arrives as a NULL of the whole UNION. DuckDB notices neither: they are
 DuckDB's fault `intervals_to_arrow` and DuckDB's fault `members_to_arrow`. It does notice what a
-VARIANT of Arrow has no form for, but names neither the VARIANT nor a way out.
+VARIANT of Arrow has no form for, but names neither the VARIANT nor a way out. The state of an
+aggregate can end the process, even where there is no row: DuckDB's fault `states_to_arrow`.
 
 Contract: a query whose answer holds such a value fails while it is read, and a change that makes
 one is refused. An answer without these types is passed on unchanged.
@@ -11,6 +12,8 @@ one is refused. An answer without these types is passed on unchanged.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import duckdb
@@ -21,6 +24,8 @@ from ivm.storage.identifiers import literal, quote
 Relation: TypeAlias = duckdb.DuckDBPyRelation
 
 _MOST_HOURS = 2562046  # 2^63 nanoseconds are 2562047 hours and 47 minutes
+_STATE = re.compile(r"\bAGGREGATE_STATE(?=[\[\]),]|$)")
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
 _WHY = {
     "INTERVAL": f"an INTERVAL may have up to {_MOST_HOURS} hours beside its months and days: write "
     "more of them as days",
@@ -34,8 +39,9 @@ def carried(relation: Relation) -> Relation:
     """The same rows; reading them fails where Arrow would not carry a value exactly.
 
     Raises:
-        duckdb.InvalidInputException: later, while they are read.
+        duckdb.InvalidInputException: later, while they are read; at once as `refuse_states` does.
     """
+    refuse_states(map(str, relation.types))
     types, conditions = relation.types, _conditions(relation)
     if not any(conditions):
         return relation
@@ -43,6 +49,20 @@ def carried(relation: Relation) -> Relation:
     return relation.project(
         ", ".join([f"{_checked(i, *column[1:])} AS {quote(column[0])}" for i, column in columns])
     )
+
+
+def refuse_states(types: Iterable[str]) -> None:
+    """Refuses an answer with columns of these types if one is, or holds, an aggregate's state.
+
+    Raises:
+        duckdb.InvalidInputException: one does.
+    """
+    for type in types:
+        if _STATE.search(_QUOTED.sub("", type)):
+            raise duckdb.InvalidInputException(
+                f"a value of type {type} cannot be read here: write finalize(…) around the state "
+                "of an aggregate, or leave out EXPORT_STATE"
+            )
 
 
 def only_carried(value: str, type: str) -> str:
@@ -57,8 +77,8 @@ def only_carried(value: str, type: str) -> str:
 
 
 def may_be_unfit(type: str) -> bool:
-    """Returns whether a type has values that Arrow does not carry."""
-    return any(word in type for word in _WHY)
+    """Returns whether a type has values that Arrow does not carry; it may be wrong with True."""
+    return "AGGREGATE_STATE" in type or any(word in type for word in _WHY)
 
 
 def unfit_type(relation: Relation) -> str | None:

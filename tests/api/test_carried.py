@@ -198,3 +198,26 @@ def test_what_a_variant_of_arrow_does_not_hold_is_named_at_every_door(
             with pytest.raises(IvmError, match="VARIANT"):
                 door()
         assert db.execute("SELECT count(*) FROM u").fetchall() == [(0,)]
+
+
+STATES = ["sum(1) EXPORT_STATE", "[sum(1) EXPORT_STATE]", "{'a': bit_or('1'::BIT) EXPORT_STATE}"]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_state_of_an_aggregate_is_no_answer_in_arrow(
+    duck: duckdb.DuckDBPyConnection, state: str
+) -> None:
+    with pytest.raises(duckdb.InvalidInputException, match="write finalize"):
+        carried(duck.sql(f"SELECT 1 AS a, {state} AS v")).to_arrow_table()
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1)")
+        db.execute(f"PREPARE p AS SELECT {state} AS v FROM t")
+        for sql in (f"SELECT {state} AS v FROM t WHERE false", "EXECUTE p"):
+            with pytest.raises(IvmError, match="write finalize"):
+                db.execute(sql).arrow()
+
+
+def test_what_is_named_like_a_state_is_none(duck: duckdb.DuckDBPyConnection) -> None:
+    named = """{'AGGREGATE_STATE': 1} AS a, {'x AGGREGATE_STATE': 1} AS b,
+        'AGGREGATE_STATE'::ENUM('AGGREGATE_STATE') AS c"""
+    assert carried(duck.sql(f"SELECT {named}")).to_arrow_table().num_rows == 1

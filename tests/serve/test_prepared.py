@@ -358,3 +358,13 @@ def test_parameters_of_queries_about_the_catalog(
             assert list(row.values())[1:] == values
 
     _asyncpg(shop, work)
+
+
+def test_the_state_of_an_aggregate_ends_no_server(shop: Served) -> None:
+    state = "SELECT sum(1) EXPORT_STATE"
+    with psycopg.connect(shop.dsn(), autocommit=True) as client:
+        client.execute(f"PREPARE of_state AS {state}")
+        for sql in (state, "EXECUTE of_state", f"COPY ({state}) TO STDOUT"):
+            with pytest.raises(psycopg.Error, match="write finalize"):
+                client.execute(sql.encode())
+        assert client.execute("SELECT finalize(sum(1) EXPORT_STATE)").fetchall() == [(1,)]
