@@ -671,3 +671,18 @@ def test_curl(world: HttpWorld) -> None:
     asked += ["-H", "Content-Type: application/sql"]
     found = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True)
     assert json.loads(found.stdout)["rows"] == [[1]]
+
+
+@pytest.mark.parametrize(
+    "asked", [r'"SELECT \ud800"', r'"SELECT $a\ud800"', r'"SELECT $a", "params": {"a\uDFFF": 1}']
+)
+def test_half_of_a_character_is_no_text(client: httpx.Client, asked: str) -> None:
+    answer = client.post(
+        "/sql", content=f'{{"sql": {asked}}}', headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 400
+    assert "the body is no text" in answer.json()["what"]
+    whole = r'{"sql": "SELECT ?", "params": ["\ud83d\ude00"]}'
+    assert client.post("/sql", content=whole, headers={"Content-Type": "application/json"}).json()[
+        "rows"
+    ] == [["😀"]]
