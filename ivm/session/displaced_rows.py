@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import duckdb
+
 from ivm.engine.outbox_rows import packed, unpacked
 from ivm.engine.small_tables import Row
 from ivm.session.session import Session
+from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import quote
 from ivm.storage.warehouse.duck import evaluate
 from ivm.storage.warehouse.table_info import TableInfo
@@ -33,16 +36,22 @@ def altered(session: Session, row: Row, old: TableInfo, new: TableInfo) -> Row:
         new: the table now.
 
     Raises:
-        duckdb.Error: a value is none of the new type.
+        UnsupportedError: a value is none of the new type.
     """
     source, _, columns, transaction, payload = row
     if columns != columns_of(old) or old.schema == new.schema:
         return row
     rows = unpacked(payload, old.schema)
     values = ", ".join(_values(old, new))
-    found = evaluate(
-        session.cursor, f"SELECT {values} FROM {_ROWS}", {_ROWS: (rows, old.schema)}, new.schema
-    )
+    sql = f"SELECT {values} FROM {_ROWS}"
+    try:
+        found = evaluate(session.cursor, sql, {_ROWS: (rows, old.schema)}, new.schema)
+    except duckdb.Error as error:
+        raise UnsupportedError(
+            f"table {new.name!r} has rows of source {source!r} in _ivm.displaced, where a "
+            "statement upstream has moved others to their keys, and their values are none of the "
+            f"new type: alter it when events of a later transaction have come ({error})"
+        ) from error
     return (source, new.name, columns_of(new), transaction, packed(found, new.schema))
 
 

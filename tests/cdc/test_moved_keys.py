@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import ivm
+from ivm.storage.errors import UnsupportedError
 from tests.tiers import examples, seeds
 
 Row = tuple[int, str, int | None]
@@ -280,3 +281,8 @@ def test_a_table_altered_within_a_statement_keeps_every_row(change: str, tmp_pat
     found = shifted(tmp_path, change)
     assert [row[0] for row in found] == [1, 2, 3]
     assert found[0][1:] == ALTERED[change]
+
+
+def test_a_type_that_displaced_rows_cannot_have_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="when events of a later transaction have come"):
+        shifted(tmp_path, "ALTER TABLE q ALTER v TYPE INTEGER USING length(v)")
