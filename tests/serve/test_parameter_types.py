@@ -334,6 +334,12 @@ def test_binary_values_of_no_sense_are_refused(tables: Served, oid: int, value: 
         assert found.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"22P02"
 
 
+def test_a_format_that_is_none_is_refused(tables: Served) -> None:
+    with psycopg.connect(tables.dsn()) as connection:
+        found = connection.pgconn.exec_params(b"SELECT $1", [b"1"], [23], [7], 0)
+        assert found.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"22023"
+
+
 @pytest.mark.parametrize("form", ["%t", "%b"])
 @pytest.mark.parametrize("number", [-(1 << 127), (1 << 127) - 1, 10**38])
 def test_integers_of_128_bits(connection: psycopg.Connection[Any], form: str, number: int) -> None:

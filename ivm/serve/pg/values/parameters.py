@@ -60,6 +60,8 @@ def values_of(
         raise ProtocolError(f"{len(values)} values for {len(oids)} parameters")
     if len(formats) not in (0, 1, len(values)):
         raise ProtocolError(f"{len(formats)} formats for {len(values)} parameters")
+    if not {0, 1}.issuperset(formats):
+        raise ProtocolError(f"values are text (0) or binary (1), not {max(formats)}", "22023")
     binary = list(formats) if len(formats) == len(values) else list(formats or [0]) * len(values)
     return [
         None if value is None else _value(value, format == 1, oid, i)

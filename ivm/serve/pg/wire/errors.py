@@ -53,7 +53,10 @@ _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...]
             ),
             ("schema.*does not exist", "3F000"),
             ("type.*does not exist", "42704"),
+            ("schema.*already exists", "42P06"),
             ("already exists", "42P07"),
+            ("values were supplied", SYNTAX),
+            ("unrecognized configuration parameter", "42704"),
             ("ambiguous", "42702"),
             (
                 "referenced column|column.*(not found|does not exist)|does not have a column",
@@ -66,7 +69,11 @@ _CODES: tuple[tuple[type[BaseException], str, tuple[tuple[str, str], ...]], ...]
     (
         InputError,
         "22023",
-        (("a transaction is open already", "25001"), ("no transaction", "25P01")),
+        (
+            ("a transaction is open already", "25001"),
+            ("no transaction", "25P01"),
+            ("no prepared statement", NO_STATEMENT),
+        ),
     ),
     (UnsupportedError, "0A000", ()),
     (
