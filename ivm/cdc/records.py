@@ -216,22 +216,22 @@ class Records:
             self._writer(ORIGINS).insert(*self._columns(ORIGINS, row))
 
     def displaced(self, info: TableInfo) -> Displaced | None:
-        """The rows of a table that the batch before has left without a place."""
+        """What the batch before has left of a table's rows without a place."""
         if DISPLACED not in self._session.engine.catalog.tables:
             return None
         found = self._find(DISPLACED, self._source, info.name)
         if found is None or found[2] != columns_of(info):
             return None
-        return Displaced(str(found[3]), unpacked(found[4], info.schema))
+        return Displaced(str(found[3]), unpacked(found[4], info.schema), bool(found[5]))
 
     def displace(self, info: TableInfo, displaced: Displaced | None) -> None:
-        """Notes which rows of a table a batch leaves without a place."""
+        """Notes what a batch leaves of a table's rows without a place."""
         if DISPLACED not in self._session.engine.catalog.tables:
             return
         row: dict[str, Any] = {"source": [self._source], "table": [info.name]}
         if displaced is not None:
             row |= {"columns": [columns_of(info)], "transaction": [displaced.transaction]}
-            row |= {"rows": [packed(displaced.rows, info.schema)]}
+            row |= {"rows": [packed(displaced.rows, info.schema)], "again": [displaced.again]}
             self._writer(DISPLACED).upsert(*self._columns(DISPLACED, row))
         elif self._find(DISPLACED, self._source, info.name):
             self._writer(DISPLACED).delete(*self._columns(DISPLACED, row))

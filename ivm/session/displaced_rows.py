@@ -38,7 +38,7 @@ def altered(session: Session, row: Row, old: TableInfo, new: TableInfo) -> Row:
     Raises:
         UnsupportedError: a value is none of the new type.
     """
-    source, _, columns, transaction, payload = row
+    source, _, columns, transaction, payload, again = row
     if columns != columns_of(old) or old.schema == new.schema:
         return row
     rows = unpacked(payload, old.schema)
@@ -52,7 +52,7 @@ def altered(session: Session, row: Row, old: TableInfo, new: TableInfo) -> Row:
             "statement upstream has moved others to their keys, and their values are none of the "
             f"new type: alter it when events of a later transaction have come ({error})"
         ) from error
-    return (source, new.name, columns_of(new), transaction, packed(found, new.schema))
+    return (source, new.name, columns_of(new), transaction, packed(found, new.schema), again)
 
 
 def _values(old: TableInfo, new: TableInfo) -> Iterator[str]:

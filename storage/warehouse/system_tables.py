@@ -49,7 +49,8 @@ STREAM_TABLES = {
     "origins": '(source VARCHAR, "table" VARCHAR, origin VARCHAR NOT NULL, '
     'PRIMARY KEY (source, "table"))',
     "displaced": '(source VARCHAR, "table" VARCHAR, columns VARCHAR NOT NULL, '
-    'transaction VARCHAR NOT NULL, rows BLOB NOT NULL, PRIMARY KEY (source, "table"))',
+    "transaction VARCHAR NOT NULL, rows BLOB NOT NULL, again BOOLEAN NOT NULL, "
+    'PRIMARY KEY (source, "table"))',
     "sources": "(name VARCHAR PRIMARY KEY, kind VARCHAR NOT NULL, target VARCHAR, "
     "options VARCHAR NOT NULL, state VARCHAR NOT NULL, reason VARCHAR)",
     "sinks": '(name VARCHAR PRIMARY KEY, "view" VARCHAR NOT NULL, target VARCHAR NOT NULL, '

@@ -121,12 +121,43 @@ def test_a_statement_that_comes_again_changes_nothing(form: str) -> None:
                 assert db.execute("FROM q ORDER BY pos").fetchall() == right, (rows, to)
 
 
-def test_files_keep_every_row_in_all_their_batches(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_a_statement_that_comes_again_in_other_batches_changes_nothing(form: str) -> None:
+    """What has come before it breaks off comes once more, and all in any batches."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE q (pos INTEGER PRIMARY KEY, v VARCHAR, w INTEGER)")
+        for seed in seeds(examples(40)):
+            random = Random(f"{seed} {form}")
+            rows, to = moved(random)
+            db.execute("DELETE FROM q")
+            db.insert("q", [named(row) for row in rows])
+            goes = [row for row in random.sample(rows, len(rows)) if to[row[0]] != row[0]]
+            told = [list(events(form, row, (to[row[0]], *row[1:]))) for row in goes]
+            times = [told[: random.randint(0, len(told))] for _ in range(2)]
+            batches = [batch for time in (*times, told) for batch in cut(random, time)]
+            for batch in batches:
+                one = [of_transaction(event, form, seed) for events in batch for event in events]
+                db.ingest("q", one, format=form.split(",")[0])
+            right = sorted((to[row[0]], *row[1:]) for row in rows)
+            assert db.execute("FROM q ORDER BY pos").fetchall() == right, (rows, to, batches)
+
+
+def cut(random: Random, changes: list[list[Any]]) -> Iterator[list[list[Any]]]:
+    """Changes in batches."""
+    while changes:
+        count = random.randint(1, len(changes))
+        yield changes[:count]
+        changes = changes[count:]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_files_keep_every_row_in_all_their_batches(times: int, tmp_path: Path) -> None:
+    """The statement may come again."""
     rows: list[Row] = [(i, str(i), i) for i in range(5000)]
     told: list[Any] = [{"op": "c", "after": named(row)} for row in rows]
     Random(0).shuffle(rows)
     moves = [e for r in rows for e in events(FORMS[0], r, (r[0] + 1, *r[1:]))]
-    told += [of_transaction(event, FORMS[0], 7) for event in moves]
+    told += times * [of_transaction(event, FORMS[0], 7) for event in moves]
     (tmp_path / "q.json").write_text("\n".join(map(json.dumps, told)) + "\n")
     with ivm.connect() as db:
         db.execute("CREATE TABLE q (pos INTEGER PRIMARY KEY, v VARCHAR, w INTEGER)")

@@ -4,6 +4,7 @@ Law: a row is displaced where another one has come to its key before it left, as
 that shifts keys, and the end of a batch may stand within such a statement. The displaced rows are
 given to the next batch if they are of the transaction in which the batch ends, and from batch to
 batch as long as each ends within it; else they are gone, as within a batch (see `key_versions`).
+So it is told that events of that transaction come again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ivm.cdc.merge.told import Displaced, Told
 from ivm.ingest.fast_path import FastPath
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.consolidate import group
-from ivm.storage.values.zset import ZSet, add, ones
+from ivm.storage.values.zset import ZSet, add, empty, ones
 
 _NONE = np.zeros(0, np.int64)
 _FEW = 64
@@ -35,12 +36,14 @@ class Displacing(NamedTuple):
         over: int64[m], of each row that is displaced a step over it, or the last one at its key.
         under: int64[m], the step that has left the row; else `STORED`, or the number of a given
             one, counted down from `NEW`.
+        again: int64[a], steps behind which a row had come again to their keys.
     """
 
     told: Told
     given: Indexes
     over: Indexes = _NONE
     under: Indexes = _NONE
+    again: Indexes = _NONE
 
 
 def last_few(events: Indexes) -> Indexes:
@@ -51,7 +54,7 @@ def last_few(events: Indexes) -> Indexes:
 def displaced_rows(
     path: FastPath, steps: Steps, met: Displacing, rows: Sequence[Column], numbers: Indexes
 ) -> Displaced | None:
-    """The rows to give to the next batch.
+    """What to give to the next batch.
 
     Args:
         path: of the table.
@@ -61,16 +64,19 @@ def displaced_rows(
         numbers: of the events, in the batch.
     """
     told, given = met.told, met.told.displaced
-    if told.exact or not (len(met.over) or given):
+    if told.exact or not (len(met.over) or len(met.again) or given):
         return None
-    transaction, is_last = _in_last(told, numbers[steps.of[met.over]])
+    looked = np.concatenate([met.over, met.again])
+    transaction, is_last = _in_last(told, numbers[steps.of[looked]])
     if transaction is None:
         return None
-    kept = [_under(path, steps, met, rows, is_last.nonzero()[0])] if is_last.any() else []
+    over = is_last[: len(met.over)].nonzero()[0]
+    kept = _under(path, steps, met, rows, over)
+    again = bool(is_last[len(met.over) :].any()) or len(kept) < len(over)
     if given is not None and given.transaction == transaction:
-        kept.insert(0, given.rows.take((met.given < 0).nonzero()[0]))
-    found = add(kept) if kept else None
-    return Displaced(transaction, found) if found is not None and len(found) else None
+        kept = add([given.rows.take((met.given < 0).nonzero()[0]), kept])
+        again |= given.again
+    return Displaced(transaction, kept, again) if len(kept) or again else None
 
 
 def _in_last(told: Told, events: Indexes) -> tuple[str | None, Mask]:
@@ -96,6 +102,8 @@ def _under(
     path: FastPath, steps: Steps, met: Displacing, rows: Sequence[Column], chosen: Indexes
 ) -> ZSet:
     """The rows that are displaced; not those that equal the row over them, which has come again."""
+    if not len(chosen):
+        return empty([type for _, type in path.schema])
     over, under, count = met.over[chosen], met.under[chosen], len(steps.of)
     index = met.told.index()
     found = index.find([rows[i].take(over) for i in path.key])

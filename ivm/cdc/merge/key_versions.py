@@ -10,13 +10,14 @@ means the older. An insert behind a removal moves, too, if the transaction is to
 tell a new key by a pair. The displaced ones are gone, too, with a row that was inserted over them,
 unless the batch is known to be whole transactions, each once; else an equal row is one that comes
 again. What an event of that transaction takes from its key, if it tells another row, has left
-before. At the end of the batch a key has its latest row, and where an event tells that it is of
-another transaction than the one before it under its key. The displaced rows that are left then may
-be given to the next batch, see the module `displaced`.
+before; so it is in later batches as long as each ends within that transaction. At the end of the
+batch a key has its latest row, and where an event tells that it is of another transaction than the
+one before it under its key. The displaced rows that are left then may be given to the next batch,
+see the module `displaced`.
 
 So only keys are looked at to which a row comes while another one is there, and of which a later
-event is no such row again, and those of given rows; there are none but below such keys, and where
-events come again.
+event is no such row again, those of given rows, and those from which a transaction that comes again
+takes a row; there are none but below such keys, and where events come again.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Lanes:
             `NEW` for others.
         lasts: of each row whether it is the one that its key has at the end.
         displaced: the rows that are displaced at the end, each with the last look at its key.
+        again: the last look at each key to which a row has come again in the transaction of that.
     """
 
     of: list[int] = field(default_factory=list)
@@ -79,6 +81,7 @@ class Lanes:
     given: list[int] = field(default_factory=list)
     lasts: list[bool] = field(default_factory=list)
     displaced: list[tuple[int, int]] = field(default_factory=list)
+    again: list[int] = field(default_factory=list)
 
     def add(self, key: int, given: int) -> int:
         """Adds a row; returns its number."""
@@ -107,7 +110,8 @@ def lanes(
     for key, numbers in _by_key(looks.key).items():
         own = codes.stored.get(key) if stored[key] else None
         one = _Key(found, key, own, told.exact)
-        one.give([(number, codes.given[number]) for number in rows.get(key, [])], codes.since)
+        left = [(number, codes.given[number]) for number in rows.get(key, [])]
+        one.give(left, codes.since, again=told.comes_again)
         one.run(looks, codes, numbers)
     return found
 
@@ -211,21 +215,23 @@ class _Key:
         self._found, self._key, self._exact = found, key, exact
         self._free = found.add(key, NEW if stored is None else STORED)
         self._rows: list[_Row] = []
-        self._transaction = _UNKNOWN
+        self._transaction, self._again = _UNKNOWN, False
         if stored is not None:
             self._rows.append(_Row(self._free, stored))
 
-    def give(self, rows: Sequence[tuple[int, list[int]]], since: int) -> None:
+    def give(self, rows: Sequence[tuple[int, list[int]]], since: int, *, again: bool) -> None:
         """Puts given rows, by their numbers, before the stored one, to which they were displaced.
 
         Args:
             rows: their numbers and values.
             since: the number of their transaction.
+            again: whether it comes again; then the stored row may be one of those that have.
         """
-        if rows:
+        if rows or again:
             older = [_Row(self._found.add(self._key, number), codes) for number, codes in rows]
-            newer = [replace(row, displaces=True) for row in self._rows]
-            self._rows, self._transaction = [*older, *newer], since
+            over = bool(rows)
+            newer = [replace(row, displaces=over, is_again=again) for row in self._rows]
+            self._rows, self._transaction, self._again = [*older, *newer], since, again
 
     def run(self, looks: Looks, codes: _Codes, numbers: Sequence[int]) -> None:
         """Takes the looks at the key in order."""
@@ -244,11 +250,14 @@ class _Key:
             self._found.lasts[self._rows[-1].lane] = True
         if any(row.displaces for row in self._rows):
             self._found.displaced.extend((row.lane, numbers[-1]) for row in self._rows[:-1])
+        if self._again:
+            self._found.again.append(numbers[-1])
 
     def _go_on(self, transaction: int) -> None:
         """Takes the displaced rows away behind their transaction."""
         if _UNKNOWN not in (transaction, self._transaction) and transaction != self._transaction:
             self._rows = [replace(row, is_again=False) for row in self._rows[-1:]]
+            self._again = False
         self._transaction = transaction
 
     def _meant(self, old: list[int], null: list[bool]) -> _Row | None:
@@ -272,6 +281,7 @@ class _Key:
         else:
             lane = self._found.add(self._key, NEW) if self._rows else self._free
         is_again = bool(again) and moved and self._transaction != _UNKNOWN
+        self._again = self._again or is_again
         self._rows.append(_Row(lane, codes, moved and bool(self._rows), is_again))
         return lane
 

@@ -36,9 +36,10 @@ def disambiguated(
     over = steps.comes & np.where(before < 0, stored[steps.group], steps.writes[before])
     given = _given(path, steps, told.displaced)
     met = Displacing(told, given)
-    if not over.any() and not (given >= 0).any():
+    looked = np.append(given[given >= 0], _left_before(steps, told))
+    if not over.any() and not len(looked):
         return steps, met
-    doubtful = suspects(steps.group, over, steps.comes, given[given >= 0])
+    doubtful = suspects(steps.group, over, steps.comes, looked)
     arrived = (over & _arrives(steps) & ~doubtful).nonzero()[0]
     if not doubtful.any() and (told.exact or not len(arrived)):
         return steps, met
@@ -58,6 +59,14 @@ def _given(path: FastPath, steps: Steps, displaced: Displaced | None) -> Indexes
     found = np.full(number.max() + 1, -1)
     found[number[: len(steps.group)]] = steps.group
     return found[number[len(steps.group) :]]
+
+
+def _left_before(steps: Steps, told: Told) -> Indexes:
+    """The keys with a row of which an event that comes again may take away another one."""
+    if not told.comes_again:
+        return np.zeros(0, np.int64)
+    keys = steps.group[~steps.writes]
+    return keys[steps.at[keys] >= 0]
 
 
 def _arrives(steps: Steps) -> Mask:
@@ -99,7 +108,8 @@ def _by_lanes(
 
 
 def _with_lanes(met: Displacing, found: Lanes, chosen: Indexes) -> Displacing:
-    """The same with the rows that are displaced at the end among those told apart."""
+    """The same with what the rows have come to that are told apart."""
+    met = met._replace(again=chosen[np.array(found.again, np.int64)])
     if not found.displaced:
         return met
     row, look = np.array(found.displaced).T

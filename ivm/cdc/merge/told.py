@@ -22,10 +22,12 @@ class Displaced:
     Attributes:
         transaction: a text that the events of the transaction share that has displaced them.
         rows: with every column, oldest first.
+        again: whether events of that transaction have come once more.
     """
 
     transaction: str
     rows: ZSet
+    again: bool = False
 
 
 class Before(NamedTuple):
@@ -50,7 +52,7 @@ class Told:
         index: the table's, with all columns.
         exact: the batch is whole transactions, and what is told are all values of a row: a row
             that is displaced stays when the latest one is gone.
-        displaced: the rows that the batch before has left without a place.
+        displaced: what the batch before has left: rows without a place, or that it comes again.
         last: the number of the last event.
     """
 
@@ -59,6 +61,11 @@ class Told:
     exact: bool = False
     displaced: Displaced | None = None
     last: int = -1
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether the batch begins within a transaction of which events have come once more."""
+        return self.displaced is not None and self.displaced.again
 
     def asked(self, events: Indexes) -> Told:
         """The same, which answers for these events without asking once more: that is a statement.
