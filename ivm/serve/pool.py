@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Sequence
 
+import duckdb
+
 from ivm.database import Database
 from ivm.serve.access import Gate, User
 from ivm.serve.served_session import ServedSession
@@ -19,7 +21,7 @@ from ivm.serve.settings import ServerSettings
 from ivm.serve.threads import Threads
 from ivm.session.session import Session
 from ivm.storage.errors import UnavailableError
-from ivm.storage.warehouse.duck import run
+from ivm.storage.warehouse.duck import rows, run
 
 STOPPING = "the server is being stopped: connect again when it is back"
 _SPARE = 4  # threads beside those of the clients' statements
@@ -36,6 +38,7 @@ class SessionPool:
     Attributes:
         settings: in force for statements from now on.
         threads: that run statements, and whatever else may wait.
+        is_lost: whether DuckDB has given the database up after a fault of its own.
     """
 
     def __init__(self, database: Database, gate: Gate, settings: ServerSettings) -> None:
@@ -43,6 +46,7 @@ class SessionPool:
         self.gate = gate
         self.settings = settings
         self.threads = Threads(settings.connections + _SPARE)
+        self.is_lost = False
         self._sessions: dict[int, ServedSession] = {}
         self._reserved: set[int] = set()
         self._numbers = itertools.count(1)
@@ -79,7 +83,8 @@ class SessionPool:
         connection = self.database.connection()
         most = int(self.settings.result_megabytes * 1_000_000)
         connection.run(lambda session: _read_in_batches(session, most))
-        session = ServedSession(number, user, peer, connection, self.settings.statement_seconds)
+        seconds = self.settings.statement_seconds
+        session = ServedSession(number, user, peer, connection, seconds, self._find_out)
         with self._lock:
             stays = number in self._reserved
             if stays:
@@ -88,6 +93,13 @@ class SessionPool:
             session.close()
             raise ConnectionResetError("the client has left")
         return session
+
+    def _find_out(self) -> None:
+        """Asks DuckDB whether it answers at all."""
+        try:
+            rows(self.database._engine.warehouse.cursor(), "SELECT 1")
+        except duckdb.FatalException:
+            self.is_lost = True
 
     def release(self, number: int) -> None:
         """Closes a client's session, if it has one, and gives its place to others."""

@@ -33,6 +33,8 @@ class ServedSession:
         user: who is logged in.
         peer: the client's address, for the log.
         connection: the database's session; opened in a thread of the pool.
+        seconds: after which a statement is cancelled; 0: never.
+        refused: called where the database cannot do something now, in the calling thread.
 
     Attributes:
         secret: by which the client cancels statements.
@@ -41,7 +43,13 @@ class ServedSession:
     """
 
     def __init__(
-        self, number: int, user: User, peer: str, connection: Connection, seconds: float
+        self,
+        number: int,
+        user: User,
+        peer: str,
+        connection: Connection,
+        seconds: float,
+        refused: Callable[[], None],
     ) -> None:
         self.number = number
         self.user = user
@@ -50,6 +58,7 @@ class ServedSession:
         self.seconds = seconds
         self.connection = connection
         self.cancelled: CancelledError | None = None
+        self._refused = refused
         self._call: Cancellable | None = None
         self._began = 0.0
 
@@ -81,6 +90,8 @@ class ServedSession:
                 return work()
             except IvmError as error:
                 reason = call.reason
+                if reason is None and isinstance(error, UnavailableError):
+                    self._refused()
                 if reason is None or error is reason or call.is_too_late:
                     raise
                 raise reason from error

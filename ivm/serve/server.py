@@ -2,7 +2,8 @@
 
 Law: SIGTERM and SIGINT end it gracefully: no client comes in any more, statements that run may end
 and their answers are sent, then sessions, listeners and the database are closed. A second one ends
-the process at once, as kill -9 does: no commit is lost. SIGHUP reads the settings anew.
+the process at once, as kill -9 does: no commit is lost. SIGHUP reads the settings anew. Where
+DuckDB has given the database up, which answers nothing then, the server ends, to be started anew.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from ivm.serve.settings import ServerSettings
 from ivm.storage.errors import IvmError
 
 _log = logging.getLogger("ivm.serve")
+_LOST = (
+    "DuckDB has given the database up after a fault of its own: the server ends, to be started "
+    "anew; of a file's commits none is lost"
+)
 _LOOKS = 0.1  # seconds between two looks at what runs
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -76,7 +81,7 @@ class Server:
         self.number: int | None = None
 
     async def serve(self) -> None:
-        """Serves until a signal comes.
+        """Serves until a signal comes, or the database is lost.
 
         Raises:
             UnavailableError: an address cannot be had.
@@ -125,6 +130,9 @@ class Server:
     async def _look_until_ended(self) -> None:
         while not self._ended.is_set():
             self._pool.look()
+            if self._pool.is_lost:
+                _log.error(_LOST)
+                return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), _LOOKS)
 

@@ -55,6 +55,8 @@ def serve(database: Database, path: str, given: Mapping[str, Any]) -> int:
     database.start_sources()
     database.start_sinks()
     server = asyncio.run(_served(pool, users, listeners, path, given))
+    if pool.is_lost:
+        return 1
     database.close()
     return 130 if server.number == signal.SIGINT else 0
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import psycopg
 import pytest
 
@@ -327,3 +328,20 @@ def test_who_finds_the_file_locked_is_told_where_it_is_served(path: Path) -> Non
         with pytest.raises(errors.UnavailableError, match="close the database there"):
             ivm.connect(path)  # the server was killed
         holder.communicate(b"\n")
+
+
+def test_a_database_that_duckdb_has_given_up_is_served_anew(path: Path) -> None:
+    """So whoever restarts the server has it back; DuckDB 2.0.1 is right in this case."""
+    asof = "SELECT count(*) FROM (SELECT INTERVAL 1 DAY x) a ASOF JOIN (SELECT INTERVAL 1 DAY x) b "
+    with served(path) as server, psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute("INSERT INTO customers VALUES (901, 'EU', 'committed')")
+        if duckdb.__version__ != "2.0.0":
+            assert connection.execute(asof + "ON a.x >= b.x").fetchall() == [(1,)]
+            return
+        with pytest.raises(psycopg.Error, match="Of a file's commits none is lost"):
+            connection.execute(asof + "ON a.x >= b.x")
+        server.wait_for("DuckDB has given the database up")
+        assert server.process.wait(30) == 1
+    with served(path) as server, psycopg.connect(server.dsn()) as connection:
+        found = connection.execute("SELECT count(*) FROM customers WHERE id = 901").fetchone()
+        assert found == (1,)
