@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ivm.ingest.not_fast import NotFastError
 from ivm.ingest.parameters import Params
 from ivm.sql.statements.kept_texts import kept
 from ivm.sql.statements.tokens import Reader, Token, kept_tokens, text_of
@@ -66,10 +67,10 @@ class Clauses:
         """The values of all parameters."""
         return list(self._values.values())
 
-    @property
-    def fit(self) -> bool:
-        """Returns whether each parameter has a value."""
-        return self._names == self._values.keys()
+    def demand_fit(self) -> None:
+        """Raises NotFastError unless each parameter has a value."""
+        if self._names != self._values.keys():
+            raise NotFastError("a parameter has no value")
 
     def params(self, sql: str) -> Any:
         """The values of the parameters that `sql` names; None if it names none."""

@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from ivm.capture.few_rows import FewRows
+from ivm.ingest.not_fast import NotFastError
 from ivm.ingest.parameters import Params
 from ivm.storage.interrupts import interruptible
 from ivm.storage.values.types import ColumnType, Schema, type_of
@@ -62,7 +63,7 @@ def evaluated(
     *,
     prefix: str = "",
     alone: bool = False,
-) -> ZSet | None:
+) -> ZSet:
     """The rows of a query, cast to the types of some columns.
 
     Args:
@@ -74,92 +75,81 @@ def evaluated(
         prefix: a WITH clause that the query may use.
         alone: the query is known to write nothing.
 
-    Returns:
-        None if it fails, writes something, or has too many rows or other columns.
-
     Raises:
+        NotFastError: it fails, writes something, or has too many rows or other columns.
         duckdb.Error: it was interrupted, or a signal ended a Python function that it calls.
     """
-    with _reading(cursor, alone=alone) as failed:
+    with _reading(cursor, alone=alone):
         sql = f"{prefix} {source}" if prefix else source
         read = few.read(cursor, sql, params, schema)
         if read is not None:
             return read[1]
         relation = cursor.sql(cast_to([t for _, t in schema], source, prefix), params=params)
-        found = _read(cursor, relation, schema) if len(relation.columns) == len(schema) else None
-        if found is not None:
-            few.learn(sql, len(found))
+        if len(relation.columns) != len(schema):
+            raise NotFastError("it gives another number of values than of columns")
+        found = _read(cursor, relation, schema)
+        few.learn(sql, len(found))
         return found
-    assert failed
-    return None
 
 
 def described(
     cursor: Cursor, sql: str, params: Params, few: FewRows, *, alone: bool
-) -> tuple[Schema, ZSet] | None:
-    """The columns and rows of a query; None as above, or if not all values can be read."""
-    with _reading(cursor, alone=alone) as failed:
+) -> tuple[Schema, ZSet]:
+    """The columns and rows of a query; NotFastError as above, or if not all values can be read."""
+    with _reading(cursor, alone=alone):
         read = few.read(cursor, sql, params)
         if read is not None:
             return read
         relation = cursor.sql(sql, params=params)
         types = [type_of(str(type)) for type in relation.types]
         if not are_carried(types):
-            return None
+            raise NotFastError("its query has a type of which not all values can be read")
         schema = tuple(zip(relation.columns, types, strict=True))
         found = _read(cursor, relation, schema)
-        if found is not None:
-            few.learn(sql, len(found))
-        return None if found is None else (schema, found)
-    assert failed
-    return None
+        few.learn(sql, len(found))
+        return schema, found
 
 
-def copied(
-    cursor: Cursor, definition: str, copy: str, params: Params, schema: Schema
-) -> ZSet | None:
-    """The rows that a COPY … FROM puts into a table with these columns; None as above.
+def copied(cursor: Cursor, definition: str, copy: str, params: Params, schema: Schema) -> ZSet:
+    """The rows that a COPY … FROM puts into a table with these columns; NotFastError as above.
 
     Args:
         definition: the columns, in SQL.
         copy: what follows the table's name.
     """
-    with _reading(cursor) as failed, temporary(cursor, _ROWS, definition) as rows:
+    with _reading(cursor), temporary(cursor, _ROWS, definition) as rows:
         run(cursor, f"COPY {rows} {copy}", params)
         return _read(cursor, cursor.sql(f"FROM {rows}"), schema)
-    assert failed
-    return None
 
 
 @contextlib.contextmanager
-def _reading(cursor: Cursor, *, alone: bool = False) -> Iterator[list[duckdb.Error]]:
-    """A read-only transaction for the block; its errors are caught, and collected.
+def _reading(cursor: Cursor, *, alone: bool = False) -> Iterator[None]:
+    """A read-only transaction for the block; its errors become NotFastError.
 
     Args:
         alone: each statement is one of its own, that writes nothing.
     """
-    failed: list[duckdb.Error] = []
     if not alone:
         run(cursor, "BEGIN TRANSACTION READ ONLY")
     try:
         with interruptible(cursor):
-            yield failed
+            yield
     except duckdb.Error as error:
         if is_cut_short(error):
             raise
-        failed.append(error)
+        raise NotFastError("its query fails, or writes something") from error
     finally:
         cursor.abort() if alone else roll_back(cursor)
 
 
-def _read(cursor: Cursor, relation: duckdb.DuckDBPyRelation, schema: Schema) -> ZSet | None:
-    """The rows of a relation; None if there are too many."""
+def _read(cursor: Cursor, relation: duckdb.DuckDBPyRelation, schema: Schema) -> ZSet:
+    """The rows of a relation; NotFastError if there are too many."""
     began = time.perf_counter()
     reader = relation.to_arrow_reader(_CHUNK)
     found = aside(cursor, lambda: _bounded(reader, began))
     if found is None:
         give_up(cursor)
-        return None
+        raise NotFastError("its query gives very many rows")
     return from_arrow(found, schema)
 
 

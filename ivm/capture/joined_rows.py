@@ -8,6 +8,7 @@ What a branch sets or inserts has values for all rows, whether or not the branch
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from ivm.capture.joined_clauses import Branch, JoinedChange
 from ivm.capture.sources import parts_of
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.not_fast import NotFastError, demanded
 from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.row_expressions import Part, RowExpressions
 from ivm.sql.statements.expressions import Expression
@@ -72,17 +74,28 @@ class Join:
         return not simple or bool(self.conditions or self.change.returned)
 
 
-def join_of(change: JoinedChange, reference: str, path: FastPath, schema: Schema) -> Join | None:
-    """Splits the conjuncts; None if they do not compare the whole key with columns alike.
+SETS_KEY = "it sets columns of the primary key"
+_MANY = "the rows that meet its condition are many, or there is no kernel that finds them"
+NO_JOIN = (
+    "its condition does not compare the whole primary key with columns of the source, of its types"
+)
+NO_PARTS = "the columns of its sources are not told apart by their names"
+
+
+def join_of(change: JoinedChange, reference: str, path: FastPath, schema: Schema) -> Join:
+    """Splits the conjuncts.
 
     Args:
         schema: of the source's query.
+
+    Raises:
+        NotFastError: they do not compare the whole key with columns alike.
     """
     if change.plain is not None and len(schema) > 1:
-        return None  # IN takes one column
-    parts = parts_of(schema, change.aliases)
-    if parts is None or not _are_clear(parts, reference):
-        return None
+        raise NotFastError(NO_JOIN)  # IN takes one column
+    parts = demanded(parts_of(schema, change.aliases), NO_PARTS)
+    if not _are_clear(parts, reference):
+        raise NotFastError(NO_PARTS)
     join = Join(change, reference, path, parts, (), ())
     scope, source = _Scope(((path.schema, ("", reference)), *parts)), join.source
     by: dict[int, int] = {}
@@ -92,11 +105,11 @@ def join_of(change: JoinedChange, reference: str, path: FastPath, schema: Schema
         if pair is None or pair[0] not in path.key or pair[0] in by:
             rest.append(conjunct.expression)
         elif not _are_alike(path.schema[pair[0]][1], source[pair[1]][1]):
-            return None
+            raise NotFastError(NO_JOIN)
         else:
             by[pair[0]] = pair[1]
     if not path.key or len(by) < len(path.key):
-        return None
+        raise NotFastError(NO_JOIN)
     return replace(join, by=tuple([by[i] for i in path.key]), conditions=tuple(rest))
 
 
@@ -208,38 +221,35 @@ class JoinedRows:
         self._both = over((target, *join.parts))
         self._alone = over(join.parts)
 
-    def can_update(self) -> bool:
-        """Returns whether all that is set has values, unless the rows make an expression fail."""
-        schema, sets = self.join.path.schema, self._sets()
-        return sets is not None and all(
-            self._both.can_compute(expression, schema[position][1]) for position, expression in sets
-        )
+    def demand_sets(self) -> None:
+        """Raises NotFastError unless all that is set has values, if the rows make none fail."""
+        for position, expression in self._sets():
+            self._both.demand_kernel(expression, self.join.path.schema[position][1])
 
-    def effect(self, stored: ZSet, probe: Indexes) -> Effect | None:
-        """What the change does to pairs; None if DuckDB must run it.
+    def effect(self, stored: ZSet, probe: Indexes) -> Effect:
+        """What the change does to pairs.
 
         Args:
             stored: rows of the table, with the columns of the index.
             probe: for each the position of the row of the source.
+
+        Raises:
+            NotFastError: DuckDB must run it.
         """
         change, added = self.join.change, None
         if change.pieces is None:
             alone = self._unmatched(probe)
-            if not self._sets_succeed(self._rows.filter(alone)):
-                return None
+            self._demand_values(self._rows.filter(alone))
             added = self._added(alone) if change.unmatched else None
         if self.join.source and not self._are_distinct(stored):
             if not change.once:
-                return None
+                raise NotFastError("a row meets several of the source, of which DuckDB takes one")
             first = first_of_each(self._keys(stored), self._key_types())
             stored, probe = stored.take(first), probe[first]
-        changed = self._changed(stored, probe)
-        if changed is None or (change.unmatched and added is None):
-            return None
-        sets = frozenset([position for position, _ in self._sets() or ()])
-        return Effect(*changed, added, sets)
+        sets = frozenset([position for position, _ in self._sets()])
+        return Effect(*self._changed(stored, probe), added, sets)
 
-    def meeting(self, condition: Expression, most: int, entries: int) -> ZSet | None:
+    def meeting(self, condition: Expression, most: int, entries: int) -> ZSet:
         """The table's rows that meet a condition, which fails for no row of the table.
 
         Args:
@@ -247,18 +257,20 @@ class JoinedRows:
             most: rows to find.
             entries: of the index to look at, where the key's bounds do not suffice.
 
-        Returns:
-            None if DuckDB must find them.
+        Raises:
+            NotFastError: DuckDB must find them.
         """
 
-        def mask(rows: ZSet, *, of_all: bool = False) -> Mask | None:
+        def mask(rows: ZSet, *, of_all: bool = False) -> Mask:
             return self._both.mask(condition, rows.columns, len(rows), of_all=of_all)
 
         near = self._between(condition, most)
-        met = None if near is None else mask(near, of_all=True)
-        if near is not None and met is not None:
-            return near.filter(met)
-        return None if self.index.row_count > entries else self.index.where(mask, most)
+        if near is not None:
+            with contextlib.suppress(NotFastError):
+                return near.filter(mask(near, of_all=True))
+        if self.index.row_count > entries:
+            raise NotFastError(_MANY)
+        return demanded(self.index.where(mask, most), _MANY)
 
     def _between(self, condition: Expression, most: int) -> ZSet | None:
         """The rows between the bounds that a condition sets to the key; None if they are many."""
@@ -268,14 +280,11 @@ class JoinedRows:
         bounds = self._both.bounds(condition, self.index.key[0])
         return None if bounds is None else self.index.between(*bounds, most, committed=False)
 
-    def pairs(self) -> tuple[ZSet, Indexes] | None:
-        """The pairs that the key finds, as `effect` takes them; None as above."""
-        rows, found = self._rows, []
-        for position, type in zip(self.join.by, self._key_types(), strict=True):
-            column = self._cast(position, type, rows)
-            if column is None:
-                return None
-            found.append(column)
+    def pairs(self) -> tuple[ZSet, Indexes]:
+        """The pairs that the key finds, as `effect` takes them; NotFastError as above."""
+        rows = self._rows
+        by = zip(self.join.by, self._key_types(), strict=True)
+        found = [self._cast(position, type, rows) for position, type in by]
         given = np.arange(len(rows))
         if any(column.valid is not None for column in found):
             known = [column.valid for column in found if column.valid is not None]
@@ -286,15 +295,13 @@ class JoinedRows:
         for condition in self.join.conditions:
             columns = self._columns(stored, probe)
             mask = self._both.mask(condition, columns, len(stored), of_all=True)
-            if mask is None:
-                return None
             stored, probe = stored.filter(mask), probe[mask]
         return stored, probe
 
     def _columns(self, stored: ZSet, probe: Indexes) -> list[Column]:
         return [*stored.columns, *[column.take(probe) for column in self._rows.columns]]
 
-    def _cast(self, position: int, type: ColumnType, rows: ZSet) -> Column | None:
+    def _cast(self, position: int, type: ColumnType, rows: ZSet) -> Column:
         """A column of the source, cast to a type."""
         if self.join.source[position][1].sql == type.sql:
             return rows.columns[position]
@@ -311,68 +318,60 @@ class JoinedRows:
 
     # -- pairs ----------------------------------------------------------------------------------
 
-    def _changed(self, stored: ZSet, probe: Indexes) -> tuple[ZSet, ZSet, ZSet | None] | None:
+    def _changed(self, stored: ZSet, probe: Indexes) -> tuple[ZSet, ZSet, ZSet | None]:
         """The stored rows that are deleted, those that are updated, and their new values."""
         none = stored.slice(0, 0)
         deleted, replaced, updated = [none], [none], []
         columns = self._columns(stored, probe)
         for branch, mask in self._parts(self._both, self.join.change.matched, columns):
-            if mask is None:
-                return None
             if branch.action == "delete":
                 deleted.append(_chosen(stored, mask))
             elif branch.action == "update":
                 new = self._updated(branch, stored, columns)
-                if new is None:
-                    return None
                 replaced.append(_chosen(stored, mask))
                 updated.append(_chosen(new, mask))
         return _joined(deleted), _joined(replaced), _joined(updated) if updated else None
 
     def _parts(
         self, expressions: RowExpressions, branches: Sequence[Branch], columns: Sequence[Column]
-    ) -> Iterator[tuple[Branch, Mask | None]]:
-        """The rows that each branch is for; None for those that DuckDB must choose."""
+    ) -> Iterator[tuple[Branch, Mask]]:
+        """The rows that each branch is for."""
         left = np.ones(len(columns[0]), np.bool_)
         for branch in branches:
-            mask: Mask | None = left.copy()
+            mask = left.copy()
             if branch.condition is not None:
-                met = expressions.mask(branch.condition, columns, len(left))
-                mask = None if met is None else left & met
+                mask &= expressions.mask(branch.condition, columns, len(left))
             yield branch, mask
-            if mask is not None:
-                left &= ~mask
+            left &= ~mask
 
-    def _updated(self, branch: Branch, stored: ZSet, columns: Sequence[Column]) -> ZSet | None:
+    def _updated(self, branch: Branch, stored: ZSet, columns: Sequence[Column]) -> ZSet:
         """The new values of all stored rows, also of those that the branch is not for."""
         schema = self.join.path.schema
         sets = self._positions([name for name, _ in branch.sets])
-        if sets is None or not set(sets).isdisjoint(self.join.path.key):
-            return None
+        if not set(sets).isdisjoint(self.join.path.key):
+            raise NotFastError(SETS_KEY)
         new = list(stored.columns)
         for position, (_, expression) in zip(sets, branch.sets, strict=True):
-            value = self._both.value(expression, schema[position][1], columns, len(stored))
-            if value is None:
-                return None
-            new[position] = value
+            type = schema[position][1]
+            new[position] = self._both.value(expression, type, columns, len(stored))
         return ZSet(tuple(new), ones(len(stored)))
 
-    def _sets(self) -> list[tuple[int, Expression]] | None:
-        """What all branches set, by position; None if one sets an unknown column, or one twice."""
+    def _sets(self) -> list[tuple[int, Expression]]:
+        """What all branches set, by position."""
         found: list[tuple[int, Expression]] = []
         for branch in self.join.change.matched:
             positions = self._positions([name for name, _ in branch.sets])
-            if positions is None:
-                return None
             found += zip(positions, [expression for _, expression in branch.sets], strict=True)
         return found
 
-    def _positions(self, names: Sequence[str]) -> list[int] | None:
-        """The positions of columns of the table; None if one is unknown or named twice."""
+    def _positions(self, names: Sequence[str]) -> list[int]:
+        """The positions of columns of the table; NotFastError if one is unknown or named twice."""
         known = {fold(name): i for i, (name, _) in enumerate(self.join.path.schema)}
         found = [known.get(fold(name)) for name in names]
         positions = [i for i in found if i is not None]
-        return positions if len(set(positions)) == len(names) else None
+        if len(set(positions)) < len(names):
+            raise NotFastError("it names an unknown column, or one twice")
+        return positions
 
     # -- rows of the source that match none -----------------------------------------------------
 
@@ -381,51 +380,42 @@ class JoinedRows:
         unmatched[probe] = False
         return unmatched
 
-    def _sets_succeed(self, rows: ZSet) -> bool:
-        """Returns whether all that is set has values for rows that match none, too.
+    def _demand_values(self, rows: ZSet) -> None:
+        """Demands that all that is set has values for rows that match none, too.
 
         DuckDB computes them, the table's columns being NULL, and refuses the statement if one
         fails.
         """
         schema = self.join.path.schema
         nothing = [null_column(schema[i][1], len(rows)) for i in self.index.columns]
-        sets = self._sets()
-        return sets is not None and all(
-            self._both.succeeds(expression, schema[position][1], [*nothing, *rows.columns])
-            for position, expression in sets
-            if len(rows)
-        )
+        for position, expression in self._sets() if len(rows) else ():
+            type = schema[position][1]
+            self._both.demand_values(expression, type, [*nothing, *rows.columns])
 
-    def _added(self, alone: Mask) -> ZSet | None:
+    def _added(self, alone: Mask) -> ZSet:
         """The rows that are inserted, with all columns."""
         columns = self._rows.columns
         added = [empty([type for _, type in self.join.path.schema])]
         for branch, mask in self._parts(self._alone, self.join.change.unmatched, columns):
-            if mask is None:
-                return None
             if branch.action == "insert":
                 new = self._inserted(branch, self._rows)
-                if new is None:
-                    return None
                 added.append(_chosen(new, mask & alone))
         return _joined(added)
 
-    def _inserted(self, branch: Branch, rows: ZSet) -> ZSet | None:
+    def _inserted(self, branch: Branch, rows: ZSet) -> ZSet:
         """All rows of the source as the branch inserts them, also those that it is not for."""
         path, count = self.join.path, len(rows)
         every = [name for name, _ in path.schema]
         positions = self._positions(every if branch.columns is None else branch.columns)
         width = len(self.join.source) if branch.values is None else len(branch.values)
-        if positions is None or len(positions) != width:
-            return None
+        if len(positions) != width:
+            raise NotFastError("it gives another number of values than of columns")
         given: dict[int, Column] = {}
         for number, position in enumerate(positions):
             type = path.schema[position][1]
             if branch.values is None:
-                value = self._cast(number, type, rows)
+                given[position] = self._cast(number, type, rows)
             else:
-                value = self._alone.value(branch.values[number], type, rows.columns, count)
-            if value is None:
-                return None
-            given[position] = value
+                value = branch.values[number]
+                given[position] = self._alone.value(value, type, rows.columns, count)
         return ZSet(path.complete(given, count), ones(count))

@@ -18,9 +18,9 @@ from ivm.engine.late_flush import LateFlush
 from ivm.engine.transaction_views import RefuseTemporary, TransactionViews
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import NeedsDuckDBError
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.local_time import LocalTime
+from ivm.ingest.not_fast import NotFastError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
 from ivm.storage.warehouse.duck import Cursor, run
@@ -122,7 +122,7 @@ class OpenChanges(Expiring):
     def _evaluate(self, defaults: Mapping[int, EvaluatedDefault], count: int) -> dict[int, Column]:
         tells = any(default.tells for default in defaults.values())
         if tells and not self.tell_time(often=False):
-            raise NeedsDuckDBError
+            raise NotFastError("it tells the time again, which has passed")
         return self._defaults.of(defaults, count, in_duckdb=self.in_duckdb)
 
     def _lookup(self, table: str, key: tuple[int, ...]) -> KeyIndex | None:

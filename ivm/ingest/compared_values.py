@@ -18,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from ivm.ingest.literal_columns import Parameters, columns_of
+from ivm.ingest.not_fast import NotFastError
 from ivm.ingest.python_values import python_column
 from ivm.sql.statements.values_list import LiteralRows
 from ivm.storage.values.column import Column
@@ -39,11 +40,12 @@ _PARAMETERS: Mapping[str, tuple[type, ...]] = {
     "UUID": (UUID, str),
     "VARCHAR": (str,),
 }
+_OTHER_KIND = "a key is compared with a value of another kind, which only DuckDB converts"
 _IN_STRINGS = frozenset(("DATE", "TIMESTAMP", "UUID", "VARCHAR"))
 _WORDS = frozenset(("TRUE", "FALSE"))
 
 
-def compared_values(values: LiteralRows, type: ColumnType, parameters: Parameters) -> Column | None:
+def compared_values(values: LiteralRows, type: ColumnType, parameters: Parameters) -> Column:
     """The values that are not NULL, which equals nothing.
 
     Args:
@@ -51,32 +53,35 @@ def compared_values(values: LiteralRows, type: ColumnType, parameters: Parameter
         type: of the column that is compared.
         parameters: of the statement.
 
-    Returns:
-        None if DuckDB must compare them.
+    Raises:
+        NotFastError: DuckDB must compare them.
     """
     kind = "INTEGER" if type.is_integer else type.base
     sources = values.column_parameters[0]
     if kind not in _PARAMETERS:
-        return None
+        raise NotFastError(_OTHER_KIND)
     if sources is None:
         fits = all(_literal_fits(cell, kind, type) for cell in values.cells[0])
     else:
         fits = all(_parameter_fits(parameters, source, kind, type) for source in sources)
-    columns = columns_of(values, [type], parameters, None) if fits else None
-    if columns is None:
-        return None
-    (column,) = columns
+    if not fits:
+        raise NotFastError(_OTHER_KIND)
+    (column,) = columns_of(values, [type], parameters, None)
     return column if column.valid is None else column.filter(column.valid)
 
 
-def compared_parameters(values: Sequence[Any], type: ColumnType) -> Column | None:
+def compared_parameters(values: Sequence[Any], type: ColumnType) -> Column:
     """Values of parameters with which a column is compared, none of them NULL.
 
-    Returns:
-        None if DuckDB must compare them, or one is NULL.
+    Raises:
+        NotFastError: DuckDB must compare them, or one is NULL.
     """
     known = _PARAMETERS.get("INTEGER" if type.is_integer else type.base, ())
-    return python_column(values, type) if {*map(builtins.type, values)} <= {*known} else None
+    fits = {*map(builtins.type, values)} <= {*known}
+    column = python_column(values, type) if fits else None
+    if column is None:
+        raise NotFastError(_OTHER_KIND)
+    return column
 
 
 def _literal_fits(cell: str, kind: str, type: ColumnType) -> bool:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import NeedsDuckDBError, Positions, Removed, whole_keys, whole_rows
+from ivm.ingest.further_keys import Positions, Removed, whole_keys, whole_rows
 from ivm.ingest.key_index import KeyIndex, present
+from ivm.ingest.not_fast import VIOLATES, NotFastError
 from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.row_expressions import RowExpressions
 from ivm.ingest.table_rules import AT_ONCE
@@ -60,7 +61,7 @@ def resolve(
     expressions: RowExpressions,
     *,
     returning: bool = False,
-) -> Resolved | None:
+) -> Resolved:
     """Adds rows, or does with them what the rule says.
 
     Args:
@@ -72,25 +73,20 @@ def resolve(
         expressions: over the columns of the stored row and of `excluded`.
         returning: whether the rows are returned.
 
-    Returns:
-        None if DuckDB must run the statement, perhaps to refuse it.
+    Raises:
+        NotFastError: DuckDB must run the statement, perhaps to refuse it.
+        ConstraintError: DuckDB would refuse it, and draw from sequences once more.
     """
-    if not path.updates_at_once(rule.updates, count):
-        return None
+    path.demand_at_once(rule.updates, count)
     draws = path.draws(given)  # then DuckDB, which would draw once more, has to be asked before
-    if draws and not _may_resolve(path, given, rule, expressions):
-        return None
+    if draws:
+        _demand_resolvable(path, given, rule, expressions)
     rows = ZSet(path.complete(given, count), ones(count))
     if len(path.key) and len(whole_rows([rows.columns[i] for i in path.key])) < count:
-        return _refused(path, rows, draws)
+        _refuse(path, rows, draws)
     first = _different(path, rows)
-    if first is None:
-        return None
     rows = rows if len(first) == count else rows.take(first)
-    try:
-        found = _stored(path, rows, index, rule)
-    except NeedsDuckDBError:
-        return None
+    found = _stored(path, rows, index, rule)
     every = bool(found.known.all())
     added = rows.slice(0, 0) if every else rows.filter(~found.known)
     updated, removed, fixed = None, None, None
@@ -99,36 +95,32 @@ def resolve(
         if not (every and len(rows) == 1):
             excluded = [column.take(found.probe) for column in rows.columns]
         at = found.probe if len(first) == count else first[found.probe]
-        changed = _updated(path, found.rows, excluded, rule, expressions.at(at))
-        if changed is None:
-            return None
-        if not every and not _sets_succeed(path, added, rule, expressions.at(first[~found.known])):
-            return None
-        removed, updated = changed
+        removed, updated = _updated(path, found.rows, excluded, rule, expressions.at(at))
+        if not every:
+            _demand_sets(path, added, rule, expressions.at(first[~found.known]))
         assert index is not None
         written = path.set_columns(rule.updates.keys(), returning=returning)
         fixed = Removed(removed, index.columns, written)
     result = added if updated is None else updated
     if updated is not None and len(added):
         result = add([updated, added])
-    if next(path.violations(result), None) is not None:
-        return _refused(path, result, draws)
-    if not _fits(path, added, result, index, fixed):
-        return _refused(path, result, draws, fixed)
+    try:
+        path.demand_valid(result)
+        _demand_fit(path, added, result, index, fixed)
+    except NotFastError:
+        _refuse(path, result, draws, fixed)
     return Resolved(path.change(result, removed, index), result)
 
 
-def _may_resolve(
+def _demand_resolvable(
     path: FastPath, given: Mapping[int, Column], rule: Rule, expressions: RowExpressions
-) -> bool:
-    """Returns whether DuckDB need not be asked, as far as it is known before values are drawn."""
-    if rule.updates and _updated(path, *path.nothing_twice(), rule, expressions) is None:
-        return False
-    try:
-        path.demand_further()
-    except NeedsDuckDBError:
-        return False
-    return all(are_distinct(path, key, given) for key in path.keys if given.keys() >= {*key})
+) -> None:
+    """Demands that DuckDB need not be asked, as far as it is known before values are drawn."""
+    if rule.updates:
+        _updated(path, *path.nothing_twice(), rule, expressions)
+    path.demand_further()
+    if not all(are_distinct(path, key, given) for key in path.keys if given.keys() >= {*key}):
+        raise NotFastError(VIOLATES)
 
 
 def are_distinct(path: FastPath, key: Positions, given: Mapping[int, Column]) -> bool:
@@ -185,8 +177,8 @@ def _probed(
     return present(found, len(rows)), found
 
 
-def _different(path: FastPath, rows: ZSet) -> Indexes | None:
-    """The first row of each key; None if it depends on DuckDB which rows count."""
+def _different(path: FastPath, rows: ZSet) -> Indexes:
+    """The first row of each key; NotFastError if it depends on DuckDB which rows count."""
     count = len(rows)
     everything = np.arange(count)
     if count < 2:
@@ -197,35 +189,36 @@ def _different(path: FastPath, rows: ZSet) -> Indexes | None:
         types = [path.schema[i][1] for i in key]
         first = first_of_each([column.take(whole) for column in columns], types)
         if len(first) < len(whole):
-            return first if len(path.keys) == 1 and key == path.key and count <= AT_ONCE else None
+            if len(path.keys) > 1 or key != path.key or count > AT_ONCE:
+                raise NotFastError("DuckDB decides which of several rows under one key count")
+            return first
     return everything
 
 
-def _fits(
+def _demand_fit(
     path: FastPath, added: ZSet, result: ZSet, index: KeyIndex | None, removed: Removed | None
-) -> bool:
-    """Returns whether the rows break no key; they may break others than that of the rule."""
+) -> None:
+    """Demands that the rows break no key; they may break others than that of the rule."""
     if path.further is None:
-        return True
+        return
     if path.key and len(added) and index is not None:
         known = index.find([added.columns[i] for i in path.key])
         if len(known.probe):
-            return False
-    return path.fits_further(result, removed)
+            raise NotFastError(VIOLATES)
+    path.demand_fit(result, removed)
 
 
-def _refused(
-    path: FastPath, rows: ZSet, draws: bool, removed: Removed | None = None
-) -> Resolved | None:
-    """None, so that DuckDB refuses the rows; in words of ours where it would draw once more.
+def _refuse(path: FastPath, rows: ZSet, draws: bool, removed: Removed | None = None) -> NoReturn:
+    """Lets DuckDB refuse the rows; does so in words of ours where it would draw once more.
 
     Raises:
         ConstraintError: if `draws`.
+        NotFastError: else.
     """
     if draws:
         path.check(rows)
         path.check_further(rows, removed)
-    return None
+    raise NotFastError(VIOLATES)
 
 
 def _updated(
@@ -234,35 +227,30 @@ def _updated(
     excluded: Sequence[Column],
     rule: Rule,
     expressions: RowExpressions,
-) -> tuple[ZSet, ZSet] | None:
-    """The stored rows that are updated, before and after; None if DuckDB must evaluate them."""
+) -> tuple[ZSet, ZSet]:
+    """The stored rows that are updated, before and after; NotFastError as of `RowExpressions`."""
     columns = [*stored.columns, *excluded]
     new = list(stored.columns)
     for position, expression in rule.updates.items():
         if expression is None:
-            value: Column | None = columns[len(path.schema) + position]
+            new[position] = columns[len(path.schema) + position]
         else:
             type = path.schema[position][1]
-            value = expressions.value(expression, type, columns, len(stored))
-        if value is None:
-            return None
-        new[position] = value
+            new[position] = expressions.value(expression, type, columns, len(stored))
     updated = ZSet(tuple(new), ones(len(stored)))
     if rule.where is None:
         return stored, updated
     mask = expressions.mask(rule.where, columns, len(stored))
-    if mask is None:
-        return None
     return (stored, updated) if mask.all() else (stored.filter(mask), updated.filter(mask))
 
 
-def _sets_succeed(path: FastPath, added: ZSet, rule: Rule, expressions: RowExpressions) -> bool:
-    """Returns whether all that is set has values for rows that have no stored one, too.
+def _demand_sets(path: FastPath, added: ZSet, rule: Rule, expressions: RowExpressions) -> None:
+    """Demands that all that is set has values for rows that have no stored one, too.
 
     DuckDB computes them, the stored row being NULL, and refuses the statement if one fails.
     """
     sets = [(i, expression) for i, expression in rule.updates.items() if expression is not None]
-    if not sets:
-        return True
-    columns = [*[null_column(type, len(added)) for _, type in path.schema], *added.columns]
-    return all(expressions.succeeds(one, path.schema[i][1], columns) for i, one in sets)
+    if sets:
+        columns = [*[null_column(type, len(added)) for _, type in path.schema], *added.columns]
+        for i, one in sets:
+            expressions.demand_values(one, path.schema[i][1], columns)

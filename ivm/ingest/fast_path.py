@@ -40,7 +40,7 @@ class FastPath(TableRules):
 
         Raises:
             ConstraintError: a constraint is violated, or a key exists already.
-            NeedsDuckDBError: only DuckDB can add them; no sequence has advanced.
+            NotFastError: only DuckDB can add them; no sequence has advanced.
         """
         if self.draws(given):
             self.demand_further()
@@ -65,7 +65,7 @@ class FastPath(TableRules):
         Raises:
             InputError: the table has no key, or a key column is missing.
             ConstraintError: a constraint is violated.
-            NeedsDuckDBError: as of `insert`.
+            NotFastError: as of `insert`.
         """
         self._need_key("upsert", given)
         if self.draws(given):

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ivm.ingest.key_index import KeyIndex, present
+from ivm.ingest.not_fast import NotFastError, demanded
 from ivm.storage.errors import ConstraintError
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.consolidate import all_distinct, group
@@ -32,6 +33,7 @@ _STILL = (
 )
 
 
+NO_LOOKUP = "rows cannot be looked up by a UNIQUE constraint or a foreign key in this transaction"
 MOVES_PARENTS = "it would move rows that foreign keys refer to, which DuckDB alone does, or refuses"
 
 
@@ -39,10 +41,6 @@ def moves_parents(info: TableInfo, sets: Collection[int], *, returning: bool) ->
     """Returns whether an update of these columns may move rows that foreign keys refer to."""
     written = range(len(info.schema)) if returning else sets  # all, to return a row
     return bool(info.referenced_by) and not info.moved_by.isdisjoint(written)
-
-
-class NeedsDuckDBError(Exception):
-    """Only DuckDB can decide about a change; nothing was changed."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ class FurtherKeys:
 
         Raises:
             ConstraintError: in DuckDB's words.
-            NeedsDuckDBError: it cannot be decided here.
+            NotFastError: it cannot be decided here.
         """
         sets = None if removed is None else removed.sets
         kept = None  # columns in which no new value can be
@@ -125,16 +123,16 @@ class FurtherKeys:
                     _refuse_orphans(reference, added, gone, lookup)
         if removed is not None and len(removed.rows) and self.children:
             if sets is not None and not self.moved_by.isdisjoint(sets):
-                raise NeedsDuckDBError
+                raise NotFastError(MOVES_PARENTS)
             for reference in self.children if sets is None else ():
                 _refuse_referenced(reference, removed, lookup)
 
     def demand(self, lookup: Lookup) -> None:
-        """Raises NeedsDuckDBError if new rows cannot be checked here."""
+        """Raises NotFastError if new rows cannot be checked here."""
         for positions in self.uniques:
-            _demanded(lookup(self.table, positions))
+            demanded(lookup(self.table, positions), NO_LOOKUP)
         for reference in self.parents:
-            _demanded(lookup(reference.table, reference.columns))
+            demanded(lookup(reference.table, reference.columns), NO_LOOKUP)
 
 
 class _Key(NamedTuple):
@@ -160,7 +158,7 @@ def _refuse_equal(
         at = repeated_at(keys, key.types)
         words = "Constraint Error: PRIMARY KEY or UNIQUE constraint violation: duplicate key "
         raise ConstraintError(f'{words}"{_values(keys, key.types, at)}"')
-    found = present(_demanded(lookup(table, key.positions)).find(keys), len(keys[0]))
+    found = present(demanded(lookup(table, key.positions), NO_LOOKUP).find(keys), len(keys[0]))
     if removed is not None and found.any():
         gone = [removed.rows.columns[removed.columns.index(i)] for i in key.positions]
         found &= ~among(keys, gone, key.types)
@@ -178,7 +176,7 @@ def _refuse_orphans(
     keys = whole_keys([added.columns[i] for i in reference.own])
     if not len(keys[0]):
         return
-    index = _demanded(lookup(reference.table, reference.columns))
+    index = demanded(lookup(reference.table, reference.columns), NO_LOOKUP)
     lacking = ~present(index.find(keys), len(keys[0]))
     if gone is not None:
         left = [gone.rows.columns[gone.columns.index(i)] for i in reference.columns]
@@ -196,7 +194,7 @@ def _refuse_referenced(reference: Reference, removed: Removed, lookup: Lookup) -
     keys = whole_keys(columns)
     if not len(keys[0]):
         return
-    index = _demanded(lookup(reference.table, reference.columns))
+    index = demanded(lookup(reference.table, reference.columns), NO_LOOKUP)
     count = len(keys[0])
     found = present(index.find(keys), count) | present(index.find_committed(keys), count)
     if found.any():
@@ -204,12 +202,6 @@ def _refuse_referenced(reference: Reference, removed: Removed, lookup: Lookup) -
         raise ConstraintError(
             f'Constraint Error: Violates foreign key constraint because key "{shown}" {_STILL}'
         )
-
-
-def _demanded(index: KeyIndex | None) -> KeyIndex:
-    if index is None:
-        raise NeedsDuckDBError
-    return index
 
 
 def whole_keys(keys: Sequence[Column]) -> list[Column]:

@@ -110,42 +110,43 @@ class KeyIndex:
         """
         return (self._committed if committed else self._rows).between(low, high, most)
 
-    def where(self, mask: Callable[[ZSet], Mask | None], most: int) -> ZSet | None:
+    def where(self, mask: Callable[[ZSet], Mask], most: int) -> ZSet | None:
         """The live rows that meet a condition, by a look at every entry.
 
         Args:
-            mask: evaluates the condition over rows of `columns`; None where it cannot.
+            mask: evaluates the condition over rows of `columns`.
             most: rows to find.
 
         Returns:
-            None if the condition cannot be evaluated, or if more rows meet it, or many entries.
+            None if more rows meet it, or many entries.
+
+        Raises:
+            NotFastError: by `mask`.
         """
         found = self._keys_where(mask, ENTRIES * most)
         if found is None:
             return None
         if not found:  # perhaps no row was there that would have shown whether it can be evaluated
             none = self._rows.layout.zero
-            return none if mask(none) is not None else None
+            mask(none)
+            return none
         keys = [concat(parts) for parts in zip(*found, strict=True)]
         first = first_of_each(keys, self.key_types)
         rows = self.find([key.take(first) for key in keys]).rows  # a key's last row counts
         live = mask(rows)
-        if live is None or np.count_nonzero(live) > most:
+        if np.count_nonzero(live) > most:
             return None
         return rows.filter(live)
 
-    def _keys_where(
-        self, mask: Callable[[ZSet], Mask | None], most: int
-    ) -> list[list[Column]] | None:
+    def _keys_where(self, mask: Callable[[ZSet], Mask], most: int) -> list[list[Column]] | None:
         """The keys of the entries that meet a condition, in parts; None as `where`."""
         found = []
         for batch in self._rows.batches(_SLICE):
             if not len(batch):
                 continue
-            met = mask(batch)
-            hits = None if met is None else np.flatnonzero(met)
-            most -= 0 if hits is None else len(hits)
-            if hits is None or most < 0:
+            hits = np.flatnonzero(mask(batch))
+            most -= len(hits)
+            if most < 0:
                 return None
             if len(hits):
                 found.append([batch.columns[i].take(hits) for i in self.key])
@@ -281,7 +282,7 @@ class LateIndex(KeyIndex):
         """None: rows of the snapshot may be in the range."""
         return None
 
-    def where(self, mask: Callable[[ZSet], Mask | None], most: int) -> ZSet | None:
+    def where(self, mask: Callable[[ZSet], Mask], most: int) -> ZSet | None:
         """None, as `between`."""
         return None
 

@@ -16,6 +16,7 @@ import numpy as np
 from ivm.ingest.compared_values import compared_values
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.literal_columns import Parameters
+from ivm.ingest.not_fast import NotFastError
 from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.row_expressions import RowExpressions, repeated
 from ivm.sql.statements.expressions import Expression
@@ -57,18 +58,15 @@ def search_of(statement: KeyedChange, info: TableInfo, key: Sequence[int]) -> Se
 
 def keys_of(
     search: Search, schema: Schema, key: Sequence[int], parameters: Parameters
-) -> list[Column] | None:
-    """The different keys that the clause asks for; None if DuckDB must compare them."""
-    columns, types = [], [schema[i][1] for i in key]
-    for comparison, type in zip(search.by, types, strict=True):
-        column = compared_values(comparison.values, type, parameters)
-        if column is None:
-            return None
-        columns.append(column)
+) -> list[Column]:
+    """The different keys that the clause asks for; NotFastError if DuckDB must compare them."""
+    types = [schema[i][1] for i in key]
+    pairs = zip(search.by, types, strict=True)
+    columns = [compared_values(each.values, type, parameters) for each, type in pairs]
     counts = [len(column) for column in columns]
     if len(columns) > 1:
         if np.prod(counts, dtype=np.float64) > _MOST_KEYS:
-            return None
+            raise NotFastError("it compares the key with very many values")
         grid = np.indices(counts).reshape(len(counts), -1)
         columns = [c.take(rows) for c, rows in zip(columns, grid, strict=True)]
     if len(columns[0]) < 2:
@@ -79,23 +77,21 @@ def keys_of(
 
 def found_rows(
     index: KeyIndex, keys: Sequence[Column], search: Search, expressions: RowExpressions
-) -> ZSet | None:
-    """The stored rows, with the columns of the index; None if DuckDB must evaluate a condition."""
+) -> ZSet:
+    """The stored rows, with the columns of the index; NotFastError as of `condition_mask`."""
     rows = index.find(keys).rows.one_by_one()
-    if not search.conditions:
-        return rows
-    mask = condition_mask(search, rows, expressions)
-    return None if mask is None else rows.filter(mask)
+    return rows.filter(condition_mask(search, rows, expressions)) if search.conditions else rows
 
 
-def condition_mask(search: Search, rows: ZSet, expressions: RowExpressions) -> Mask | None:
-    """The mask of the rows that meet the other conditions; None if DuckDB must evaluate one."""
+def condition_mask(search: Search, rows: ZSet, expressions: RowExpressions) -> Mask:
+    """The mask of the rows that meet the other conditions.
+
+    Raises:
+        NotFastError: DuckDB must evaluate one.
+    """
     met = np.ones(len(rows), np.bool_)
     for condition in search.conditions:
-        mask = expressions.mask(condition, rows.columns, len(rows), of_all=True)
-        if mask is None:
-            return None
-        met &= mask
+        met &= expressions.mask(condition, rows.columns, len(rows), of_all=True)
     return met
 
 
@@ -116,13 +112,13 @@ class Assignments(NamedTuple):
         return {*self.literal, *self.computed}
 
 
-def assignments_of(statement: KeyedChange, info: TableInfo) -> Assignments | None:
-    """The columns set; None if one is unknown or set twice."""
+def assignments_of(statement: KeyedChange, info: TableInfo) -> Assignments:
+    """The columns set; NotFastError if one is unknown or set twice."""
     names = itertools.chain(statement.columns, [name for name, _ in statement.computed])
     found = [info.position(name) for name in names]
     known = [position for position in found if position is not None]
     if len({*known}) < len(found):
-        return None
+        raise NotFastError("it sets an unknown column, or one twice")
     count = len(statement.columns)
     expressions = [expression for _, expression in statement.computed]
     computed = dict(zip(known[count:], expressions, strict=True))
@@ -136,24 +132,25 @@ def new_rows(
     index: KeyIndex,
     expressions: RowExpressions,
     literal: Mapping[int, Column],
-) -> ZSet | None:
-    """The rows after an UPDATE, with all columns; None if DuckDB must compute them.
+) -> ZSet:
+    """The rows after an UPDATE, with all columns.
 
     Args:
         stored: the rows found, with the columns of the index.
         expressions: over the stored rows: SET reads the old values.
         literal: the values of literals and parameters by position, one or as many as rows.
+
+    Raises:
+        NotFastError: DuckDB must compute them.
     """
     count = len(stored)
     new: list[Column] = []
     for position, (_, type) in enumerate(schema):
         if position in literal:
-            value: Column | None = repeated(literal[position], count)
+            value = repeated(literal[position], count)
         elif position in sets.computed:
             value = expressions.value(sets.computed[position], type, stored.columns, count)
         else:
             value = stored.columns[index.columns.index(position)]
-        if value is None:
-            return None
         new.append(value)
     return ZSet(tuple(new), ones(count))

@@ -2,8 +2,8 @@
 
 Law: a column holds exactly what DuckDB's INSERT would store: each cell is cast from its own type
 (1.5 is a DECIMAL, 1e5 a DOUBLE, a Python int the smallest integer) straight to the column's type.
-Values without a rule are cast by DuckDB; if it cannot cast them either, there are no columns, and
-the INSERT that DuckDB runs words the error.
+Values without a rule are cast by DuckDB; if it cannot cast them either, the INSERT that DuckDB runs
+words the error.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 from ivm.ingest.arrow_values import column_of
 from ivm.ingest.duckdb_casts import Array, cast_arrays, cast_parameters
 from ivm.ingest.literal_values import RULES, literal_array, literals
+from ivm.ingest.not_fast import NotFastError, demanded
 from ivm.ingest.python_parts import arrow_form, parts_of
 from ivm.ingest.python_values import Values, python_values
 from ivm.sql.statements.values_list import LiteralRows
@@ -26,6 +27,7 @@ from ivm.storage.warehouse.duck import Cursor
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
+_NO_RULE = "a value is of a kind that only DuckDB makes a value of its column's type"
 _MOST_CAST = 64  # more parameters than this that no rule covers are left to DuckDB's INSERT
 
 
@@ -39,7 +41,7 @@ def are_given(wanted: Collection[int | str], parameters: Parameters) -> bool:
 
 def columns_of(
     rows: LiteralRows, types: Sequence[ColumnType], parameters: Parameters, cursor: Cursor | None
-) -> tuple[Column, ...] | None:
+) -> tuple[Column, ...]:
     """The columns of an `Insert` statement.
 
     Args:
@@ -50,16 +52,17 @@ def columns_of(
             transaction, which a failing cast would abort; None if it has one open.
 
     Returns:
-        One column a type, `rows.count` long; or None: DuckDB must run the INSERT (or fail).
+        One column a type, `rows.count` long.
+
+    Raises:
+        NotFastError: DuckDB must run the INSERT (or fail).
     """
     if len(types) != len(rows.cells):
-        return None
+        raise NotFastError("it gives another number of values than of columns")
     columns: dict[int, Column] = {}
     rest: dict[int, Values] = {}
     for i, type in enumerate(types):
-        values = _values(rows, i, parameters, type)
-        if values is None:
-            return None
+        values = demanded(_values(rows, i, parameters, type), _NO_RULE)
         column = values.by_rule(RULES, type, rows.count)
         if column is None:
             rest[i] = values
@@ -67,10 +70,7 @@ def columns_of(
             columns[i] = column
     if rest:
         literal = {i for i in rest if rows.column_parameters[i] is None}
-        cast = _cast(rest, literal, types, cursor)
-        if cast is None:
-            return None
-        columns |= cast
+        columns |= _cast(rest, literal, types, cursor)
     return tuple([columns[i] for i in range(len(types))])
 
 
@@ -92,8 +92,8 @@ def _cast(
     literal: Collection[int],
     types: Sequence[ColumnType],
     cursor: Cursor | None,
-) -> dict[int, Column] | None:
-    """Casts columns that no rule covers; None if DuckDB refuses them or is busy.
+) -> dict[int, Column]:
+    """Casts columns that no rule covers; raises NotFastError if DuckDB refuses them or is busy.
 
     Args:
         given: values by their column.
@@ -114,9 +114,8 @@ def _cast(
         elif array is not None:
             foreign[i] = values.spread_array(array)
         else:
-            return None
-    cast = _by_duckdb(foreign, bound, types, cursor)
-    return None if cast is None else columns | cast
+            raise NotFastError(_NO_RULE)
+    return columns | _by_duckdb(foreign, bound, types, cursor)
 
 
 def _by_duckdb(
@@ -124,20 +123,20 @@ def _by_duckdb(
     bound: Mapping[int, Values],
     types: Sequence[ColumnType],
     cursor: Cursor | None,
-) -> dict[int, Column] | None:
+) -> dict[int, Column]:
     """Literals cast together, parameters as the INSERT would bind them."""
     if not literal and not bound:
         return {}
     if cursor is None or any(len(one.values) > _MOST_CAST for one in bound.values()):
-        return None
+        raise NotFastError(_NO_RULE)
     columns: dict[int, Column] = {}
     try:
         if literal:
             columns = cast_arrays(literal, dict(enumerate(types)), cursor)
         for i, one in bound.items():
             columns[i] = one.spread(cast_parameters(one.values, types[i], cursor))
-    except (duckdb.Error, UnicodeDecodeError):  # DuckDB's fault `undecodable_messages`
-        return None
+    except (duckdb.Error, UnicodeDecodeError) as error:  # DuckDB's fault `undecodable_messages`
+        raise NotFastError(_NO_RULE) from error
     return columns
 
 

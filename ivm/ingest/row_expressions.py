@@ -1,7 +1,7 @@
 """Expressions of a change over the rows it meets, by kernels: SET, WHERE and DO UPDATE.
 
-Contract: a result is DuckDB's; None where there is no kernel and DuckDB cannot compute it over the
-rows alone, or where they make it fail: DuckDB must run the statement, and words the error.
+Contract: a result is DuckDB's; where there is no kernel and DuckDB cannot compute it over the rows
+alone, or where they make it fail, `NotFastError` leaves the statement to DuckDB.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sqlglot import exp
 from ivm.delta_ops.operator import Kernel, Predicate
 from ivm.ingest.computed_values import ComputedValues
 from ivm.ingest.local_time import is_now
+from ivm.ingest.not_fast import NotFastError, demanded
 from ivm.ingest.python_values import python_column
 from ivm.sql.parse.expression_text import expression_of, names_of
 from ivm.sql.plan.expressions import conjuncts
@@ -47,6 +48,10 @@ _TYPES = {
     date: type_of("DATE"),
     datetime: type_of("TIMESTAMP"),
 }
+_NO_KERNEL = "an expression has no kernel that equals DuckDB"
+_NO_PREDICATE = "a condition has no kernel that equals DuckDB, and fails for no row of the table"
+_FAILS = "an expression may fail for a row, and DuckDB words the error"
+_UNTYPED = "the type of a parameter in an expression is not certain"
 _INTEGERS = ((1 << 31, type_of("INTEGER")), (1 << 63, type_of("BIGINT")))
 
 
@@ -96,23 +101,25 @@ class RowExpressions:
         count: int,
         *,
         kept: bool = True,
-    ) -> Column | None:
-        """The expression's value for each row, cast to a type; see `ComputedValues.column`."""
+    ) -> Column:
+        """The expression's value for each row, cast to a type; see `ComputedValues.column`.
+
+        Raises:
+            NotFastError: see above.
+        """
         alone = self._alone(expression, output, count)
         if alone is not None:
             return alone
         bound = self._bound(expression, count)
-        if bound is None:
-            return None
         read = self._as(expression, output, bound)
         kernel = _kernel(read, output)
         try:
             if kernel is not None:
                 return kernel(_with(columns, bound), count)
             return self._computed(read, output, _with(columns, bound), count, kept=kept)
-        except (EvaluationError, duckdb.Error):
+        except (EvaluationError, duckdb.Error) as error:
             check()
-            return None
+            raise NotFastError(_FAILS) from error
 
     def _computed(
         self,
@@ -122,36 +129,38 @@ class RowExpressions:
         count: int,
         *,
         kept: bool,
-    ) -> Column | None:
+    ) -> Column:
         if read.tree is None or self.computed is None or not self.computed.takes(read.text):
-            return None
+            raise NotFastError(_NO_KERNEL)
         expression = _fallback(read, output)
         if not count and expression.reads:
-            return empty_column(output) if binds(read.tree, read.types) else None
+            if not binds(read.tree, read.types):
+                raise NotFastError(_FAILS)
+            return empty_column(output)
         alone = _is_now(read, output)
         found = self.computed.column(expression, columns, count, kept=kept, is_now=alone)
-        return None if found is None else repeated(found, count)
+        if found is None:
+            raise NotFastError("it tells the time again, which has passed")
+        return repeated(found, count)
 
-    def can_compute(self, expression: Expression, output: ColumnType) -> bool:
-        """Returns whether an expression has values cast to a type, unless the rows make it fail."""
+    def demand_kernel(self, expression: Expression, output: ColumnType) -> None:
+        """Raises NotFastError unless an expression has values, if the rows do not make it fail."""
         if expression.is_parameter:
-            return True
-        bound = self._bound(expression, 1)
-        if bound is None:
-            return False
-        read = self._as(expression, output, bound)
-        if read.tree is None or _kernel(read, output) is not None:
-            return read.tree is not None
-        return self.computed is not None and self.computed.takes(read.text)
+            return
+        read = self._as(expression, output, self._bound(expression, 1))
+        if read.tree is None:
+            raise NotFastError(_NO_KERNEL)
+        if _kernel(read, output) is None and not (self.computed and self.computed.takes(read.text)):
+            raise NotFastError(_NO_KERNEL)
 
-    def succeeds(
+    def demand_values(
         self, expression: Expression, output: ColumnType, columns: Sequence[Column]
-    ) -> bool:
-        """Returns whether an expression has values for rows, of which there are some."""
-        bound = self._bound(expression, 1)
-        if bound is not None and _cannot_fail(self._as(expression, output, bound)):
-            return True
-        return self.value(expression, output, columns, len(columns[0]), kept=False) is not None
+    ) -> None:
+        """Raises NotFastError unless an expression has values for rows, of which there are some."""
+        if self._alone(expression, output, 1) is None:
+            read = self._as(expression, output, self._bound(expression, 1))
+            if not _cannot_fail(read):
+                self.value(expression, output, columns, len(columns[0]), kept=False)
 
     def _as(self, expression: Expression, output: ColumnType, bound: _Bound) -> _Read:
         """The expression, cast to a type."""
@@ -165,22 +174,23 @@ class RowExpressions:
         count: int,
         *,
         of_all: bool = False,
-    ) -> Mask | None:
+    ) -> Mask:
         """The mask of the rows for which a condition is true.
 
         Args:
-            of_all: None also if some other row could make the condition fail: DuckDB may evaluate
-                it for more rows than these.
+            of_all: no other row may make the condition fail, too: DuckDB may evaluate it for more
+                rows than these.
+
+        Raises:
+            NotFastError: see above.
         """
         bound = self._bound(expression, count, spread=_spread)
-        if bound is None:
-            return None
         read = _read(f"({expression.text})", self.parts, _types(bound), self.macros)
-        predicate = _predicate(read, safe=of_all)
+        predicate = demanded(_predicate(read, safe=of_all), _NO_PREDICATE)
         try:
-            return None if predicate is None else predicate(_with(columns, bound), count)
-        except (EvaluationError, duckdb.Error):
-            return None
+            return predicate(_with(columns, bound), count)
+        except (EvaluationError, duckdb.Error) as error:
+            raise NotFastError(_FAILS) from error
 
     def bounds(
         self, condition: Expression, column: int
@@ -193,10 +203,11 @@ class RowExpressions:
 
         Returns:
             Columns of one row, None for no bound; None if there is neither.
+
+        Raises:
+            NotFastError: the type of a parameter is not certain.
         """
         bound = self._bound(condition, 1)
-        if bound is None:
-            return None
         read = _read(f"({condition.text})", self.parts, _types(bound), self.macros)
         range = _range(read, len(read.types) - len(bound), column)
         return None if range is None else range.bounds([value for _, value in bound])
@@ -214,14 +225,12 @@ class RowExpressions:
         expression: Expression,
         count: int,
         spread: Callable[[Column, int], Column] = repeated,
-    ) -> _Bound | None:
-        """The parameters as columns of `count` rows; None if the type of one is not certain."""
+    ) -> _Bound:
+        """The parameters as columns of `count` rows."""
         found = []
         for parameter in expression.parameters:
             values = self.lookup(parameter, self.rows)
-            typed = None if values is None else typed_column(values)
-            if typed is None:
-                return None
+            typed = demanded(None if values is None else typed_column(values), _UNTYPED)
             found.append((typed[0], spread(typed[1], count)))
         return found
 

@@ -1,7 +1,7 @@
 """What the rows of one table have to fit, and what they are completed with, without DuckDB.
 
 Law: a row passes exactly where DuckDB would take it. What cannot be decided here raises
-NeedsDuckDBError or is said to be uncertain; nothing is changed then.
+NotFastError; nothing is changed then.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
-from ivm.ingest.further_keys import FurtherKeys, Lookup, NeedsDuckDBError, Removed, among
+from ivm.ingest.further_keys import NO_LOOKUP, FurtherKeys, Lookup, Removed, among
 from ivm.ingest.key_index import KeyIndex, present
+from ivm.ingest.not_fast import VIOLATES, NotFastError, demanded
 from ivm.storage.errors import ConstraintError
 from ivm.storage.log.change import TableChange
 from ivm.storage.scratch import Scratch
@@ -30,6 +31,7 @@ Check = tuple[str, Callable[[Sequence[Column], int], Mask]]
 Evaluate: TypeAlias = Callable[[Mapping[int, EvaluatedDefault], int], dict[int, Column]]
 """Evaluates defaults, by position, for a number of rows."""
 _scratch = Scratch.of("SET arrow_lossless_conversion = true")
+_TOO_MANY = "so many rows with new keys get in each other's way in DuckDB"
 AT_ONCE = 2048
 """Rows that DuckDB inserts or updates at once; keys that later ones leave are not free before."""
 
@@ -90,11 +92,9 @@ class TableRules:
         return replace(self, evaluate=evaluate, lookup=lookup)
 
     def index_by(self, key: tuple[int, ...]) -> KeyIndex:
-        """The arrangement of the table by a UNIQUE constraint; raises NeedsDuckDBError."""
+        """The arrangement of the table by a UNIQUE constraint; raises NotFastError."""
         index = None if self.lookup is None else self.lookup(self.table, key)
-        if index is None:
-            raise NeedsDuckDBError
-        return index
+        return demanded(index, NO_LOOKUP)
 
     def _key_types(self) -> list[ColumnType]:
         return [self.schema[i][1] for i in self.key]
@@ -188,23 +188,28 @@ class TableRules:
 
     # -- keys -------------------------------------------------------------------------------------
 
-    def fits_key(self, added: ZSet, removed: ZSet, index: KeyIndex) -> bool:
-        """Returns whether rows that replace others, perhaps under other keys, take no stored key.
+    def demand_key(self, added: ZSet, removed: ZSet, index: KeyIndex) -> None:
+        """Demands that rows which replace others, perhaps under other keys, take no stored key.
 
         Args:
             added: with all columns, none of the key NULL.
             removed: the stored rows, with the columns of the index.
+
+        Raises:
+            NotFastError: one does.
         """
         keys, types = [added.columns[i] for i in self.key], self._key_types()
         if len(added) > 1 and not all_distinct(keys, types):
-            return False
+            raise NotFastError(VIOLATES)
         known = present(index.find(keys), len(added))
         gone = [removed.columns[index.columns.index(i)] for i in self.key]
-        return not (known & ~among(keys, gone, types)).any()
+        if (known & ~among(keys, gone, types)).any():
+            raise NotFastError(VIOLATES)
 
-    def updates_at_once(self, sets: Collection[int], count: int) -> bool:
-        """Returns whether so many rows do not get in each other's way in DuckDB."""
-        return count <= AT_ONCE or all(set(sets).isdisjoint(key) for key in self.keys)
+    def demand_at_once(self, sets: Collection[int], count: int) -> None:
+        """Raises NotFastError if so many rows get in each other's way in DuckDB."""
+        if count > AT_ONCE and not all(set(sets).isdisjoint(key) for key in self.keys):
+            raise NotFastError(_TOO_MANY)
 
     def set_columns(self, sets: Collection[int], *, returning: bool) -> Collection[int]:
         """The columns that DuckDB writes where an update sets some: all, to return a row."""
@@ -217,38 +222,47 @@ class TableRules:
             self.further.refuse(self.schema, added, removed, self.lookup)
 
     def demand_further(self) -> None:
-        """Raises NeedsDuckDBError if UNIQUE constraints or foreign keys cannot be checked here."""
+        """Raises NotFastError if UNIQUE constraints or foreign keys cannot be checked here."""
         if self.further is not None:
             assert self.lookup is not None
             self.further.demand(self.lookup)
 
-    def fits_further(self, added: ZSet, removed: Removed | None) -> bool:
-        """Returns whether they pass, which is certain; else DuckDB is to run the statement."""
+    def demand_fit(self, added: ZSet, removed: Removed | None) -> None:
+        """Raises NotFastError if it is not certain that they pass `check_further`."""
         try:
             self.check_further(added, removed)
-        except (ConstraintError, NeedsDuckDBError):
-            return False
-        return True
+        except ConstraintError as error:
+            raise NotFastError(VIOLATES) from error
 
-    def may_fit(self, given: Mapping[int, Column], count: int, index: KeyIndex | None) -> bool:
-        """Returns whether rows may be added, as far as it is known before sequences are drawn from.
+    def demand_valid(self, rows: ZSet) -> None:
+        """Raises NotFastError if a row violates NOT NULL or a CHECK."""
+        if next(self.violations(rows), None) is not None:
+            raise NotFastError(VIOLATES)
+
+    def demand_addable(
+        self, given: Mapping[int, Column], count: int, index: KeyIndex | None
+    ) -> None:
+        """Demands that rows fit, as far as it is known before sequences are drawn from.
 
         Args:
             given: column by position.
             count: rows.
             index: needed for a keyed table.
+
+        Raises:
+            NotFastError: they may not.
         """
         drawn = {i for i, one in self.evaluated.items() if one.draws and i not in given}
         known = {i: null_column(self.schema[i][1], count) for i in drawn}
         rows = ZSet(self.complete({**given, **known}, count), ones(count))
         if any(position not in drawn for position, *_ in self.violations(rows)):
-            return False
+            raise NotFastError(VIOLATES)
         if self.key and drawn.isdisjoint(self.key):
             assert index is not None
             keys = [rows.columns[i] for i in self.key]
             if not all_distinct(keys, self._key_types()) or len(index.find(keys).probe):
-                return False
-        return self.fits_further(rows, None)
+                raise NotFastError(VIOLATES)
+        self.demand_fit(rows, None)
 
 
 def row_text(row: ZSet, schema: Schema) -> str:

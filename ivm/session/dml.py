@@ -28,6 +28,8 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.table_info import TableInfo
 
+NO_FAST_PATH = "the table has no fast path in this transaction"
+
 
 def run_in_duckdb(
     session: Session,

@@ -9,6 +9,7 @@ and very many rows are left to it too; until the rows are added nothing has been
 
 from __future__ import annotations
 
+import contextlib
 import os.path
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from ivm.capture.small_files import small_rows
 from ivm.capture.upsert import definition
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.not_fast import VIOLATES, NotFastError, demanded
 from ivm.ingest.parameters import Params
 from ivm.ingest.upserted_types import may_cast
 from ivm.session import dml, inserts, joined
@@ -35,7 +37,7 @@ from ivm.session.bulk import can_load, load
 from ivm.session.fast_table import FastTable
 from ivm.session.inserts import InsertPlan
 from ivm.session.known_inserts import KnownInsert
-from ivm.session.readable import may_read, why_not_ahead
+from ivm.session.readable import READS_CHANGES, demand_ahead, demand_readable
 from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.session.writes_nothing import writes_nothing
@@ -52,6 +54,7 @@ from ivm.storage.warehouse.duck import lenient, rows
 from ivm.storage.warehouse.duckdb_errors import is_cut_short
 from ivm.storage.warehouse.table_info import TableInfo
 
+_NO_CAST = "its rows are cast to the table's types by DuckDB alone"
 _LARGE = 1 << 24
 """Bytes of a file from which DuckDB loads it itself."""
 
@@ -80,9 +83,9 @@ def change(session: Session, statement: st.Dml, params: Params) -> Result:
         info = dml.table_of(session, statement)
         if statement.table is None:
             dml.refuse_hidden(session, statement.text)
-        result = None if info is None else fast(session, transaction, statement, info, params)
-        if result is not None:
-            return result
+        if info is not None:
+            with contextlib.suppress(NotFastError):
+                return fast(session, transaction, statement, info, params)
         if info is not None and can_load(session, transaction, statement, info):
             return load(session, transaction, statement, info, params)
         return dml.run_in_duckdb(session, transaction, statement, info, params)
@@ -90,51 +93,46 @@ def change(session: Session, statement: st.Dml, params: Params) -> Result:
 
 def source_of(
     session: Session, info: TableInfo, statement: st.Dml, params: Params = None
-) -> Source | str:
-    """The rows that a statement adds, or the reason why DuckDB must run it."""
+) -> Source:
+    """The rows that a statement adds; NotFastError if DuckDB must run it."""
     if statement.kind not in ("insert", "copy"):
-        return f"{statement.kind.upper()} has no other way"
+        raise NotFastError(f"{statement.kind.upper()} has no other way")
     if not are_carried([type for _, type in info.schema]):
-        return "a column has a type of which not all values can be read"
+        raise NotFastError("a column has a type of which not all values can be read")
     clauses = Clauses(statement.text, params)
-    if (why := why_not_ahead(session, statement.text)) is not None:
-        return why
+    demand_ahead(session, statement.text)
     read = _copy if statement.kind == "copy" else _insert
     source = read(session, info, statement, clauses)
     path = session.engine.definitions.fast_path(info.name)
-    if isinstance(source, Source) and path is not None:
+    if path is not None:
         given = inserts.positions_of(info, source.insert.columns)
         missing = [info.schema[i][0] for i in path.evaluated if i not in given]
         if missing:  # they draw from a sequence, or tell the time of DuckDB's transaction
-            return f"the defaults of {', '.join(missing)} are evaluated with its rows"
+            raise NotFastError(f"the defaults of {', '.join(missing)} are evaluated with its rows")
     return source
 
 
-def _insert(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> Source | str:
-    read = read_insert(clauses)
-    if read is None:
-        return "its rows are VALUES, of more than literals and parameters"
+def _insert(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> Source:
+    read = demanded(
+        read_insert(clauses), "its rows are VALUES, of more than literals and parameters"
+    )
     source = f"{read.prefix} {read.source}" if read.prefix else read.source
     columns = _named(session, clauses, source) if read.by_name else read.columns
-    if columns is None and read.by_name:
-        return "the names of its columns are not known"
     text = SourceText(clauses.text, clauses.text, 0)
     reader, conflict, returned = clauses.reader(read.rest), None, ""
     if statement.or_action:
         conflict = Conflict(replaces=statement.or_action == "replace")
     elif statement.on_conflict:
-        conflict = conflict_of(text, reader, Marks(named=True))
-        if conflict is None:
-            return "its ON CONFLICT clause is read by DuckDB alone"
+        found = conflict_of(text, reader, Marks(named=True))
+        conflict = demanded(found, "its ON CONFLICT clause is read by DuckDB alone")
     if statement.returning:
         returned = returned_list(text, clauses.reader(reader.index("RETURNING")))
     insert = _as_insert(statement, columns, conflict, returned)
-    plan = inserts.plan_of(session, info, insert)
-    return plan if isinstance(plan, str) else Source(clauses, insert, plan, source, read)
+    return Source(clauses, insert, inserts.plan_of(session, info, insert), source, read)
 
 
-def _named(session: Session, clauses: Clauses, query: str) -> tuple[str, ...] | None:
-    """The names of a query's columns; None if it does not bind."""
+def _named(session: Session, clauses: Clauses, query: str) -> tuple[str, ...]:
+    """The names of a query's columns; NotFastError if it does not bind."""
     session.release()
     with lenient(session.cursor):
         try:
@@ -142,16 +140,14 @@ def _named(session: Session, clauses: Clauses, query: str) -> tuple[str, ...] | 
         except duckdb.Error as error:
             if is_cut_short(error):
                 raise
-            return None
+            raise NotFastError("the names of its columns are not known") from error
     return tuple([name for name, *_ in found])
 
 
-def _copy(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> Source | str:
-    read = read_copy(clauses)
-    if read is None:
-        return "it does not read one file that is here"
+def _copy(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> Source:
+    read = demanded(read_copy(clauses), "it does not read one file that is here")
     if os.path.getsize(read.file) > _LARGE:
-        return "the file is large"
+        raise NotFastError("the file is large")
     columns = read.columns if read.query else None  # the others get their default by DuckDB
     insert = _as_insert(statement, columns, None, "")
     return Source(clauses, insert, InsertPlan(None, None), "", read)
@@ -175,55 +171,53 @@ def _as_insert(
 
 def fast(
     session: Session, transaction: Transaction, statement: st.Dml, info: TableInfo, params: Params
-) -> Result | None:
-    """Makes a change by the fast path; None if DuckDB must run the statement."""
-    if info.history is not None or transaction.idle_cursor is None:
-        return None
-    path = transaction.fast_path(info.name)
-    if path is None:
-        return None
+) -> Result:
+    """Makes a change by the fast path; NotFastError if DuckDB must run the statement."""
+    if info.history is not None:
+        raise NotFastError("the table is not stored")
+    demanded(transaction.idle_cursor, READS_CHANGES)
+    path = demanded(transaction.fast_path(info.name), dml.NO_FAST_PATH)
     table = FastTable(session, transaction, path, info)
     if statement.kind in joined.KINDS:
         return joined.change_of_met_rows(table, statement, params)
     known = None if params else session.known_inserts.find(statement.text)
-    result = None if known is None else _as_known(table, known)
-    if result is not None:
-        return result
     if known is not None:
-        session.known_inserts.forget(known)
+        try:
+            return _as_known(table, known)
+        except NotFastError:
+            session.known_inserts.forget(known)
     return _as_read(table, statement, params)
 
 
-def _as_read(table: FastTable, statement: st.Dml, params: Params) -> Result | None:
-    """Inserts the rows that memory or DuckDB gives; None if DuckDB must run the statement."""
+def _as_read(table: FastTable, statement: st.Dml, params: Params) -> Result:
+    """Inserts the rows that memory or DuckDB gives; NotFastError if DuckDB must insert them."""
     session, transaction, path, info = table
     source = source_of(session, info, statement, params)
-    if not isinstance(source, Source) or not source.clauses.fit:
-        return None
+    source.clauses.demand_fit()
     rule = source.plan.rule
     changes = rule is not None and bool(rule.updates)
-    if path.key and transaction.index_of_committed(info.name, all_columns=changes) is None:
-        return None
+    if path.key:
+        demanded(transaction.index_of_committed(info.name, changes), inserts.NO_INDEX_NOW)
     positions = inserts.positions_of(info, source.insert.columns)
-    found = _rows(table, statement, source, positions) if positions else None
-    if found is None or (changes and not _are_distinct(path, positions, found)):
-        return None
+    if not positions:
+        raise NotFastError("it names an unknown column, or one twice")
+    found = _rows(table, statement, source, positions)
+    if changes:
+        _demand_distinct(path, positions, found)
     return _add(table, source.insert, positions, found, params)
 
 
-def _as_known(table: FastTable, known: KnownInsert) -> Result | None:
-    """Inserts the rows that memory gives; None if it does not, or DuckDB must insert them."""
+def _as_known(table: FastTable, known: KnownInsert) -> Result:
+    """Inserts the rows that memory gives; NotFastError if it does not, or DuckDB must do it."""
     session, transaction, path, info = table
     insert, positions = known.template.insert, known.template.positions
     if known.template.info is not info or not path.evaluated.keys() <= set(positions):
-        return None
-    if path.key and transaction.index_of_committed(info.name, all_columns=False) is None:
-        return None
+        raise NotFastError("the table is another one")
+    if path.key:
+        demanded(transaction.index_of_committed(info.name, False), inserts.NO_INDEX_NOW)
     held = session.source_of_shape(transaction, known.template.query, known.literals)
     found = None if held is None else cast_rows(held[1], held[0], _schema(info, positions))
-    if found is None:
-        return None
-    return _add(table, insert, positions, found)
+    return _add(table, insert, positions, demanded(found, _NO_CAST))
 
 
 def _add(
@@ -232,41 +226,36 @@ def _add(
     positions: Sequence[int],
     rows: ZSet,
     params: Params = None,
-) -> Result | None:
-    """Inserts rows by the fast path; None if DuckDB must do it."""
+) -> Result:
+    """Inserts rows by the fast path; NotFastError if DuckDB must do it."""
     given = dict(zip(positions, rows.columns, strict=True))
     try:
         return inserts.insert_rows(table, insert, given, len(rows), params)
-    except ConstraintError:
-        return None  # DuckDB words it
+    except ConstraintError as error:
+        raise NotFastError(VIOLATES) from error
 
 
 def _schema(info: TableInfo, positions: Sequence[int]) -> Schema:
     return tuple([info.schema[i] for i in positions])
 
 
-def _rows(
-    table: FastTable, statement: st.Dml, source: Source, positions: Sequence[int]
-) -> ZSet | None:
+def _rows(table: FastTable, statement: st.Dml, source: Source, positions: Sequence[int]) -> ZSet:
     """The values of the columns at these positions."""
     session, transaction, _, info = table
     clauses, read = source.clauses, source.read
     schema = _schema(info, positions)
     held = _held(session, transaction, source)
     if held is not None:
-        if not _may_cast(held[0], info, source, positions):
-            return None
+        _demand_casts(held[0], info, source, positions)
         inserted = cast_rows(held[1], held[0], schema)
         if inserted is not None:
             _learn(session, info, source, positions)
             return inserted
-    if not may_read(session, transaction, statement, source.text):
-        return None
+    demand_readable(session, transaction, statement, source.text)
     if _has_own_types(source):
-        found = _described(session, source)
-        if found is None or not _may_cast(found[0], info, source, positions):
-            return None
-        return cast_rows(found[1], found[0], schema)
+        own, found = _described(session, source)
+        _demand_casts(own, info, source, positions)
+        return demanded(cast_rows(found, own, schema), _NO_CAST)
     if isinstance(read, CopyClauses):
         return _rows_of_file(session, info, read, clauses, schema)
     return _queried(session, read.source, read.prefix, clauses, schema)
@@ -282,7 +271,7 @@ def _learn(session: Session, info: TableInfo, source: Source, positions: Sequenc
 
 def _rows_of_file(
     session: Session, info: TableInfo, read: CopyClauses, clauses: Clauses, schema: Schema
-) -> ZSet | None:
+) -> ZSet:
     cursor = session.cursor
     if not read.query:
         return copied(cursor, definition(info), read.text, clauses.params(read.text), schema)
@@ -291,9 +280,7 @@ def _rows_of_file(
     return _queried(session, read.query, "", clauses, schema) if small is None else small
 
 
-def _queried(
-    session: Session, query: str, prefix: str, clauses: Clauses, schema: Schema
-) -> ZSet | None:
+def _queried(session: Session, query: str, prefix: str, clauses: Clauses, schema: Schema) -> ZSet:
     """The rows that DuckDB gives."""
     sql = f"{prefix} {query}"
     given, alone = clauses.params(sql), writes_nothing(session, sql)
@@ -308,7 +295,7 @@ def _held(session: Session, transaction: Transaction, source: Source) -> tuple[S
     return session.source_from_state(transaction, source.text, given)
 
 
-def _described(session: Session, source: Source) -> tuple[Schema, ZSet] | None:
+def _described(session: Session, source: Source) -> tuple[Schema, ZSet]:
     """The rows that DuckDB gives, in the types of the query."""
     given, alone = source.clauses.params(source.text), writes_nothing(session, source.text)
     return described(session.cursor, source.text, given, session.few, alone=alone)
@@ -322,22 +309,22 @@ def _has_own_types(source: Source) -> bool:
     return kept_tokens(read.source)[0].word != "VALUES"
 
 
-def _may_cast(given: Schema, info: TableInfo, source: Source, positions: Sequence[int]) -> bool:
-    """Returns whether these rows may be cast to the table's types before they are compared."""
+def _demand_casts(given: Schema, info: TableInfo, source: Source, positions: Sequence[int]) -> None:
+    """Raises NotFastError unless rows may be cast to the table's types before they are compared."""
     rule = source.plan.rule
     if rule is None or not _has_own_types(source):
-        return True
+        return
     key = {i for key in (info.primary_key, *info.uniques) for i in key}
     types = [type for _, type in given]
-    return len(types) == len(positions) and may_cast(types, positions, info.schema, rule, key)
+    if len(types) != len(positions) or not may_cast(types, positions, info.schema, rule, key):
+        raise NotFastError("its rows are compared with stored ones in the types of the query")
 
 
-def _are_distinct(path: FastPath, positions: Sequence[int], found: ZSet) -> bool:
-    """Returns whether no key is there twice: DuckDB updates by one of several rows."""
+def _demand_distinct(path: FastPath, positions: Sequence[int], found: ZSet) -> None:
+    """Demands that no key is there twice: DuckDB updates by one of several rows."""
     for key in path.keys:
         if not set(key) <= set(positions):
-            return False
+            raise NotFastError("it gives not all columns of a key")
         columns = [found.columns[positions.index(i)] for i in key]
         if not all_distinct(columns, [path.schema[i][1] for i in key]):
-            return False
-    return True
+            raise NotFastError("DuckDB decides which of several rows under one key count")

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from ivm.capture.clauses import Clauses
 from ivm.capture.joined_clauses import JoinedChange
+from ivm.capture.joined_rows import NO_JOIN
 from ivm.ingest.evaluated_defaults import of_one_time
 from ivm.ingest.further_keys import MOVES_PARENTS, moves_parents
+from ivm.ingest.not_fast import NotFastError
 from ivm.ingest.parameters import Params
 from ivm.session import dml, evaluated, inserts, joined, keyed_dml
 from ivm.session.explain_read import CHANGED_BY, with_way
@@ -37,6 +39,13 @@ def way_of(session: Session, statement: st.Dml, params: Params) -> str:
     why = session.engine.definitions.why_no_fast_path(info.name)
     if why is not None:
         return f"DuckDB, captured: only DuckDB can change {info.name}, since {why}"
+    try:
+        return f"{_FAST}: {_way(session, info, statement, params)}"
+    except NotFastError as error:
+        return f"DuckDB, captured: {error.reason}"
+
+
+def _way(session: Session, info: TableInfo, statement: st.Dml, params: Params) -> str:
     if isinstance(statement, st.Insert):
         return _of_insert(session, info, statement)
     if isinstance(statement, st.KeyedChange):
@@ -48,23 +57,19 @@ def _of_rows(session: Session, info: TableInfo, statement: st.Dml, params: Param
     if statement.kind in joined.KINDS:
         return _of_joined(session, info, statement, params)
     source = evaluated.source_of(session, info, statement, params)
-    if isinstance(source, str):
-        return f"DuckDB, captured: {source}"
     told = _looked_up(session, info) + _of_parents(info, source.plan)
     giver = "DuckDB"
     if source.text:
         giver = session.giver_of(source.text, source.clauses.params(source.text))
-    return f"{_FAST}: its rows are given by {giver}, constraints are checked in memory{told}"
+    return f"its rows are given by {giver}, constraints are checked in memory{told}"
 
 
 def _of_insert(session: Session, info: TableInfo, statement: st.Insert) -> str:
     plan = inserts.plan_of(session, info, statement)
-    if isinstance(plan, str):
-        return f"DuckDB, captured: {plan}"
     told = (
         _looked_up(session, info) + _evaluated(session, info, statement) + _of_parents(info, plan)
     )
-    return f"{_FAST}: literals and parameters, constraints checked in memory{told}"
+    return f"literals and parameters, constraints checked in memory{told}"
 
 
 def _of_parents(info: TableInfo, plan: inserts.InsertPlan) -> str:
@@ -102,16 +107,17 @@ def _evaluated(session: Session, info: TableInfo, statement: st.Insert) -> str:
 
 
 def _of_keyed(session: Session, info: TableInfo, statement: st.KeyedChange, params: Params) -> str:
-    plan = keyed_dml.plan_of(session, info, statement)
-    if isinstance(plan, str):
+    try:
+        plan = keyed_dml.plan_of(session, info, statement)
+    except NotFastError:
         if not info.keyed:
-            return f"DuckDB, captured: {plan}"
+            raise
         return _of_joined(session, info, statement, params)
     kind, further = "the key index", len(plan.search.conditions)
     if plan.key != info.primary_key:
         kind = "an arrangement of the index"
     checked = f", {further} further conditions checked on them" if further else ""
-    return f"{_FAST}: rows are found in {kind} ({_names(info, plan.key)}){checked}"
+    return f"rows are found in {kind} ({_names(info, plan.key)}){checked}"
 
 
 def _names(info: TableInfo, positions: tuple[int, ...]) -> str:
@@ -121,23 +127,18 @@ def _names(info: TableInfo, positions: tuple[int, ...]) -> str:
 def _of_joined(session: Session, info: TableInfo, statement: st.Dml, params: Params) -> str:
     clauses = Clauses(statement.text, params)
     change = joined.plan_of(session, info, statement, clauses)
-    if isinstance(change, str):
-        return f"DuckDB, captured: {change}"
     path = session.engine.definitions.fast_path(info.name)
     by_key = change.found or path is None or joined.finds_rows(session, path, statement, change)
     if not by_key:
         change = joined.otherwise(change, statement, info) or change
     if change.found:
-        return f"{_FAST}: {_found(change)}{_further(session, info)}"
+        return f"{_found(change)}{_further(session, info)}"
     if not by_key:
-        return (
-            "DuckDB, captured: its condition does not compare the whole primary key with columns "
-            "of the source, of its types"
-        )
+        raise NotFastError(NO_JOIN)
     giver = session.giver_of(change.source, clauses.params(change.source))
     given = f"the rows of {' and '.join(change.aliases)}" if change.plain is None else "the keys"
     return (
-        f"{_FAST}: {given} are given by {giver}, and the rows of {info.name} are "
+        f"{given} are given by {giver}, and the rows of {info.name} are "
         f"found in the key index ({_names(info, info.primary_key)}){_further(session, info)}"
     )
 

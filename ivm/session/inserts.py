@@ -7,6 +7,7 @@ acquired, and again if the catalog has changed until then.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,8 +15,8 @@ from typing import Any, NamedTuple
 from ivm.engine.transaction import Transaction
 from ivm.ingest.conflicts import Rule, resolve
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import NeedsDuckDBError
 from ivm.ingest.literal_columns import are_given, columns_of
+from ivm.ingest.not_fast import NotFastError, demanded
 from ivm.ingest.parameters import Params
 from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
 from ivm.reads.returning import Returning, returning_of
@@ -47,9 +48,8 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
         path = None if info is None or given is None else transaction.fast_path(info.name)
         if info is not None and path is not None and given is not None:
             table = FastTable(session, transaction, path, info)
-            result = insert_rows(table, statement, given, statement.rows.count, params)
-            if result is not None:
-                return result
+            with contextlib.suppress(NotFastError):
+                return insert_rows(table, statement, given, statement.rows.count, params)
         return dml.run_in_duckdb(session, transaction, statement, info, params)
 
 
@@ -83,8 +83,11 @@ def _columns(
         return info, None
     positions = positions_of(info, statement.columns)
     types = [info.schema[i][1] for i in positions]
-    columns = columns_of(statement.rows, types, params or (), cursor)
-    return info, None if columns is None else dict(zip(positions, columns, strict=True))
+    try:
+        columns = columns_of(statement.rows, types, params or (), cursor)
+    except NotFastError:
+        return info, None
+    return info, dict(zip(positions, columns, strict=True))
 
 
 def positions_of(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
@@ -98,8 +101,8 @@ def positions_of(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
 
 def insert_rows(
     table: FastTable, statement: st.Insert, given: dict[int, Column], count: int, params: Params
-) -> Result | None:
-    """Inserts by the fast path; None if DuckDB must run the statement.
+) -> Result:
+    """Inserts by the fast path.
 
     Args:
         table: gets the rows.
@@ -107,31 +110,28 @@ def insert_rows(
         given: the rows' columns by position, instead of the statement's own cells.
         count: of rows.
         params: for the expressions of ON CONFLICT.
+
+    Raises:
+        NotFastError: DuckDB must run the statement.
+        ConstraintError: a row without a rule for conflicts violates a constraint.
     """
     session, transaction, path, info = table
-    plan = plan_of(session, info, statement)
-    if isinstance(plan, str):
-        return None
-    rule, returning = plan.rule, plan.returning
+    rule, returning = plan_of(session, info, statement)
     if rule is None:
         index = transaction.index(path.table) if path.key else None
-        try:
-            change = path.insert(given, count, index)
-        except NeedsDuckDBError:
-            return None
+        change = path.insert(given, count, index)
         return finished(transaction, change, change.added, returning)
     index = None
     if path.key:
-        index = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
-        if index is None:
-            return None
+        found = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
+        index = demanded(found, NO_INDEX_NOW)
     twice = bool(rule.updates) and _tells_time_twice(path, given, statement)
     if twice and not transaction.tell_time(often=True):
-        return None
+        raise NotFastError("it tells the time again, which has passed")
     expressions = expressions_of(session, transaction, info, statement, lookup_in(params or ()))
     returns = statement.returning
     resolved = resolve(path, given, count, index, rule, expressions, returning=returns)
-    return None if resolved is None else finished(transaction, *resolved, returning)
+    return finished(transaction, *resolved, returning)
 
 
 def _tells_time_twice(path: FastPath, given: Mapping[int, Column], statement: st.Insert) -> bool:
@@ -147,35 +147,30 @@ class InsertPlan(NamedTuple):
     returning: Returning | None
 
 
-def plan_of(session: Session, info: TableInfo, statement: st.Insert) -> InsertPlan | str:
-    """The plan of the fast path, or the reason why DuckDB must run the statement."""
-    returning, rule = returned(session, info, statement), None
-    if statement.returning and returning is None:
-        return NO_RETURNING
-    if statement.conflict is not None:
-        rule = rule_of(info, statement)
-        if rule is None:
-            return "the rule for conflicts is not one by a key that sets other columns"
+def plan_of(session: Session, info: TableInfo, statement: st.Insert) -> InsertPlan:
+    """The plan of the fast path; NotFastError if DuckDB must run the statement."""
+    returning = returned(session, info, statement)
+    rule = None if statement.conflict is None else rule_of(info, statement)
     return InsertPlan(rule, returning)
 
 
+_NO_RULE = "the rule for conflicts is not one by a key that sets other columns"
+NO_INDEX_NOW = "the table's key index cannot be built in this transaction"
 NO_RETURNING = "its RETURNING list is not certain to have kernels that equal DuckDB"
 
 
 def finished(
     transaction: Transaction, change: TableChange, rows: ZSet, returning: Returning | None
-) -> Result | None:
+) -> Result:
     """Adds a change; its result is the count of rows or what RETURNING gives of them.
 
-    Returns:
-        None if DuckDB must compute that; nothing is added then.
+    Raises:
+        NotFastError: DuckDB must compute that; nothing is added.
     """
     if returning is None:
         transaction.add(change)
         return Result.count(len(rows))
-    answer = returning.of(rows)
-    if answer is None:
-        return None
+    answer = demanded(returning.of(rows), NO_RETURNING)
     transaction.add(change)
     return StateResult(answer, len(rows))
 
@@ -183,34 +178,36 @@ def finished(
 def returned(
     session: Session, info: TableInfo, statement: st.Insert | st.KeyedChange
 ) -> Returning | None:
-    """The compiled RETURNING list; None if there is none, or DuckDB must compute it."""
+    """The compiled RETURNING list, None if there is none; NotFastError if DuckDB computes it."""
     if not statement.returning or statement.table is None:
         return None
     upserts = statement.on_conflict or bool(statement.or_action)
     kind, named = "update" if upserts else statement.kind, (statement.table[-1], statement.alias)
-    return returning_of(statement.returned, kind, info.schema, *named, session.macros)
+    found = returning_of(statement.returned, kind, info.schema, *named, session.macros)
+    return demanded(found, NO_RETURNING)
 
 
-def rule_of(info: TableInfo, statement: st.Insert) -> Rule | None:
-    """What is to be done with rows whose key is stored; None if DuckDB must find out."""
+def rule_of(info: TableInfo, statement: st.Insert) -> Rule:
+    """What is to be done with rows whose key is stored; NotFastError if DuckDB must find out."""
     conflict, keys = statement.conflict, _keys(info)
     if conflict is None or not keys or _hides_excluded(statement):
-        return None
+        raise NotFastError(_NO_RULE)
     target = None
     if conflict.target is not None:
         named = [info.position(name) for name in conflict.target]
-        target = next((k for k in keys if len(named) == len(k) and {*named} == {*k}), None)
-        if target is None:
-            return None
+        found = next((k for k in keys if len(named) == len(k) and {*named} == {*k}), None)
+        target = demanded(found, _NO_RULE)
     elif len(keys) == 1:
         target = keys[0]
     updates = conflict.replaces or conflict.sets
     if updates and (target is None or not info.primary_key):
-        return None
+        raise NotFastError(_NO_RULE)
     if conflict.replaces and target is not None:
         given = positions_of(info, statement.columns)
         rest = {position: None for position in given if position not in target}
-        return Rule(rest, target=target) if rest else None  # DuckDB counts such rows its own way
+        if not rest:  # DuckDB counts such rows its own way
+            raise NotFastError(_NO_RULE)
+        return Rule(rest, target=target)
     return _rule(info, conflict, target)
 
 
@@ -225,11 +222,11 @@ def _hides_excluded(statement: st.Insert) -> bool:
     return fold(statement.alias or statement.table[-1]) == "excluded"
 
 
-def _rule(info: TableInfo, conflict: Conflict, target: tuple[int, ...] | None) -> Rule | None:
+def _rule(info: TableInfo, conflict: Conflict, target: tuple[int, ...] | None) -> Rule:
     found = [(info.position(name), expression) for name, expression in conflict.sets]
     updates = {position: value for position, value in found if position is not None}
     if len(updates) < len(found) or updates.keys() & {*info.primary_key, *(target or ())}:
-        return None  # unknown, set twice, or in the key
+        raise NotFastError(_NO_RULE)  # unknown, set twice, or in the key
     return Rule(updates, conflict.where, target)
 
 

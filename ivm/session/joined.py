@@ -13,16 +13,17 @@ import duckdb
 from ivm.capture.clauses import Clauses
 from ivm.capture.found_rows import by_found_rows
 from ivm.capture.joined_clauses import JoinedChange, read_joined
-from ivm.capture.joined_rows import Effect, JoinedRows, join_of
+from ivm.capture.joined_rows import SETS_KEY, Effect, JoinedRows, join_of
 from ivm.ingest.conflicts import are_distinct
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import MOVES_PARENTS, NeedsDuckDBError, Removed, moves_parents
+from ivm.ingest.further_keys import MOVES_PARENTS, Removed, moves_parents
 from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.not_fast import VIOLATES, NotFastError, demanded
 from ivm.ingest.parameters import Params
 from ivm.session.fast_table import FastTable
-from ivm.session.inserts import NO_RETURNING, finished, returned
+from ivm.session.inserts import finished, returned
 from ivm.session.met_rows import Meeting
-from ivm.session.readable import why_not_ahead
+from ivm.session.readable import demand_ahead
 from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
@@ -35,29 +36,24 @@ from ivm.storage.warehouse.table_info import TableInfo
 KINDS = ("update", "delete", "merge")
 
 
-def change_of_met_rows(table: FastTable, statement: st.Dml, params: Params) -> Result | None:
-    """Runs a change by the fast path; None if DuckDB must run it."""
+def change_of_met_rows(table: FastTable, statement: st.Dml, params: Params) -> Result:
+    """Runs a change by the fast path; NotFastError if DuckDB must run it."""
     clauses = Clauses(statement.text, params)
     change = plan_of(table.session, table.info, statement, clauses)
-    if isinstance(change, str) or not clauses.fit:
-        return None
+    clauses.demand_fit()
     run = table, _reference(statement), statement, clauses
-    met = Meeting(*run, change, params).met()
-    if met is None:
-        found = otherwise(change, statement, table.info)
-        met = None if found is None else Meeting(*run, found, params).met()
-    effect = None if met is None else met.rows.effect(met.stored, met.probe)
-    if met is None or effect is None:
-        return None
-    return _made(table, met.rows, statement, effect)
+    try:
+        met = Meeting(*run, change, params).met()
+    except NotFastError:
+        if (found := otherwise(change, statement, table.info)) is None:
+            raise
+        met = Meeting(*run, found, params).met()
+    return _made(table, met.rows, statement, met.rows.effect(met.stored, met.probe))
 
 
-def plan_of(
-    session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses
-) -> JoinedChange | str:
-    """What the statement says, or the reason why DuckDB must run it."""
-    if (why := why_not_ahead(session, statement.text)) is not None:
-        return why
+def plan_of(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> JoinedChange:
+    """What the statement says; NotFastError if DuckDB must run it."""
+    demand_ahead(session, statement.text)
     of = info, session.macros, session.engine.definitions.fast_path(info.name)
     plan = functools.partial(_planned, session, info, statement, clauses)
     return session.plans.find("joined", statement.text, of, plan)
@@ -65,24 +61,21 @@ def plan_of(
 
 def _planned(
     session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses
-) -> JoinedChange | str:
+) -> JoinedChange:
     if not info.primary_key:
-        return "the table has no primary key"
+        raise NotFastError("the table has no primary key")
     read = read_joined(clauses, statement, info.names)
-    change = None if read is None else by_found_rows(read, statement, info)
-    if change is None:
-        return "its clauses have a form that DuckDB alone reads"
-    if statement.returning and returned(session, info, _as_keyed(statement, change)) is None:
-        return NO_RETURNING
+    found = None if read is None else by_found_rows(read, statement, info)
+    change = demanded(found, "its clauses have a form that DuckDB alone reads")
+    returned(session, info, _as_keyed(statement, change))  # or it is not certain to be computed
     named = [info.position(name) for branch in change.matched for name, _ in branch.sets]
     sets = {position for position in named if position is not None}
     if not sets.isdisjoint(info.primary_key):
-        return "it sets columns of the primary key"
+        raise NotFastError(SETS_KEY)
     if sets and moves_parents(info, sets, returning=statement.returning):
-        return MOVES_PARENTS
-    missing = _missing(session, info, change)
-    if missing:
-        return f"the defaults of {', '.join(missing)} are evaluated with its rows"
+        raise NotFastError(MOVES_PARENTS)
+    if missing := _missing(session, info, change):
+        raise NotFastError(f"the defaults of {', '.join(missing)} are evaluated with its rows")
     return change
 
 
@@ -110,7 +103,11 @@ def finds_rows(session: Session, path: FastPath, statement: st.Dml, change: Join
             if is_cut_short(error):
                 raise
             return change.plain is None or not isinstance(error, duckdb.BinderException)
-    return join_of(change, _reference(statement), path, schema) is not None
+    try:
+        join_of(change, _reference(statement), path, schema)
+    except NotFastError:
+        return False
+    return True
 
 
 def _reference(statement: st.Dml) -> str:
@@ -126,20 +123,19 @@ def _as_keyed(statement: st.Dml, change: JoinedChange) -> st.KeyedChange:
     )
 
 
-def _made(table: FastTable, met: JoinedRows, statement: st.Dml, effect: Effect) -> Result | None:
-    """Adds the change; None, and nothing added, where DuckDB must find out or word an error."""
+def _made(table: FastTable, met: JoinedRows, statement: st.Dml, effect: Effect) -> Result:
+    """Adds the change; NotFastError, and nothing added, where DuckDB must word an error."""
     session, transaction, path, info = table
     change, index, changes = met.join.change, met.index, []
-    if effect.updated is not None and next(path.violations(effect.updated), None) is not None:
-        return None
-    if not _fits(path, index, statement, effect):
-        return None
+    if effect.updated is not None:
+        path.demand_valid(effect.updated)
+    _demand_fit(path, index, statement, effect)
     if effect.added is not None:
         columns = dict(enumerate(effect.added.columns))
         try:
             changes = [path.insert(columns, len(effect.added), index)]
-        except (ConstraintError, NeedsDuckDBError):
-            return None
+        except ConstraintError as error:
+            raise NotFastError(VIOLATES) from error
     main = path.change(effect.updated, effect.removed, index)
     if change.returned:
         shown = returned(session, info, _as_keyed(statement, change))
@@ -150,25 +146,26 @@ def _made(table: FastTable, met: JoinedRows, statement: st.Dml, effect: Effect) 
     return Result.count(effect.rows)
 
 
-def _fits(path: FastPath, index: KeyIndex, statement: st.Dml, effect: Effect) -> bool:
-    """Returns whether the rows that go and those that replace others break no further key.
+def _demand_fit(path: FastPath, index: KeyIndex, statement: st.Dml, effect: Effect) -> None:
+    """Demands that the rows that go and those that replace others break no further key.
 
     Rows of several branches that would take and leave the same keys are left to DuckDB.
     """
     if path.further is None:
-        return True
+        return
     none, updated = effect.deleted.slice(0, 0), effect.updated
-    if not path.fits_further(none, Removed(effect.deleted, index.columns, None)):
-        return False
+    path.demand_fit(none, Removed(effect.deleted, index.columns, None))
     if updated is not None:
         written = path.set_columns(effect.sets, returning=statement.returning)
         replaced = Removed(effect.replaced, index.columns, written)
-        if not path.fits_further(updated, replaced):
-            return False
-    if not path.updates_at_once(effect.sets, effect.rows):
-        return False
+        path.demand_fit(updated, replaced)
+    path.demand_at_once(effect.sets, effect.rows)
     rows = effect.written
+    if rows is None:
+        return
     refers = any(reference.table == path.table for reference in path.further.parents)
-    if rows is None or (refers and len(effect.deleted)):
-        return rows is None
-    return all(are_distinct(path, key, dict(enumerate(rows.columns))) for key in path.keys)
+    columns = dict(enumerate(rows.columns))
+    if (refers and len(effect.deleted)) or not all(
+        are_distinct(path, key, columns) for key in path.keys
+    ):
+        raise NotFastError(VIOLATES)

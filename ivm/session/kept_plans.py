@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import is_
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from ivm.ingest.not_fast import NotFastError
 from ivm.sql.statements.kept_texts import LONGEST
 
 P = TypeVar("P")
@@ -23,20 +24,37 @@ class KeptPlans:
         self._known: dict[tuple[str, str], tuple[tuple[object, ...], Any]] = {}
 
     def find(self, kind: str, text: str, of: tuple[object, ...], plan: Callable[[], P]) -> P:
-        """The plan of a statement.
+        """The plan of a statement, or that it has none.
 
         Args:
             kind: of plan: a statement may have several.
             text: the statement.
             of: all else that the plan depends on.
             plan: makes it if it is not known.
+
+        Raises:
+            NotFastError: by `plan`.
         """
         known = self._known.get((kind, text))
-        if known is not None and all(map(is_, known[0], of)):
-            return known[1]  # type: ignore[no-any-return]
-        made = plan()
-        if len(text) <= LONGEST:
-            if len(self._known) >= _MOST:
-                self._known.clear()
-            self._known[kind, text] = of, made
-        return made
+        if known is None or not all(map(is_, known[0], of)):
+            known = of, _made(plan)
+            if len(text) <= LONGEST:
+                if len(self._known) >= _MOST:
+                    self._known.clear()
+                self._known[kind, text] = known
+        if isinstance(known[1], _None):
+            raise NotFastError(known[1].reason)
+        return known[1]  # type: ignore[no-any-return]
+
+
+class _None(NamedTuple):
+    """No plan, and why."""
+
+    reason: str
+
+
+def _made(plan: Callable[[], P]) -> P | _None:
+    try:
+        return plan()
+    except NotFastError as error:
+        return _None(error.reason)

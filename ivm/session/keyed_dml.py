@@ -6,6 +6,7 @@ that is not certain to have them runs in DuckDB.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,11 +26,12 @@ from ivm.ingest.keyed_rows import (
     search_of,
 )
 from ivm.ingest.literal_columns import are_given, columns_of
+from ivm.ingest.not_fast import NotFastError, demanded
 from ivm.ingest.parameters import Params
 from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
 from ivm.reads.returning import Returning
 from ivm.session import dml, evaluated
-from ivm.session.inserts import NO_RETURNING, finished, returned
+from ivm.session.inserts import NO_INDEX_NOW, finished, returned
 from ivm.session.result import Result
 from ivm.session.row_expressions import row_expressions
 from ivm.session.session import Session
@@ -43,20 +45,31 @@ _NO_INDEX = (
     "CREATE INDEX on the columns that it compares has the rows found in memory"
 )
 
+_NO_KEY = "its WHERE clause compares neither the whole primary key nor an index with values"
+
 
 def change_by_key(session: Session, statement: st.KeyedChange, params: Params) -> Result:
     """Updates or deletes the rows that the WHERE clause finds by an index, or by `evaluated`."""
     with session.writing() as transaction:
-        info, result = dml.table_of(session, statement), None
+        info = dml.table_of(session, statement)
         if info is not None and are_given(statement.parameters, params or ()):
-            found = _found(session, transaction, info, statement, params)
-            if found is None:
-                result = evaluated.fast(session, transaction, statement, info, params)
-            else:
-                result = _changed(transaction, info, statement, params, found)
-        if result is None:
-            return dml.run_in_duckdb(session, transaction, statement, info, params)
-        return result
+            with contextlib.suppress(NotFastError):
+                return _fast(session, transaction, info, statement, params)
+        return dml.run_in_duckdb(session, transaction, statement, info, params)
+
+
+def _fast(
+    session: Session,
+    transaction: Transaction,
+    info: TableInfo,
+    statement: st.KeyedChange,
+    params: Params,
+) -> Result:
+    try:
+        found = _found(session, transaction, info, statement, params)
+    except NotFastError:
+        return evaluated.fast(session, transaction, statement, info, params)
+    return _changed(transaction, info, statement, params, found)
 
 
 @dataclass(frozen=True)
@@ -76,21 +89,16 @@ def _found(
     info: TableInfo,
     statement: st.KeyedChange,
     params: Params,
-) -> _Found | None:
-    """Finds the rows by an index; None if none is certain to find them."""
-    path = transaction.fast_path(info.name)
-    plan = "" if path is None else plan_of(session, info, statement)
-    if path is None or isinstance(plan, str):
-        return None
+) -> _Found:
+    """Finds the rows by an index; NotFastError if none is certain to find them."""
+    path = demanded(transaction.fast_path(info.name), dml.NO_FAST_PATH)
+    plan = plan_of(session, info, statement)
     keys = keys_of(plan.search, info.schema, plan.key, params or ())
-    if keys is not None and info.keyed and plan.key != info.primary_key:
+    if info.keyed and plan.key != info.primary_key:
         keys = _primary_keys(transaction, info, plan.key, keys)
-    index = None if keys is None else index_of(transaction, info, statement, plan)
-    if index is None or keys is None:
-        return None
+    index = index_of(transaction, info, statement, plan)
     expressions = expressions_of(session, transaction, info, statement, lookup_in(params or ()))
-    stored = found_rows(index, keys, plan.search, expressions)
-    return None if stored is None else _Found(path, plan, index, expressions, stored)
+    return _Found(path, plan, index, expressions, found_rows(index, keys, plan.search, expressions))
 
 
 def _changed(
@@ -99,30 +107,24 @@ def _changed(
     statement: st.KeyedChange,
     params: Params,
     found: _Found,
-) -> Result | None:
-    """The change by the fast path; None if DuckDB must run the statement."""
+) -> Result:
+    """The change by the fast path; NotFastError if DuckDB must run the statement."""
     path, index, stored = found.path, found.index, found.stored
     sets, returning = found.plan.sets, found.plan.returning
     if statement.kind == "delete":
         change = path.change(None, stored, index)
-        if not path.fits_further(change.added, Removed(stored, index.columns, None)):
-            return None
+        path.demand_fit(change.added, Removed(stored, index.columns, None))
         return finished(transaction, change, change.removed, returning)
     types = [info.schema[i][1] for i in sets.literal]
     literal = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
-    if literal is None:
-        return None
     given = dict(zip(sets.literal, literal, strict=True))
     new = new_rows(sets, info.schema, stored, index, found.expressions, given)
-    if new is None or next(path.violations(new), None) is not None:
-        return None
-    if not sets.all.isdisjoint(path.key) and not path.fits_key(new, stored, index):
-        return None
-    if not path.updates_at_once(sets.all, len(new)):
-        return None
+    path.demand_valid(new)
+    if not sets.all.isdisjoint(path.key):
+        path.demand_key(new, stored, index)
+    path.demand_at_once(sets.all, len(new))
     written = path.set_columns(sets.all, returning=statement.returning)
-    if not path.fits_further(new, Removed(stored, index.columns, written)):
-        return None
+    path.demand_fit(new, Removed(stored, index.columns, written))
     return finished(transaction, path.change(new, stored, index), new, returning)
 
 
@@ -135,26 +137,18 @@ class ChangePlan(NamedTuple):
     returning: Returning | None
 
 
-def plan_of(session: Session, info: TableInfo, statement: st.KeyedChange) -> ChangePlan | str:
-    """The plan of the fast path, or the reason why DuckDB must run the statement."""
+def plan_of(session: Session, info: TableInfo, statement: st.KeyedChange) -> ChangePlan:
+    """The plan of the fast path; NotFastError if DuckDB must run the statement."""
     of = info, session.macros
     plan = functools.partial(_planned, session, info, statement)
     return session.plans.find("keyed", statement.text, of, plan)
 
 
-def _planned(session: Session, info: TableInfo, statement: st.KeyedChange) -> ChangePlan | str:
-    sets, found = assignments_of(statement, info), _search(info, statement)
-    returning = returned(session, info, statement)
-    if found is None and not info.keyed:
-        return _NO_INDEX
-    if found is None:
-        return "its WHERE clause compares neither the whole primary key nor an index with values"
-    if sets is None:
-        return "it sets an unknown column, or one twice"
-    if statement.returning and returning is None:
-        return NO_RETURNING
+def _planned(session: Session, info: TableInfo, statement: st.KeyedChange) -> ChangePlan:
+    found = demanded(_search(info, statement), _NO_KEY if info.keyed else _NO_INDEX)
+    sets, returning = assignments_of(statement, info), returned(session, info, statement)
     if sets.all and moves_parents(info, sets.all, returning=statement.returning):
-        return MOVES_PARENTS
+        raise NotFastError(MOVES_PARENTS)
     return ChangePlan(sets, *found, returning)
 
 
@@ -170,23 +164,22 @@ def _search(info: TableInfo, statement: st.KeyedChange) -> tuple[Search, tuple[i
 
 def _primary_keys(
     transaction: Transaction, info: TableInfo, key: tuple[int, ...], keys: Sequence[Column]
-) -> list[Column] | None:
-    """The primary keys of the rows with these keys of an index; None if it cannot be used."""
-    index = transaction.index_by(info.name, key)
-    if index is None:
-        return None
+) -> list[Column]:
+    """The primary keys of the rows with these keys of an index; NotFastError if it lacks."""
+    index = demanded(transaction.index_by(info.name, key), NO_INDEX_NOW)
     rows = index.find(keys).rows
     return [rows.columns[index.columns.index(position)] for position in info.primary_key]
 
 
 def index_of(
     transaction: Transaction, info: TableInfo, statement: st.KeyedChange, plan: ChangePlan
-) -> KeyIndex | None:
+) -> KeyIndex:
     """The index that has the rows: the key index, without a key the arrangement by the columns;
-    None if it cannot be used."""
+    NotFastError if it cannot be used."""
     if not info.keyed:
-        return transaction.index_by(info.name, plan.key)
-    return transaction.index_of_committed(info.name, _needs_all(info, statement, plan))
+        return demanded(transaction.index_by(info.name, plan.key), NO_INDEX_NOW)
+    needs_all = _needs_all(info, statement, plan)
+    return demanded(transaction.index_of_committed(info.name, needs_all), NO_INDEX_NOW)
 
 
 def _needs_all(info: TableInfo, statement: st.KeyedChange, plan: ChangePlan) -> bool:

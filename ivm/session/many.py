@@ -18,10 +18,10 @@ from ivm.ingest.batches import Batch, Many, Rows, batch_of, each_row, rows_of
 from ivm.ingest.compared_values import compared_parameters, compared_values
 from ivm.ingest.conflicts import Resolved, are_distinct, resolve
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import NeedsDuckDBError, Positions, Removed
-from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.further_keys import Positions, Removed
 from ivm.ingest.keyed_rows import condition_mask, new_rows
 from ivm.ingest.literal_columns import columns_of
+from ivm.ingest.not_fast import NotFastError, demanded
 from ivm.ingest.rounds import Keyed, rounds_by_rank, rounds_in_order
 from ivm.ingest.row_columns import RowColumns
 from ivm.ingest.row_expressions import RowExpressions, repeated
@@ -41,6 +41,8 @@ from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
+
+_ONE_BY_ONE = "its rows of parameters are executed one by one"
 
 
 def run_with_each(
@@ -127,7 +129,7 @@ def _converted(session: Session, statement: st.Statement, rows: Rows) -> _Conver
         if isinstance(statement, st.Insert):
             return _inserted(info, batch, statement, cursor)
         return _searched(session, info, batch, statement, cursor)
-    except (ConstraintError, _NoBatchError):
+    except (ConstraintError, NotFastError):
         return None  # errors are found, and worded, row by row
 
 
@@ -148,12 +150,16 @@ class _Call(NamedTuple):
     def batch(self) -> Batch:
         return self.given.batch
 
-    def add(self, change: TableChange, rows: ZSet) -> bool:
-        """Adds a change; False, with nothing added, if what is returned needs DuckDB."""
-        if self.returning is not None and self.returning.of(rows) is None:
-            return False
+    def add(self, change: TableChange, rows: ZSet) -> int:
+        """Adds a change; NotFastError, with nothing added, if what is returned needs DuckDB.
+
+        Returns:
+            The number of rows.
+        """
+        if self.returning is not None:
+            demanded(self.returning.of(rows), inserts.NO_RETURNING)
         self.transaction.add(change)
-        return True
+        return len(rows)
 
 
 def _in_batch(
@@ -161,25 +167,19 @@ def _in_batch(
 ) -> tuple[int, list[int] | None]:
     """The number of rows changed, and those to execute row by row; None for all of them."""
     with session.writing() as transaction:
-        path = transaction.fast_path(given.info.name)
-        returning = inserts.returned(session, given.info, statement)
-        if path is None or (statement.returning and returning is None):
-            return 0, None
-        call = _Call(session, transaction, path, given, returning)
         try:
+            path = demanded(transaction.fast_path(given.info.name), dml.NO_FAST_PATH)
+            returning = inserts.returned(session, given.info, statement)
+            call = _Call(session, transaction, path, given, returning)
             if isinstance(statement, st.KeyedChange):
                 rounds: _Rounds = _Changes(call, statement)
             elif statement.conflict is not None:
                 rounds = _Upserts(call, statement)
             else:
-                return _insert(call)
-        except (ConstraintError, NeedsDuckDBError, _NoBatchError):
+                return _insert(call), []
+        except (ConstraintError, NotFastError):
             return 0, None  # nothing is changed yet: errors are found, and worded, row by row
         return _in_rounds(rounds)
-
-
-class _NoBatchError(Exception):
-    """The rows are to be executed one by one."""
 
 
 class _Rounds(Protocol):
@@ -188,17 +188,17 @@ class _Rounds(Protocol):
     def rounds(self) -> list[Indexes]:
         """The rows of each."""
 
-    def apply(self, rows: Indexes) -> int | None:
-        """Executes the statement with some rows; None if nothing was changed, see `_in_batch`."""
+    def apply(self, rows: Indexes) -> int:
+        """Executes the statement with some rows; NotFastError if these go one by one."""
 
 
 def _in_rounds(rounds: _Rounds) -> tuple[int, list[int]]:
     total, left = 0, rounds.rounds()
     for number, rows in enumerate(left):
-        changed = rounds.apply(rows)
-        if changed is None:
+        try:
+            total += rounds.apply(rows)
+        except NotFastError:
             return total, np.sort(np.concatenate(left[number:])).tolist()
-        total += changed
     return total, []
 
 
@@ -210,8 +210,6 @@ def _cells(
     literal = [i for i, (_, sources) in enumerate(pairs) if sources is None]
     types = [info.schema[positions[i]][1] for i in literal]
     found = columns_of(only(cells, literal), types, (), cursor)
-    if found is None:
-        raise _NoBatchError
     columns = dict(zip([positions[i] for i in literal], found, strict=True))
     given = {i: batch.columns[sources[0]] for i, sources in pairs if sources is not None}
     return columns | RowColumns(info.schema, info.name, cursor).convert(given)
@@ -221,7 +219,7 @@ def _inserted(info: TableInfo, batch: Batch, statement: st.Insert, cursor: Curso
     """The columns of an INSERT of one row in VALUES, for each row of the batch."""
     positions = inserts.positions_of(info, statement.columns)
     if statement.rows.count != 1 or len(positions) != len(statement.rows.cells):
-        raise _NoBatchError
+        raise NotFastError(_ONE_BY_ONE)
     found = _cells(info, batch, positions, statement.rows, cursor)
     return _Converted(info, batch, {i: repeated(c, batch.count) for i, c in found.items()})
 
@@ -231,8 +229,8 @@ def _searched(
 ) -> _Converted:
     """The keys by which an UPDATE or DELETE finds rows, and what it sets."""
     plan = keyed_dml.plan_of(session, info, statement)
-    if isinstance(plan, str) or not plan.sets.all.isdisjoint({*plan.key, *info.primary_key}):
-        raise _NoBatchError  # rows that change their key might be found by a later one
+    if not plan.sets.all.isdisjoint({*plan.key, *info.primary_key}):
+        raise NotFastError(_ONE_BY_ONE)  # rows that change their key might be found by a later one
     types = [info.schema[i][1] for i in plan.key]
     keys = [_key(batch, one.values, type) for one, type in zip(plan.search.by, types, strict=True)]
     columns = _cells(info, batch, plan.sets.literal, statement.rows, cursor)
@@ -244,22 +242,22 @@ def _key(batch: Batch, values: LiteralRows, type: ColumnType) -> Column:
     sources = values.column_parameters[0]
     if sources is None:
         column = compared_values(values, type, ())
+        if len(column) != 1:
+            raise NotFastError(_ONE_BY_ONE)
     elif len(sources) == 1:
         column = compared_parameters(batch.values(sources[0]), type)
     else:
-        column = None
-    if column is None or (sources is None and len(column) != 1):
-        raise _NoBatchError
+        raise NotFastError(_ONE_BY_ONE)
     return repeated(column, batch.count)
 
 
-def _insert(call: _Call) -> tuple[int, list[int] | None]:
+def _insert(call: _Call) -> int:
     path, count = call.path, call.batch.count
     index = call.transaction.index(path.table) if path.key else None
-    if path.draws(call.given.columns) and not path.may_fit(call.given.columns, count, index):
-        return 0, None  # each row is to draw from sequences once
+    if path.draws(call.given.columns):  # each row is to draw from sequences once
+        path.demand_addable(call.given.columns, count, index)
     change = path.insert(call.given.columns, count, index)
-    return (count, []) if call.add(change, change.added) else (0, None)
+    return call.add(change, change.added)
 
 
 class _Upserts:
@@ -268,19 +266,18 @@ class _Upserts:
     def __init__(self, call: _Call, statement: st.Insert) -> None:
         self._call, self._statement = call, statement
         path, rule = call.path, inserts.rule_of(call.info, statement)
-        key = None if rule is None else rule.target or path.keys[0]
-        if rule is None or key is None:
-            raise _NoBatchError
+        key = rule.target or path.keys[0]
         given = call.given.columns
         if path.draws(given):
             _demand_drawable(path, key, given)
         self._given = dict(path.evaluated_too(given, call.batch.count))
         if not set(key) <= self._given.keys():
-            raise _NoBatchError
+            raise NotFastError(_ONE_BY_ONE)
         self._rule, self._index = rule, None
         if path.key:
             all_columns = bool(rule.updates)
-            self._index = _demand(call.transaction.index_of_committed(path.table, all_columns))
+            found = call.transaction.index_of_committed(path.table, all_columns)
+            self._index = demanded(found, inserts.NO_INDEX_NOW)
         self._key = key
 
     def rounds(self) -> list[Indexes]:
@@ -295,7 +292,7 @@ class _Upserts:
         types = [self._call.info.schema[i][1] for i in key]
         return Keyed([self._given[i] for i in key], types)
 
-    def apply(self, rows: Indexes) -> int | None:
+    def apply(self, rows: Indexes) -> int:
         """See `_Rounds`."""
         call = self._call
         expressions = inserts.expressions_of(
@@ -305,17 +302,15 @@ class _Upserts:
         shared = self._index, self._rule, expressions.at(rows)
         returns = call.returning is not None
         found = resolve(call.path, given, len(rows), *shared, returning=returns)
-        if found is None or not self._fits(found) or not call.add(found.change, found.rows):
-            return None
-        return len(found.rows)
+        self._demand_fit(found)
+        return call.add(found.change, found.rows)
 
-    def _fits(self, found: Resolved) -> bool:
-        """Returns whether each row fits by itself."""
-        if not self._rule.updates or self._index is None:
-            return True
-        sets = self._call.path.set_columns(self._rule.updates, returning=False)
-        removed = Removed(found.change.removed, self._index.columns, sets)
-        return _fit_in_turn(self._call.path, found.rows, removed)
+    def _demand_fit(self, found: Resolved) -> None:
+        """Demands that each row fits by itself."""
+        if self._rule.updates and self._index is not None:
+            sets = self._call.path.set_columns(self._rule.updates, returning=False)
+            removed = Removed(found.change.removed, self._index.columns, sets)
+            _demand_fit_in_turn(self._call.path, found.rows, removed)
 
 
 def _demand_drawable(path: FastPath, key: Positions, given: Mapping[int, Column]) -> None:
@@ -323,7 +318,7 @@ def _demand_drawable(path: FastPath, key: Positions, given: Mapping[int, Column]
     path.demand_further()
     others = [one for one in path.keys if one != key and given.keys() >= {*one}]
     if not all(are_distinct(path, one, given) for one in others):
-        raise _NoBatchError
+        raise NotFastError(_ONE_BY_ONE)
 
 
 class _Changes:
@@ -338,8 +333,9 @@ class _Changes:
         self._key = Keyed(call.given.keys, [info.schema[i][1] for i in plan.key])
         self._by = None
         if info.keyed and plan.key != info.primary_key:
-            self._by = _demand(call.transaction.index_by(info.name, plan.key))
-        self._index = _demand(keyed_dml.index_of(call.transaction, info, statement, plan))
+            by = call.transaction.index_by(info.name, plan.key)
+            self._by = demanded(by, inserts.NO_INDEX_NOW)
+        self._index = keyed_dml.index_of(call.transaction, info, statement, plan)
 
     def rounds(self) -> list[Indexes]:
         """See `_Rounds`."""
@@ -358,34 +354,31 @@ class _Changes:
         matches = self._index.find(keys)
         return matches.rows.one_by_one(), rows[matches.probe.repeat(matches.rows.weights)]
 
-    def apply(self, rows: Indexes) -> int | None:
+    def apply(self, rows: Indexes) -> int:
         """See `_Rounds`."""
         call = self._call
         stored, probed = self._stored(rows)
         met = condition_mask(self._search, stored, self._expressions(probed))
-        if met is None:
-            return None
         stored, probed = stored.filter(met), probed[met]
         new = None
         if self._statement.kind == "update":
             given = {i: column.take(probed) for i, column in call.given.columns.items()}
             found = stored, self._index, self._expressions(probed), given
             new = new_rows(self._sets, call.info.schema, *found)
-            if new is None or next(call.path.violations(new), None) is not None:
-                return None
-        if not self._fits(stored, new):
-            return None
+            call.path.demand_valid(new)
+        self._demand_fit(stored, new)
         change = call.path.change(new, stored, self._index)
-        return len(stored) if call.add(change, stored if new is None else new) else None
+        return call.add(change, stored if new is None else new)
 
-    def _fits(self, stored: ZSet, new: ZSet | None) -> bool:
-        """Returns whether each row fits by itself."""
+    def _demand_fit(self, stored: ZSet, new: ZSet | None) -> None:
+        """Demands that each row fits by itself."""
         path, columns = self._call.path, self._index.columns
         if new is None:
-            return path.fits_further(stored.slice(0, 0), Removed(stored, columns, None))
+            return path.demand_fit(stored.slice(0, 0), Removed(stored, columns, None))
         sets = path.set_columns(self._sets.all, returning=self._statement.returning)
         removed = Removed(stored, columns, sets)
-        return path.fits_further(new, removed) and _fit_in_turn(path, new, removed)
+        path.demand_fit(new, removed)
+        _demand_fit_in_turn(path, new, removed)
 
     def _expressions(self, rows: Indexes) -> RowExpressions:
         call = self._call
@@ -402,18 +395,18 @@ def _demand_one_type(batch: Batch, expressions: Sequence[Expression]) -> None:
     """
     within = {name for one in expressions if not one.is_parameter for name in one.parameters}
     if any(len(set(map(type, batch.values(name)))) > 1 for name in within):
-        raise _NoBatchError
+        raise NotFastError(_ONE_BY_ONE)
 
 
-def _fit_in_turn(path: FastPath, rows: ZSet, removed: Removed) -> bool:
-    """Returns whether no row takes a further key that another one leaves, perhaps only after it.
+def _demand_fit_in_turn(path: FastPath, rows: ZSet, removed: Removed) -> None:
+    """Demands that no row takes a further key that another one leaves, perhaps only after it.
 
     Args:
         rows: the new ones, first those that replace the removed ones, in their order.
     """
     sets, columns, count = {*(removed.sets or ())}, removed.columns, len(removed.rows)
     if path.further is None or not count or not any(sets.intersection(key) for key in path.keys):
-        return True
+        return
     takes = np.arange(len(rows)) >= count
     for key in path.keys:
         if not sets.isdisjoint(key):
@@ -421,10 +414,4 @@ def _fit_in_turn(path: FastPath, rows: ZSet, removed: Removed) -> bool:
             old = [removed.rows.columns[columns.index(i)] for i in key]
             takes[:count] |= ~equal_pairs(new, old, [path.schema[i][1] for i in key])
     nothing = removed._replace(rows=removed.rows.slice(0, 0))
-    return path.fits_further(rows.filter(takes), nothing)
-
-
-def _demand(index: KeyIndex | None) -> KeyIndex:
-    if index is None:
-        raise _NoBatchError
-    return index
+    path.demand_fit(rows.filter(takes), nothing)

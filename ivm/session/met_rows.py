@@ -17,13 +17,15 @@ import numpy as np
 from ivm.capture.clauses import Clauses
 from ivm.capture.evaluation import MOST_ROWS, described
 from ivm.capture.joined_clauses import JoinedChange
-from ivm.capture.joined_rows import Join, JoinedRows, join_of
+from ivm.capture.joined_rows import NO_PARTS, Join, JoinedRows, join_of
 from ivm.capture.sources import parts_of, positions_in
 from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.not_fast import NotFastError, demanded
 from ivm.ingest.parameters import Params
 from ivm.ingest.row_expressions import lookup_in
 from ivm.session.fast_table import FastTable
-from ivm.session.readable import may_read
+from ivm.session.inserts import NO_INDEX_NOW
+from ivm.session.readable import READS_CHANGES, demand_readable
 from ivm.session.row_expressions import row_expressions
 from ivm.session.session import Session
 from ivm.session.writes_nothing import writes_nothing
@@ -67,17 +69,19 @@ class Meeting(NamedTuple):
     change: JoinedChange
     params: Params
 
-    def met(self) -> Met | None:
-        """The pairs; None if DuckDB must run the statement."""
+    def met(self) -> Met:
+        """The pairs; NotFastError if DuckDB must run the statement."""
         if not self.change.found:
             return self._by_key()
         if self.change.aliases:
             return self._by_query()
         join = Join(self.change, self.reference, self.table.path, (), (), ())
         index = self._known_index(join)
-        if not self._rows(join, index or self.table.path.no_index(), _NO_ROWS).can_update():
-            return None
-        return self._by_look(join) or self._by_query()
+        self._rows(join, index or self.table.path.no_index(), _NO_ROWS).demand_sets()
+        try:
+            return self._by_look(join)
+        except NotFastError:
+            return self._by_query()
 
     def _rows(self, join: Join, index: KeyIndex, rows: ZSet) -> JoinedRows:
         session, transaction, *_ = self.table
@@ -85,30 +89,25 @@ class Meeting(NamedTuple):
         over = functools.partial(row_expressions, *run, lookup=lookup_in(self.params or ()))
         return JoinedRows(join, index, rows, over)
 
-    def _by_key(self) -> Met | None:
+    def _by_key(self) -> Met:
         session, transaction, path, info = self.table
-        read = self._read()
-        join = None if read is None else join_of(self.change, self.reference, path, read[0])
-        if read is None or join is None or not _is_certain(session, join):
-            return None
+        schema, rows = self._read()
+        join = join_of(self.change, self.reference, path, schema)
+        if not _is_certain(session, join):
+            raise NotFastError("a collation may make different texts equal keys")
         index = transaction.index_of_committed(info.name, join.needs_all)
-        if index is None:
-            return None
-        found = self._rows(join, index, read[1].project(positions_in(read[0])))
-        pairs = found.pairs()
-        return None if pairs is None else Met(found, *pairs)
+        found = self._rows(join, demanded(index, NO_INDEX_NOW), rows.project(positions_in(schema)))
+        return Met(found, *found.pairs())
 
-    def _by_look(self, join: Join) -> Met | None:
-        """Those that kernels find in the key index; None if they cannot."""
+    def _by_look(self, join: Join) -> Met:
+        """Those that kernels find in the key index; NotFastError if they cannot."""
         pieces = self.change.pieces
         if pieces is None or pieces.condition is None:
-            return None
+            raise NotFastError("there is no condition that is decided by a row alone")
         index = self._known_index(join) or self._new_index(join)
-        if index is None:
-            return None
-        found = self._rows(join, index, _NO_ROWS)
+        found = self._rows(join, demanded(index, NO_INDEX_NOW), _NO_ROWS)
         stored = found.meeting(pieces.condition, MOST_ROWS, MOST_LOOKED_AT)
-        return None if stored is None else Met(found, stored, np.zeros(len(stored), np.int64))
+        return Met(found, stored, np.zeros(len(stored), np.int64))
 
     def _known_index(self, join: Join) -> KeyIndex | None:
         indexes = self.table.session.engine.indexes
@@ -124,23 +123,18 @@ class Meeting(NamedTuple):
             return None
         return self.table.transaction.index_of_committed(self.table.info.name, join.needs_all)
 
-    def _by_query(self) -> Met | None:
+    def _by_query(self) -> Met:
         """Those that DuckDB finds: the table's columns, then those of the source."""
-        read = self._read()
-        if read is None:
-            return None
-        (schema, rows), index = read, self.table.path.no_index()
+        (schema, rows), index = self._read(), self.table.path.no_index()
         width = len(index.columns)
-        parts = parts_of(schema[width:], self.change.aliases)
-        if parts is None:
-            return None
+        parts = demanded(parts_of(schema[width:], self.change.aliases), NO_PARTS)
         join = Join(self.change, self.reference, self.table.path, parts, (), ())
         source = [position for position in positions_in(schema) if position >= width]
         found = self._rows(join, index, rows.project(source))
         return Met(found, rows.project(index.columns), np.arange(len(rows)))
 
-    def _read(self) -> tuple[Schema, ZSet] | None:
-        """As `_evaluated`; None too where the query fails, as the statement's own may not.
+    def _read(self) -> tuple[Schema, ZSet]:
+        """As `_evaluated`; NotFastError too where the query fails, as the statement's own may not.
 
         It reads columns that the statement does not use, or reads the table's where it may not.
         """
@@ -149,17 +143,17 @@ class Meeting(NamedTuple):
         except duckdb.Error as error:
             if is_cut_short(error):
                 raise
-            return None
+            raise NotFastError("its query fails") from error
 
-    def _evaluated(self) -> tuple[Schema, ZSet] | None:
+    def _evaluated(self) -> tuple[Schema, ZSet]:
         """The columns and rows of the change's query."""
         session, sql = self.table.session, self.change.source
         given = self.clauses.params(sql)
         held = session.source_from_state(self.table.transaction, sql, given)
-        if held is not None or self.table.transaction.idle_cursor is None:
+        if held is not None:
             return held
-        if not may_read(session, self.table.transaction, self.statement, sql):
-            return None
+        demanded(self.table.transaction.idle_cursor, READS_CHANGES)
+        demand_readable(session, self.table.transaction, self.statement, sql)
         alone = writes_nothing(session, sql)
         return described(session.cursor, sql, given, session.few, alone=alone)
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from ivm.catalog.relations_read import Spelled
 from ivm.engine.transaction import Transaction
+from ivm.ingest.not_fast import NotFastError
 from ivm.session.session import Session
 from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.resolve.clock import may_tell_time
 from ivm.sql.statements import parse as st
 
+READS_CHANGES = "its query may read what the transaction has changed, or its time"
 
-def may_read(session: Session, transaction: Transaction, statement: st.Dml, text: str) -> bool:
+
+def demand_readable(
+    session: Session, transaction: Transaction, statement: st.Dml, text: str
+) -> None:
     """Brings the relations of a query up to the log, if it may be evaluated.
 
     Args:
@@ -25,37 +30,36 @@ def may_read(session: Session, transaction: Transaction, statement: st.Dml, text
         text: the query, "" if it reads no relation.
 
     Raises:
+        NotFastError: it may not.
         EvaluationError: it reads a broken view.
         UnavailableError: DuckDB cannot be brought up to the log.
     """
     if not text:
-        return True
+        return
     if session.scans.read_once(text):
-        return False
+        raise NotFastError("its query reads what is used up by reading")
     engine, relations = session.engine, session.reads(statement, text)
     if not _may_tell(session, transaction, statement, text):
-        return False
+        raise NotFastError(READS_CHANGES)
     if transaction.time_stands and not writes_nothing(session, text):
-        return False  # it needs a transaction that forbids to write
+        raise NotFastError("its query may write, and needs a transaction that forbids it")
     changed = {change.table for change in transaction.changes}
     if changed:
         read = engine.catalog.with_sources(relations)
         if not changed.isdisjoint(read) or engine.recomputed.is_outdated(relations):
-            return False
+            raise NotFastError(READS_CHANGES)
     elif relations:
         engine.recomputed.refresh(relations)
     if relations:
         engine.tables.flush(relations)
-    return True
 
 
-def why_not_ahead(session: Session, text: str) -> str | None:
-    """The reason why no query of a statement is evaluated beside it, which may then run it."""
+def demand_ahead(session: Session, text: str) -> None:
+    """Raises NotFastError if no query of a statement is evaluated beside it, which may run it."""
     if "nextval" in text.lower():
-        return "it may draw from a sequence"
+        raise NotFastError("it may draw from a sequence")
     if _may_call_python(session, text):
-        return "it may call a Python function, which is to be called once"
-    return None
+        raise NotFastError("it may call a Python function, which is to be called once")
 
 
 def _may_call_python(session: Session, text: str) -> bool:

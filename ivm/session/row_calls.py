@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ivm.catalog.catalog import Catalog, name_parts
 from ivm.engine.transaction import Transaction
-from ivm.ingest.further_keys import NeedsDuckDBError
+from ivm.ingest.not_fast import NotFastError
 from ivm.ingest.rows import Rows, to_arrow
 from ivm.session.dml import refuse_own, refuse_view
 from ivm.session.duck_writer import DuckWriter
@@ -92,7 +92,7 @@ def _write(
     if path is not None:
         try:
             return act(FastWriter(transaction, path))
-        except NeedsDuckDBError:
+        except NotFastError:
             pass  # nothing is changed yet
     act(DuckWriter(session, transaction, info))
 

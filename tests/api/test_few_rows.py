@@ -10,9 +10,10 @@ import pytest
 import ivm
 from ivm.capture.evaluation import described, evaluated
 from ivm.capture.few_rows import MOST, FewRows
+from ivm.ingest.not_fast import NotFastError
 from ivm.session.writes_nothing import writes_nothing
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
-from ivm.storage.values.types import type_of
+from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor
 from tests.support.change_ways import few_rows_expected
@@ -32,6 +33,14 @@ LATE = {
 def cursor() -> Iterator[Cursor]:
     with duckdb.connect(config={"arrow_lossless_conversion": "true"}) as connection:
         yield connection
+
+
+def rows_of(cursor: Cursor, text: str, schema: Schema, *, alone: bool) -> ZSet | None:
+    """The rows of a query; None if DuckDB has to make the change that needs them."""
+    try:
+        return evaluated(cursor, text, None, schema, FewRows(), alone=alone)
+    except NotFastError:
+        return None
 
 
 def bits(rows: ZSet) -> list[object]:
@@ -58,12 +67,11 @@ def query(type: str, values: tuple[str, ...]) -> str:
 def test_values_of_every_type(cursor: Cursor, type: str) -> None:
     for value in (*VALUES[type], *LATE.get(type, ())):
         text = query(type, (value,))
-        wanted = described(cursor, text, None, FewRows(), alone=True)
         with few_rows_expected():
             found = FewRows().read(cursor, text, None)
         assert found is not None or type not in EXACT
         if found is not None:
-            assert wanted is not None
+            wanted = described(cursor, text, None, FewRows(), alone=True)
             assert found[0] == wanted[0]
             assert bits(found[1]) == bits(wanted[1])
 
@@ -90,9 +98,9 @@ def test_casts(cursor: Cursor, source: str, target: str) -> None:
     schema = (("v", type_of(target)), ("s", type_of("VARCHAR")))
     for value in SOURCES[source] or ("NULL",):
         text = query(source, (value,)) if SOURCES[source] else "SELECT NULL, 'x'"
-        wanted = evaluated(cursor, text, None, schema, FewRows())
+        wanted = rows_of(cursor, text, schema, alone=False)
         with few_rows_expected():
-            found = evaluated(cursor, text, None, schema, FewRows(), alone=True)
+            found = rows_of(cursor, text, schema, alone=True)
         assert (found is None) == (wanted is None)
         if found is not None and wanted is not None:
             assert bits(found) == bits(wanted)
@@ -126,8 +134,8 @@ def test_a_query_without_exact_values_is_given_up(cursor: Cursor) -> None:
 def test_an_error_leaves_no_transaction(cursor: Cursor) -> None:
     schema = (("v", type_of("BIGINT")),)
     with few_rows_expected():
-        assert evaluated(cursor, "SELECT error('no')", None, schema, FewRows(), alone=True) is None
-        assert evaluated(cursor, "SELECT nope", None, schema, FewRows(), alone=True) is None
+        assert rows_of(cursor, "SELECT error('no')", schema, alone=True) is None
+        assert rows_of(cursor, "SELECT nope", schema, alone=True) is None
     cursor.execute("BEGIN").fetchall()
 
 
