@@ -12,7 +12,31 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import settings
 
-from tests.tiers import FIRST, RUN, SMOKE, TIER, WHOLE, examples, taken
+from tests.tiers import RUN, TIER, examples, taken
+
+_FIRST = (
+    "test_random_queries",
+    "test_exceptions",
+    "test_interrupts",
+    "test_spelling",
+    "test_names_in_ddl",
+    "test_crash",
+    "test_ddl_in_transactions",
+    "test_detours",
+    "test_recovery",
+    "test_cli",
+    "test_shell",
+    "test_waiting_statements",
+    "test_deep_expressions",
+    "test_every_type",
+    "test_invariant",
+    "test_sessions",
+    "test_closing",
+    "test_shadows",
+    "test_names",
+    "test_hydration",
+)
+"""Modules that take long and start first: the last ones decide how long a worker is left alone."""
 
 few = examples(100)
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=few)
@@ -26,7 +50,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Modules start in the order given below, not by the number of their tests."""
+    """Modules start in the order given above, not by the number of their tests."""
+    for mark in ("full(smoke): of the full tier, see tiers", "cases(n): quick takes one in n"):
+        config.addinivalue_line("markers", mark)
     if config.pluginmanager.has_plugin("xdist"):
         config.option.loadscopereorder = False
 
@@ -54,9 +80,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left: list[pytest.Item] = []
     for item in items:
         name = item.path.stem, getattr(item, "originalname", item.name)
-        (kept if taken(*name, met[name]) else left).append(item)
+        (kept if taken(item, met[name]) else left).append(item)
         met[name] += 1
-    order = {module: place for place, module in enumerate(FIRST)}
+    order = {module: place for place, module in enumerate(_FIRST)}
     items[:] = sorted(kept, key=lambda item: order.get(item.path.stem, len(order)))
     if left:
         config.hook.pytest_deselected(items=left)
@@ -70,15 +96,10 @@ def servers_missing(skipped: Sequence[pytest.TestReport]) -> Counter[str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What was not run must not look passed."""
-    if RUN == "quick":
+    if TIER == "quick":
         terminalreporter.write_line(
-            f"quick run: {len(WHOLE)} modules or tests, and most of many cases alike, are left to "
+            f"{RUN} run: what is marked `full`, and most of many cases alike, is left to "
             "`make test-all`"
-        )
-    if RUN == "smoke":
-        terminalreporter.write_line(
-            f"smoke run: all but {len(SMOKE)} modules or tests, and most of many cases alike, are "
-            "left to `make test-all`"
         )
     for report in terminalreporter.stats.get("skipped", []):
         if report.nodeid.endswith("test_the_suites_pass"):

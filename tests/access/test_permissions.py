@@ -129,6 +129,7 @@ def test_one_role_writes(served: Served, sql: str) -> None:
     served.run("write", sql)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -165,6 +165,7 @@ def test_rolled_back(db: ivm.Database) -> None:
     _changed(db)
 
 
+@pytest.mark.full(smoke=2)
 @pytest.mark.parametrize("large", [False, True])
 def test_the_key_index_takes_the_column_in(
     db: ivm.Database, large: bool, monkeypatch: pytest.MonkeyPatch

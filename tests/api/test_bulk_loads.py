@@ -74,6 +74,7 @@ def _files(folder: Path) -> None:
         db.execute(f"COPY ({rows}) TO '{folder}/t.csv' (HEADER false)").fetchall()
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("sql", LOADS)
 def test_views_and_later_changes(tmp_path: Path, few: list[str], sql: str) -> None:
     _files(tmp_path)

@@ -53,6 +53,7 @@ def test_defaults_and_generated_columns() -> None:
     assert rows(twins.ours, "SELECT nextval('s')") == rows(twins.plain, "SELECT nextval('s')")
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -105,6 +106,7 @@ def test_insert_or_replace(key: str) -> None:
 # --- UPDATE ---
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -231,6 +233,7 @@ def test_rows_that_move() -> None:
 # --- DELETE, TRUNCATE ---
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -260,6 +263,7 @@ def test_some_of_many_equal_rows() -> None:
 # --- MERGE ---
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -58,6 +58,7 @@ def test_an_answer_arrives_as_it_is_or_fails(
         carried(duck.sql(f"SELECT 1 AS a, {bad} AS v")).to_arrow_table()
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -84,6 +85,7 @@ def test_no_change_brings_such_a_value(statement: str) -> None:
         assert_verified(db, "v")
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     "statement",
     [

@@ -398,6 +398,7 @@ def test_duckdb_tells_the_time_as_these_tests_say(call: str, zone: str) -> None:
     assert len(set(types[0])) == 1
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("hour", [0, 9, 23])
 def test_every_function_tells_the_time_of_the_tick(tmp_path: Path, zone: str, hour: int) -> None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import duckdb
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -24,6 +25,8 @@ import ivm
 from tests.support.clocks import BesideTwin
 from tests.support.view_oracle import assert_same_rows
 from tests.tiers import examples
+
+pytestmark = pytest.mark.full(smoke=1)
 
 START = datetime(2024, 3, 30, 21, 59, 30, tzinfo=UTC)  # before the clocks are put on in Berlin
 TABLES = """

@@ -47,6 +47,7 @@ LITERALS = str.split(
 CONDITIONS = ["k = {}", "k IN ({}, 7)", "k >= {} AND k <= {}", "x = {}", "k BETWEEN {} AND {}"]
 
 
+@pytest.mark.cases(20)
 @pytest.mark.parametrize("type", KEYS)
 def test_values_of_every_type_find_the_same_rows(type: str) -> None:
     """Each change is undone, so that the next one meets the same rows."""

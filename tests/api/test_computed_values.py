@@ -69,6 +69,7 @@ def twin() -> Twin:
     return Twin(TABLES, VIEW, ("t",))
 
 
+@pytest.mark.cases(40)
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("form", FORMS)
 def test_values_are_duckdbs(form: str, value: str) -> None:

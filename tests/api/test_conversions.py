@@ -71,6 +71,7 @@ GIVEN: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(("kind", "values"), GIVEN, ids=[str(kind) for kind, _ in GIVEN])
 @given(data=st.data())
 def test_what_is_converted_is_what_duckdb_makes_of_it(
@@ -194,6 +195,7 @@ OTHERS: list[tuple[str, list[Any], list[Any] | None]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("type", "values", "stored"), OTHERS)
 def test_python_values_mean_what_duckdb_makes_of_them(
     type: str, values: list[Any], stored: list[Any] | None

@@ -134,6 +134,7 @@ def test_rows_are_converted_before_the_lock(
     assert rows_of(db) == SAME[call]
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("table", [KEYED, BY_DUCKDB])
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
@@ -203,6 +204,7 @@ def stream() -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("number", range(len(INSERTS)))
 def test_errors_are_those_of_the_table_as_it_is(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch, number: int

@@ -484,6 +484,7 @@ NESTED = [
 ]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("value", NESTED)
 def test_structs_inside_of_structs_and_tuples_can_be_columns(value: str, grouped: bool) -> None:

@@ -14,6 +14,8 @@ from ivm.storage.warehouse import history_pieces
 from tests.support.lake_spark import LakeSpark, as_rows, lake_spark, said
 from tests.support.spark import session
 
+pytestmark = pytest.mark.full
+
 IN_FILES = "WITH (stored = false)"
 
 

@@ -162,6 +162,7 @@ def _names(way: str) -> Sequence[str]:
     return NAMES[len(way) % 6 :: 6] if TIER == "quick" else NAMES
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("way", [*WAYS, *OUTSIDE])
 def test_a_way_of_reading_outside_of_a_transaction(both: Both, way: str) -> None:
     for view in _names(way):
@@ -169,6 +170,7 @@ def test_a_way_of_reading_outside_of_a_transaction(both: Both, way: str) -> None
         both.demand_equal({**WAYS, **OUTSIDE}[way], view)
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_way_of_reading_a_transaction_s_own_writes(both: Both, way: str) -> None:
     for run in (both.db.execute, both.duck.execute):

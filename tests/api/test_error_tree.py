@@ -70,6 +70,7 @@ def demand_ours(call: Callable[..., Any], *arguments: Any) -> None:
         pass
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("column", TYPES)
 def test_values(db: ivm.Database, column: str) -> None:
     every = examples(4)  # in a short run each column meets others

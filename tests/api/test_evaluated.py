@@ -134,6 +134,7 @@ def run(both: Twin, sql: str, params: Any) -> bool:
     return both.compare(lambda db: db.execute(_plain_views(sql) if db is both.duck else sql))
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(("sql", "params"), FAST)
 def test_the_rows_alone_are_computed_by_duckdb(sql: str, params: Any) -> None:
     demand_fast(twin(), sql, params, run)
@@ -145,6 +146,7 @@ def test_the_rows_may_be_in_memory(sql: str, params: Any) -> None:
         demand_fast(twin(), sql, params, run)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
     both = twin()
@@ -152,6 +154,7 @@ def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
     assert both.run("SELECT nextval('numbers')")
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_is_refused(sql: str, params: Any) -> None:
     demand_refused(twin(), sql, params, "INSERT INTO t (id) SELECT 90")
@@ -367,6 +370,7 @@ def test_rows_that_were_waited_for_are_used(monkeypatch: pytest.MonkeyPatch) -> 
     both.check()
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", ["u", '"my u"', '"U""v"', '"!?"', "ü", "🦆"])
 def test_relations_are_found_beside_quotes_in_strings(name: str) -> None:
     both = Twin(f"CREATE TABLE t (id INTEGER, s VARCHAR); CREATE TABLE {name} (id INTEGER)",
@@ -381,6 +385,7 @@ def test_relations_are_found_beside_quotes_in_strings(name: str) -> None:
 # --- Python functions ---
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("sql", "wanted"),
     [
@@ -435,6 +440,7 @@ def _files(folder: Path) -> None:
             db.execute(f"COPY ({rows} FROM range(40, 44) r(i)) TO '{folder / name}'").fetchall()
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("name", "options"), [(n, o) for n, all in FILES.items() for o in all])
 def test_copy(tmp_path: Path, name: str, options: str) -> None:
     _files(tmp_path)

@@ -69,6 +69,7 @@ def check(both: Twin) -> None:
         both.run(f"SELECT currval('{name}')")
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("sql", "params"), FAST)
 def test_no_capture_is_needed(sql: str, params: Any) -> None:
     both = twin()
@@ -84,6 +85,7 @@ def test_no_capture_is_needed(sql: str, params: Any) -> None:
     check(both)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_uses_up_what_it_uses_up(sql: str, params: Any) -> None:
     both = twin()
@@ -153,6 +155,7 @@ LEFT_ALONE: list[tuple[str, str, Rows | None]] = [
 ]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("before", "values", "rows"), LEFT_ALONE)
 def test_what_is_left_to_duckdb_has_drawn_nothing(
     before: str, values: str, rows: Rows | None
@@ -220,6 +223,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.full(smoke=1)
 def test_no_value_is_given_twice_after_a_crash(tmp_path: Path) -> None:
     given: list[int] = []
     for turn in ("first", "second", "third"):

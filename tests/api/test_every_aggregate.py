@@ -13,6 +13,8 @@ from ivm.sql.parse.function_list import list_functions
 from ivm.sql.resolve.functions import Functions
 from tests.support.view_oracle import assert_verified
 
+pytestmark = pytest.mark.full(smoke=12)
+
 TABLE = """CREATE TABLE m (
     g INTEGER, i INTEGER, j BIGINT, x DOUBLE, y DOUBLE, d DECIMAL(9, 2), s VARCHAR, b BOOLEAN,
     t TIMESTAMP, z BIT)"""

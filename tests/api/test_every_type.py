@@ -53,6 +53,7 @@ def demand_same(db: ivm.Database, peer: duckdb.DuckDBPyConnection) -> None:
     assert_verified(db)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("kind", SOME)
 def test_every_way_in(kind: str, tmp_path: Path) -> None:
     values = [*VALUES.get(kind, ()), *BEYOND.get(kind, ()), "NULL"]

@@ -204,6 +204,7 @@ def test_a_failing_result_at_the_end_of_the_program(tmp_path: Path) -> None:
     assert ended.stderr == ""
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("first", ["SELECT * FROM total", "INSERT INTO t VALUES (5, 5)"])
 @pytest.mark.parametrize(
     "failing",

@@ -201,6 +201,7 @@ def test_a_default_that_cannot_be_cast_fails_where_it_is_used_alone(made: str) -
         assert found == [(2, "2020-01-02"), (3, "2020-01-03")]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("type", "default"),
     [

@@ -126,16 +126,19 @@ def twin(path: Path | None = None) -> Twin:
     return Twin(TABLES, VIEWS, NAMES, path)
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(("sql", "params"), FAST)
 def test_no_duckdb_is_needed(sql: str, params: Any) -> None:
     demand_fast(twin(), sql, params)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
     demand_native(twin(), sql, params)
 
 
+@pytest.mark.cases(10)
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_is_refused(sql: str, params: Any) -> None:
     demand_refused(twin(), sql, params, "INSERT OR REPLACE INTO t (id, n) VALUES (1, 3)")
@@ -166,6 +169,7 @@ KEYS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("type", KEYS)
 @settings(max_examples=examples(10), deadline=None)
 @given(data=st.data())
@@ -219,6 +223,7 @@ WAYS = {
 }
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("sql", WAYS)
 def test_explain_tells_the_way_and_why(sql: str) -> None:
     both = twin()

@@ -15,6 +15,8 @@ import ivm
 from ivm.errors import CorruptionError, EvaluationError, UnavailableError
 from tests.support.view_oracle import assert_verified
 
+pytestmark = pytest.mark.full(smoke=3)
+
 SETUP = """
 CREATE TABLE t (id INTEGER PRIMARY KEY, m INTEGER, x INTEGER);
 CREATE TABLE u (id INTEGER PRIMARY KEY, m INTEGER);

@@ -113,11 +113,13 @@ def twin(path: Path | None = None) -> Twin:
     return Twin(TABLES, VIEWS, NAMES, path)
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("sql", FAST)
 def test_no_duckdb_is_needed(sql: str) -> None:
     demand_fast(twin(), sql)
 
 
+@pytest.mark.cases(7)
 @pytest.mark.parametrize("sql", WRONG)
 def test_what_duckdb_refuses_is_refused_in_its_words(sql: str) -> None:
     demand_same_words(twin(), sql)
@@ -381,6 +383,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.full(smoke=1)
 @pytest.mark.parametrize("outdated", [False, True])
 def test_commits_are_replayed_in_an_order_that_duckdb_takes(
     tmp_path: Path, outdated: bool, monkeypatch: pytest.MonkeyPatch

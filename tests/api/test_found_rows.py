@@ -18,6 +18,7 @@ from tests.support.met_rows_cases import LOOKED, QUERIED, run, twin
 from tests.tiers import examples
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("sql", "params"), LOOKED)
 def test_a_look_at_all_needs_no_query(
     sql: str, params: Any, monkeypatch: pytest.MonkeyPatch
@@ -26,6 +27,7 @@ def test_a_look_at_all_needs_no_query(
     demand_fast(twin(), sql, params, run)
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(("sql", "params"), [*LOOKED, *QUERIED])
 def test_duckdb_finds_the_rows_else(sql: str, params: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(met_rows, "MOST_LOOKED_AT", -1)
@@ -124,6 +126,7 @@ STORED = {
 }  # fmt: skip
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("type", RANGES)
 @settings(max_examples=examples(15), deadline=None)
 @given(data=st.data())

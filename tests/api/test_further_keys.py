@@ -90,11 +90,13 @@ def twin(path: Path | None = None) -> Twin:
     return Twin(UNIQUE, UNIQUE_VIEWS, ("t", "one"), path)
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("sql", FAST)
 def test_no_duckdb_is_needed(sql: str) -> None:
     demand_fast(twin(), sql)
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("sql", WRONG)
 def test_what_duckdb_refuses_is_refused_in_its_words(sql: str) -> None:
     demand_same_words(twin(), sql)

@@ -31,6 +31,7 @@ def rows(db: ivm.Database | duckdb.DuckDBPyConnection) -> list[list[tuple[object
     return [db.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in RELATIONS]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("options", ["", " (FORMAT parquet)"])
 @pytest.mark.parametrize("how", ["IMPORT DATABASE '{}'", "PRAGMA import_database('{}')"])
 def test_what_was_exported_is_imported(tmp_path: Path, options: str, how: str) -> None:

@@ -32,6 +32,7 @@ from tests.support.met_rows_cases import (
 from tests.tiers import examples
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(("sql", "params"), BY_KEY)
 def test_the_source_alone_is_read_by_duckdb(sql: str, params: Any) -> None:
     demand_fast(twin(), sql, params, run)
@@ -43,11 +44,13 @@ def test_the_source_may_be_in_memory(sql: str, params: Any) -> None:
         demand_fast(twin(), sql, params, run)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
     demand_native(twin(), sql, params)
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_is_refused(sql: str, params: Any) -> None:
     demand_refused(twin(), sql, params, "UPDATE t SET n = 3 FROM u WHERE id = i")
@@ -89,6 +92,7 @@ KEYS = {
 }
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("type", KEYS)
 @settings(max_examples=examples(10), deadline=None)
 @given(data=st.data())

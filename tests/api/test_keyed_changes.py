@@ -170,6 +170,7 @@ def ran_natively(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(("sql", "params"), [*FAST, *BY_FOUND_KEYS])
 def test_no_row_is_changed_by_duckdb(ran_natively: list[str], sql: str, params: Any) -> None:
     twin = Twin()
@@ -189,6 +190,7 @@ def test_a_change_with_blanks_beyond_ascii_reaches_the_views(blank: str) -> None
         twin.check()
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(ran_natively: list[str], sql: str, params: Any) -> None:
     twin = Twin()
@@ -198,6 +200,7 @@ def test_anything_else_is_left_to_duckdb(ran_natively: list[str], sql: str, para
     twin.check()
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_is_refused(ran_natively: list[str], sql: str, params: Any) -> None:
     twin = Twin()

@@ -15,6 +15,8 @@ from ivm.errors import IvmError
 from tests.support.view_oracle import assert_verified
 from tests.tiers import TIER, some
 
+pytestmark = pytest.mark.full(smoke=2)
+
 TABLES = ["t", '"a.b"', '"Q""x"', '"Ä"', '"ä"', "s.t", "a.b", "s1.s2.t", "s1.t", '"s.s".t']
 """Tables of the database, each of them under a view."""
 

@@ -14,6 +14,8 @@ from tests.api.test_names import SPELLINGS, TABLES, Pair, pair
 from tests.support.view_oracle import verdicts
 from tests.tiers import TIER
 
+pytestmark = pytest.mark.full(smoke=12)
+
 __all__ = ["pair"]  # the fixture
 
 _EFFECT = """

@@ -17,6 +17,8 @@ from jupyter_client.manager import KernelManager
 
 import ivm
 
+pytestmark = pytest.mark.full(smoke=2)
+
 _PATIENCE = 60.0  # seconds, of a busy machine
 _SETUP = """%%ivm
 CREATE TABLE orders(id INT PRIMARY KEY, item VARCHAR, price DOUBLE);

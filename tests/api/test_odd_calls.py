@@ -30,6 +30,7 @@ def _db() -> Iterator[ivm.Database]:
         yield db
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
@@ -179,6 +180,7 @@ def test_an_error_in_a_views_query_shows_what_was_written(db: ivm.Database) -> N
     assert caught.value.position == len("CREATE MATERIALIZED VIEW w AS ") + query.index("nix")
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize(
     ("stored", "taken", "left"),

@@ -154,6 +154,7 @@ KEYS: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", KEYS)
 def test_rows_under_a_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a view that is too large to be held whole, while it changes."""

@@ -64,6 +64,7 @@ PARENT = "REFERENCES p (k)"
 CHILD = "CREATE TABLE c (k INTEGER REFERENCES t (id)); INSERT INTO c VALUES (1), (5)"
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("small", [0, 256])
 @settings(max_examples=examples(40), deadline=None)
 @given(

@@ -108,6 +108,7 @@ def _as_committed(db: ivm.Database, text: str, given: Sequence[Any], tables: Seq
     return True
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", VALUES)
 def test_ranges_of_any_type(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a view by its user's index, and in a table by an index and by its primary key."""

@@ -143,6 +143,7 @@ def check(db: ivm.Database, text: str) -> bool:
     return isinstance(result, StateResult)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", TYPES)
 def test_every_type(name: str) -> None:
     """Rows of one column of each type beside an integer, changed between the reads."""

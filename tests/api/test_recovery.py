@@ -102,6 +102,7 @@ def cut_openings(
     return images.taken
 
 
+@pytest.mark.full(smoke=1)
 def test_views_ahead_of_the_tables_survive_a_crash_around_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +199,7 @@ def test_a_first_opening_that_is_cut_off_is_done_again(
             assert db.execute("FROM t").fetchall() == [(1,)]
 
 
+@pytest.mark.full(smoke=1)
 def test_a_lost_side_folder_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "x.duckdb"
     db = ahead(path)
@@ -252,6 +254,7 @@ def written(fallen: Path, tmp_path: Path, statement: str) -> Path:
     return crashed
 
 
+@pytest.mark.full(smoke=3)
 @pytest.mark.parametrize("case", FOREIGN)
 def test_what_another_program_wrote_and_the_log_stand_together_if_they_can(
     fallen: Path, tmp_path: Path, case: str

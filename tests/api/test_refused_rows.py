@@ -47,6 +47,7 @@ def _let_all_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ddl, "change_index", lambda session, statement: None)  # one of DuckDB's
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("reopened", [False, True])
 @pytest.mark.parametrize(
     ("script", "culprit", "row", "heal", "left"),

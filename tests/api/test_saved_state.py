@@ -140,6 +140,7 @@ CHANGES: dict[str, Callable[[ivm.Database], object]] = {
 }
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("what", some(list(CHANGES), 6))
 def test_it_fits_a_catalog_that_changes_first(path: Path, what: str) -> None:
     with ivm.connect(path) as db:
@@ -252,6 +253,7 @@ PASSING = (
 )
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("statement", some(PASSING, 4))
 def test_an_index_is_as_its_table(indexed: Path, statement: str) -> None:
     """In the session that changes the table first, and in the next one."""
@@ -351,6 +353,7 @@ BETWEEN = (
 )  # fmt: skip
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("between", some(BETWEEN, 4))
 def test_it_is_not_taken_up_if_something_came_between(
     path: Path, hydrated: list[int], between: Callable[[Path], None]

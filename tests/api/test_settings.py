@@ -103,6 +103,7 @@ def elsewhere(zone: str, file: Path, *statements: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.full(smoke=1)
 def test_a_file_keeps_its_zone_in_other_places(tmp_path: Path) -> None:
     file = tmp_path / "events.duckdb"
     row = ROW.replace("?", "{}")
@@ -133,6 +134,7 @@ INSTANTS = [
 ]
 
 
+@pytest.mark.full(smoke=1)
 def test_constant_instants_are_told_in_the_zone_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "events.duckdb"
     listed = ", ".join(f"{value} AS v{i}" for i, value in enumerate(INSTANTS))

@@ -76,6 +76,7 @@ def run(db: ivm.Database, statements: list[str]) -> bool:
     return True
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("temporary", TEMPORARY)
 def test_views_hold_what_other_sessions_read(db: ivm.Database, temporary: str) -> None:
     with ThreadPoolExecutor(1) as other:

@@ -60,6 +60,7 @@ class Pair:
             assert row[-1], row
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize(
     "value", [VALUE, TURNED, f"{VALUE}::{TYPE}", "row(row(1, 'a'), NULL, 3)", "?"]
 )

@@ -48,6 +48,7 @@ class Pair:
             assert sorted(self.ours.execute(f"FROM {name}").fetchall()) == wanted, name
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("create", [KEYLESS, KEYED])
 @pytest.mark.parametrize(
     "change",

@@ -401,6 +401,7 @@ def test_a_database_opens_without_the_files(db: ivm.Database, lake: Path, tmp_pa
         assert verified(opened)
 
 
+@pytest.mark.full(smoke=1)
 @pytest.mark.parametrize("what", ["away", "other"])
 def test_a_crash_and_then_files_that_are_not_there(what: str, lake: Path, tmp_path: Path) -> None:
     files = left_in(lake)

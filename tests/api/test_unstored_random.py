@@ -25,6 +25,8 @@ from ivm.errors import ConstraintError
 from tests.support.view_oracle import assert_same_rows
 from tests.tiers import examples
 
+pytestmark = pytest.mark.full(smoke=1)
+
 KEYS = st.integers(0, 12)
 NAMES = st.sampled_from(["a", "b", "", None])
 AMOUNTS = st.sampled_from(["1.50", "-2.25", "0.00", "NULL"])

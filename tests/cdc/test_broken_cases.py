@@ -21,6 +21,8 @@ from ivm.storage.warehouse.side_folder import side_folder
 from tests.cdc.broken_tables import BAD, MENDED, TABLES, WHOLE, broken, event, right
 from tests.support.crash_image import image
 
+pytestmark = pytest.mark.full(smoke=12)
+
 
 @pytest.fixture
 def db() -> Iterator[ivm.Database]:

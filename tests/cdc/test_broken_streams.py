@@ -27,6 +27,8 @@ from tests.cdc import broken_world as world
 from tests.support.crash_image import image
 from tests.tiers import examples
 
+pytestmark = pytest.mark.full(smoke=4)
+
 Events: TypeAlias = list[tuple[int, tuple[int, str] | None]]
 
 _TEXTS = st.sampled_from(["1", "2", "-3", "7", "12", "x", "99999999999", "5" * 9, ""])

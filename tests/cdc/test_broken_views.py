@@ -16,6 +16,8 @@ from ivm.sql.resolve.bound_relations import bound_relations
 from tests.cdc.broken_tables import BAD, MENDED, TABLES, WHOLE, broken, event, right
 from tests.support.crash_image import image
 
+pytestmark = pytest.mark.full(smoke=5)
+
 
 @pytest.fixture
 def db() -> Iterator[ivm.Database]:

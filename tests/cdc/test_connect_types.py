@@ -234,6 +234,7 @@ def test_values_that_were_not_sent_stay() -> None:
             assert db.execute("FROM t").fetchall() == before
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("decimals", [None, "base64", "text"])
 def test_numbers_keep_their_digits(decimals: str | None) -> None:
     """Also as numbers of JSON, which DuckDB's functions of JSON read as doubles."""

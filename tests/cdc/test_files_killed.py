@@ -17,6 +17,8 @@ import pytest
 import ivm
 from tests.tiers import TIER, seeds
 
+pytestmark = pytest.mark.full(smoke=1)
+
 CHILD = """
 import sys, time, ivm
 with ivm.connect(sys.argv[1]) as db:

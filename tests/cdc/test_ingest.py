@@ -331,6 +331,7 @@ def write_batches(file: str) -> None:
             print(position, flush=True)
 
 
+@pytest.mark.full(smoke=1)
 def test_killed_processes_lose_and_double_nothing(tmp_path: Path) -> None:
     file = str(tmp_path / "bag.duckdb")
     with ivm.connect(file) as db:

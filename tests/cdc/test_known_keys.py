@@ -21,6 +21,8 @@ from ivm.cdc.formats.json_survey import survey
 from ivm.cdc.formats.line_reader import LineReader
 from tests.tiers import examples
 
+pytestmark = pytest.mark.full(smoke=6)
+
 TABLES = {
     "keyed": "id INTEGER, n INTEGER, s VARCHAR, made TIMESTAMPTZ, PRIMARY KEY (id, n)",
     "keyless": """"a""b" INTEGER, id INTEGER, n DECIMAL(8,2), s VARCHAR, local INTEGER DEFAULT 7""",

@@ -15,6 +15,8 @@ from tests.support import ROOT
 from tests.support.sink_crash_child import VIEWS, change
 from tests.support.view_oracle import assert_verified
 
+pytestmark = pytest.mark.full(smoke=9)
+
 POINTS = [
     # the epoch with its rows of the outbox
     ("ivm.engine.outbox", "Outbox", "derive", 9),

@@ -22,6 +22,8 @@ from tests.cdc.sink_files import WAIT, caught_up, lines_of, rows_in, rows_of
 from tests.support.crash_image import image
 from tests.support.view_oracle import assert_verified
 
+pytestmark = pytest.mark.full(smoke=4)
+
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[ivm.Database]:

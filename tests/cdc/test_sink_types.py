@@ -33,6 +33,7 @@ def refuse(constant: str) -> None:
     raise AssertionError(f"{constant} is not JSON")
 
 
+@pytest.mark.cases(16)
 @pytest.mark.parametrize("type", TYPES)
 def test_values_come_back(tmp_path: Path, type: str) -> None:
     known = (*VALUES.get(type, ()), *FURTHER.get(type, ()))

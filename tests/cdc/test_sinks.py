@@ -312,6 +312,8 @@ def test_a_view_filled_anew_owes_nothing_to_a_sink_that_was_dropped_before_the_c
                 assert rows_of(lines) == rows_in(db, "listed")
 
 
+@pytest.mark.full(smoke=1)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("seed", range(examples(6)))
 def test_the_deltas_add_up_to_the_views(tmp_path: Path, seed: int) -> None:
     """Random transactions by Python and SQL, sinks that come, pause and go, and openings anew."""

@@ -21,6 +21,8 @@ from ivm.storage.errors import UnavailableError
 from tests.cdc.orders import ORDERS, VIEW, content, created
 from tests.tiers import TIER
 
+pytestmark = pytest.mark.full(smoke=3)
+
 PATIENCE = 60.0  # seconds
 
 

@@ -167,6 +167,7 @@ def test_two_sources_whose_copies_would_empty_one_table() -> None:
         db.execute("DROP SOURCE b; ALTER SOURCE c ADD TABLE t2")
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("statement", "reason", "at"),
     [

@@ -13,6 +13,8 @@ from tests.conformance.captures import Captures
 from tests.conformance.on_spark import compared, compute, right, spark_table
 from tests.support.spark import session
 
+pytestmark = pytest.mark.full(smoke=1)
+
 SUITE = """
 test sums {
     CREATE TABLE t (g TEXT, v INTEGER, d DOUBLE);

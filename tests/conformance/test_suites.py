@@ -11,6 +11,8 @@ import pytest
 from tests.conformance.known import entries, stale
 from tests.conformance.run import SHARES, run, table, without_recompute
 
+pytestmark = pytest.mark.full(smoke=1)
+
 
 @pytest.mark.timeout(3600)
 def test_the_suites_pass(record_property: Callable[[str, object], None]) -> None:

@@ -87,6 +87,7 @@ def exact_functions(type: ColumnType) -> list[str]:
     return names
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", sorted(VALUES.keys() - {"BIGINT[]"}))
 @settings(deadline=None, max_examples=examples(6))
 @given(data=st.data())

@@ -47,6 +47,7 @@ def test_inner_join(data: st.DataObject) -> None:
     drive(Bench(make, [LEFT, RIGHT], sql), data.draw(streams(LEFT, RIGHT)))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", sorted(VALUES))
 @settings(deadline=None, max_examples=examples(4))
 @given(data=st.data())

@@ -81,6 +81,7 @@ def test_one_comparison(operator: str, output: list[int], data: st.DataObject) -
     drive(Bench(make, [POINT, POINT], sql), data.draw(streams(POINT, POINT)))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", ORDERED)
 @settings(deadline=None, max_examples=examples(4))
 @given(data=st.data())
@@ -105,6 +106,7 @@ def test_between_two_columns(keyed: bool, operators: tuple[str, str], data: st.D
     drive(Bench(make, [POINT, SPAN], sql), data.draw(streams(POINT, SPAN)))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("ordered", [(True, True), (True, False), (False, True)])
 @pytest.mark.parametrize("operators", [(">=", "<"), ("<", ">=")])
 @pytest.mark.parametrize("name", ["INTEGER", "VARCHAR"])

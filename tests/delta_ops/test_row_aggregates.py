@@ -60,6 +60,7 @@ def drive_groups(
     drive(bench, data.draw(streams(inputs, **sizes)))
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("calls", [FIRSTS, LISTS], ids=["firsts", "lists"])
 @pytest.mark.parametrize("name", ANY)
 @FEW
@@ -68,6 +69,7 @@ def test_rows_of_any_type(name: str, calls: str, data: st.DataObject) -> None:
     drive_groups(data, calls, types_of("VARCHAR", name, "INTEGER"))
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", NUMBERS)
 @settings(deadline=None, max_examples=examples(6))
 @given(data=st.data())
@@ -75,6 +77,7 @@ def test_quantiles(name: str, data: st.DataObject) -> None:
     drive_groups(data, QUANTILES, types_of("VARCHAR", name), rows=9)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", NUMBERS)
 @settings(deadline=None, max_examples=examples(5))
 @given(data=st.data())
@@ -137,6 +140,7 @@ def test_joined_strings(data: st.DataObject) -> None:
     drive_groups(data, calls, types_of("INTEGER", "VARCHAR", "DECIMAL(9,2)"))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", ANY)
 @FEW
 @given(data=st.data())

@@ -34,6 +34,7 @@ def bench(types: tuple[ColumnType, ...], kind: SetKind, all: bool, sql: str) -> 
     )
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("kind", "all", "sql"), KINDS)
 @pytest.mark.parametrize("types", [PAIR, LIST])
 @settings(deadline=None, max_examples=examples(15))

@@ -42,6 +42,7 @@ ORDERS = [
 ]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("few", [0, 4])
 @pytest.mark.parametrize("partition", [[], [0], [1, 0]])
 @pytest.mark.parametrize("order", ORDERS)

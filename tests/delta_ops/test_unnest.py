@@ -67,6 +67,7 @@ def test_lists_side_by_side(data: st.DataObject, outer: bool, ordinality: bool) 
     )  # fmt: skip
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", [*VALUES, "INTEGER[]", "VARCHAR[2]", "STRUCT(a HUGEINT)"])
 @pytest.mark.parametrize("kind", ["[]", "[2]"])
 def test_elements_of_every_type(name: str, kind: str) -> None:

@@ -104,6 +104,7 @@ def _ranks() -> list[tuple[WindowFunction, str, bool, str]]:
     return [*calls, (Rank("ntile", BIGINT, 3), "ntile(3)", True, "")]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("block", [4, 1024])
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("order", ORDERS)
@@ -135,6 +136,7 @@ def _small_blocks(patch: pytest.MonkeyPatch, rows: int) -> None:
     patch.setattr(blocks, "LEAST", rows // 2)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("order", ORDERS)
 @settings(deadline=None, max_examples=examples(4))
@@ -205,6 +207,7 @@ def _aggregates(frame: Frame) -> list[tuple[WindowFunction, str, bool, str]]:
     return calls
 
 
+@pytest.mark.cases(10)
 @pytest.mark.parametrize("frame", FRAMES, ids=frame_text)
 @settings(deadline=None, max_examples=examples(3))
 @given(data=st.data())
@@ -222,6 +225,7 @@ BOUNDED = [Frame(kind, start, end, exclude) for kind in ("rows", "groups", "rang
            for exclude in ("", "row") if kind != "range" or (start, end) == (0, 0)]  # fmt: skip
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("frame", BOUNDED, ids=frame_text)
 @settings(deadline=None, max_examples=examples(8))
 @given(data=st.data())
@@ -259,6 +263,7 @@ SOME_TIMES = [f"TIMESTAMP '2024-02-28 {h:02}:00:00'" for h in (0, 1, 2, 23)] + [
 SOME_NUMBERS = ["0.5", "1.0", "-0.0", "4.3", "3.4999999999999996", "'nan'", "'inf'", "NULL"]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kind", RANGES)
 @settings(deadline=None, max_examples=examples(20))
 @given(data=st.data())
@@ -307,6 +312,7 @@ def _distinct(frame: Frame) -> WindowFunction:
     return DistinctFrameSum(AggregateSpec("count", BIGINT, 0, BIGINT), frame)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("partition", [[], [0]])
 @pytest.mark.parametrize("frame", [*FRAMES[:12], None], ids=str)
 @settings(deadline=None, max_examples=examples(2))
@@ -348,6 +354,7 @@ def test_neighbours_with_a_value(partition: list[int], data: st.DataObject) -> N
 ROWS_FRAMES = [f for f in FRAMES if f.kind == "rows"]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("frame", ROWS_FRAMES, ids=frame_text)
 @settings(deadline=None, max_examples=examples(4))
 @given(data=st.data())
@@ -397,6 +404,7 @@ SPANS: dict[int, str] = {
 }  # fmt: skip
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"])
 @settings(deadline=None, max_examples=examples(40))
 @given(data=st.data())

@@ -26,6 +26,8 @@ from benchmarks import (
 from benchmarks.shape_cases import SHAPES, Shape
 from tests.support.spark import session
 
+pytestmark = pytest.mark.full(smoke=8)
+
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -114,6 +114,7 @@ def matches(output: str, promised: str) -> bool:
     return re.fullmatch(pattern, normal(output), re.DOTALL) is not None
 
 
+@pytest.mark.full(smoke=2)
 @pytest.mark.parametrize("page", [*PAGES, *SPARK_PAGES])
 def test_examples_print_what_the_page_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -168,6 +169,7 @@ def test_the_table_of_constructs_is_read() -> None:
     assert {strategy for _, _, strategy in CONSTRUCTS} == words
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("construct", "query", "strategy"), CONSTRUCTS)
 def test_construct_is_maintained_as_said(
     shop: ivm.Database, construct: str, query: str, strategy: str

@@ -13,6 +13,8 @@ import ivm
 from tests.support import ROOT
 from tests.support.spark import session
 
+pytestmark = pytest.mark.full(smoke=1)
+
 EXAMPLES = ROOT / "examples"
 
 PRINTS = {

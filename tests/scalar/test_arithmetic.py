@@ -17,6 +17,7 @@ DECIMALS = ["DECIMAL(4,1)", "DECIMAL(9,0)", "DECIMAL(15,2)", "DECIMAL(18,6)", "D
 NUMBERS = [*INTEGERS, *DECIMALS, "DOUBLE", "FLOAT"]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("sign", ["+", "-", "*", "/", "//", "%"])
 @pytest.mark.parametrize("type", NUMBERS)
 def test_operator_on_one_type(type: str, sign: str) -> None:
@@ -29,6 +30,7 @@ MIXED += [("BIGINT", "DECIMAL(15,2)"), ("DECIMAL(4,1)", "DECIMAL(15,2)"), ("HUGE
 MIXED += [("DECIMAL(38,4)", "DECIMAL(4,1)"), ("DOUBLE", "DECIMAL(38,4)"), ("FLOAT", "BIGINT")]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("types", MIXED, ids=str)
 @pytest.mark.parametrize("signs", ["+/", "-*"])
 def test_operators_on_mixed_types(types: tuple[str, str], signs: str) -> None:
@@ -43,6 +45,7 @@ def test_modulo_of_mixed_types(types: tuple[str, str]) -> None:
         check_pairs(text, types)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("type", NUMBERS)
 @pytest.mark.parametrize(
     "text", ["c0 + 1", "1 - c0", "2 * c0", "c0 * 0.5", "c0 / 3", "-c0", "abs(c0)", "c0 + 1.25"]

@@ -25,6 +25,7 @@ CASTS += [("DOUBLE", b) for b in DECIMALS[:3]] + [("TIMESTAMP", "VARCHAR")]
 CASTS += [("HUGEINT", "VARCHAR"), ("DATE", "VARCHAR"), ("DATE", "TIMESTAMP"), ("TIMESTAMP", "DATE")]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("source", "target"), CASTS)
 def test_cast(source: str, target: str) -> None:
     check(f"c0::{target}", [source], extremes(source))

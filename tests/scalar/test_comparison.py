@@ -30,6 +30,7 @@ SIGNS = ["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT F
 COMPOUND = ["c0 BETWEEN c1 AND c1", "c0 IN (c1, NULL)", "c0 NOT IN (c1, c0)", "nullif(c0, c1)"]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("types", PAIRS, ids=str)
 def test_every_pair(types: tuple[str, str]) -> None:
     texts = [f"c0 {sign} c1" for sign in SIGNS] + COMPOUND

@@ -38,6 +38,8 @@ from ivm.serve.http import changes
 from tests.serve.http_world import HttpWorld
 from tests.support import ROOT
 
+pytestmark = pytest.mark.full(smoke=6)
+
 SCHEMA = """
     CREATE TABLE orders (id INTEGER PRIMARY KEY, region VARCHAR, amount DECIMAL(9, 2));
     CREATE MATERIALIZED VIEW revenue AS

@@ -15,6 +15,8 @@ import pytest
 from tests.serve.served import Served
 from tests.support.browser import browser, demand_browser, missing
 
+pytestmark = pytest.mark.full
+
 if missing() is None:
     from playwright.sync_api import expect
 
@@ -141,6 +143,7 @@ def test_views_and_tables_are_listed(console: Console, order: Callable[..., int]
     expect(page.locator("#views")).to_contain_text("recomputed when read")
 
 
+@pytest.mark.full(smoke=1)
 def test_a_view_changes_before_ones_eyes(console: Console, order: Callable[..., int]) -> None:
     page = console.open("#/view/best").page
     expect(page.locator("#rows tbody tr")).to_have_count(3)
@@ -418,6 +421,7 @@ def test_a_recomputed_view_tells_why(console: Console) -> None:
 # -- SQL -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full(smoke=1)
 def test_sql_is_completed_and_run(console: Console) -> None:
     page = console.open("#/sql").page
     page.locator(".cm-content").click()

@@ -21,6 +21,8 @@ from ivm.storage.errors import SqlError
 from tests.serve.raw import EXECUTE, Raw, bind, message, parse
 from tests.serve.serving import Served
 
+pytestmark = pytest.mark.full(smoke=5)
+
 HEAD, END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 ONE = struct.pack("!hiii2s", 2, 4, 100, 2, b"EU")  # a row
 

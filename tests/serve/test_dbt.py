@@ -19,6 +19,8 @@ import pytest
 from tests.serve.serving import served
 from tests.support import ROOT
 
+pytestmark = pytest.mark.full
+
 PACKAGES = ("dbt-core<1.12", "dbt-postgres")
 REVENUE = "SELECT region, orders, amount FROM dbt.revenue"
 

@@ -23,6 +23,8 @@ from psycopg.types.json import Json
 from ivm.serve.pg.values import types
 from tests.serve.serving import Served
 
+pytestmark = pytest.mark.full(smoke=6)
+
 UTC = datetime.UTC
 DAY = 86_400_000_000  # microseconds
 VALUES: dict[str, Any] = {

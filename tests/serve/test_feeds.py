@@ -23,6 +23,8 @@ from ivm.serve.http.endpoint import known_user
 from ivm.serve.http.formats import ARROW
 from tests.serve.http_world import HttpWorld
 
+pytestmark = pytest.mark.full(smoke=6)
+
 PATH = "/views/revenue/changes"
 
 

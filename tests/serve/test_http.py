@@ -30,6 +30,8 @@ from ivm.serve.http.formats import ARROW, CSV, JSON, LINES, wanted
 from ivm.storage.errors import InputError
 from tests.serve.http_world import HttpWorld
 
+pytestmark = pytest.mark.full(smoke=8)
+
 SLOW = "SELECT count(*) FROM range(100_000) a, range(100_000) b WHERE (a.range * b.range) % 7 = 3"
 
 

@@ -25,6 +25,8 @@ from ivm.serve.http import feeds, listener, runs
 from tests.serve.http_world import HttpWorld
 from tests.tiers import SEED, TIER
 
+pytestmark = pytest.mark.full(smoke=2)
+
 REQUESTS = {"quick": 200, "full": 2_000, "fuzz": 100_000}[TIER]
 SENDERS, LOOK, LEAK = 4, 250, 100 << 20
 

@@ -21,6 +21,8 @@ from ivm.client import connect
 from tests.serve.test_feeds import State, events, stored
 from tests.support import ROOT
 
+pytestmark = pytest.mark.full
+
 
 def free_port() -> int:
     """A port that nothing listens on."""

@@ -12,6 +12,8 @@ import pytest
 
 from tests.serve.serving import Served, psql
 
+pytestmark = pytest.mark.full(smoke=3)
+
 COLUMNS = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = %s"
 CLASSES = (
     "SELECT relname, relpersistence, pg_table_is_visible(oid) FROM pg_class WHERE relname = %s"

@@ -11,6 +11,8 @@ import pytest
 from tests.serve.serving import Served
 from tests.support.maven import Jars, java_missing
 
+pytestmark = pytest.mark.full(smoke=1)
+
 DRIVER = Jars("org.postgresql", "postgresql", "42.7.7")
 PROGRAM = Path(__file__).with_name("PgJdbc.java")
 FOUND = """\

@@ -60,10 +60,13 @@ COMMANDS = {
     "rest": (r"\des", r"\dO", r"\dFd", r"\dRp", r"\drds"),
 }
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("psql") is None and os.environ.get("IVM_SERVERS") != "required",
-    reason="NOT RUN: psql is not installed (Debian: postgresql-client)",
-)
+pytestmark = [
+    pytest.mark.full(smoke=4),
+    pytest.mark.skipif(
+        shutil.which("psql") is None and os.environ.get("IVM_SERVERS") != "required",
+        reason="NOT RUN: psql is not installed (Debian: postgresql-client)",
+    ),
+]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -23,6 +23,8 @@ import ivm
 from ivm import errors
 from tests.serve.serving import Served, make_shop, psql, served
 
+pytestmark = pytest.mark.full(smoke=6)
+
 SLOW = "SELECT count(*) FROM range(100_000) a, range(100_000) b WHERE (a.range * b.range) % 7 = 3"
 SLOW_IN_CATALOG = "SELECT count(*) FROM pg_class a, range(3000000000) r(x) WHERE x % 7 = 3"
 

@@ -290,6 +290,7 @@ def test_statements_after_a_broken_pipe_still_run(tmp_path: Path) -> None:
     assert "done" in run("-c", ".tables", str(file)).stdout
 
 
+@pytest.mark.full(smoke=2)
 @pytest.mark.parametrize("behind", ["", " -- a comment; of mine", " /* one */ "])
 def test_a_slow_writer_sees_its_answers(tmp_path: Path, behind: str) -> None:
     with subprocess.Popen(
@@ -341,6 +342,7 @@ def test_a_second_process_gets_a_clear_error(shop: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.full(smoke=5)
 @pytest.mark.parametrize(
     ("line", "code", "says"),
     [

@@ -29,7 +29,10 @@ from ivm.shell.output import Output
 from ivm.shell.stop import Stop
 from tests.shell.clicks import CREATE, TABLE, put
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
+pytestmark = [
+    pytest.mark.full(smoke=5),
+    pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning"),
+]
 VIEW = """CREATE MATERIALIZED VIEW pages AS
           SELECT page, count(*) AS n, sum(id) AS total FROM clicks GROUP BY page"""
 

@@ -521,6 +521,7 @@ def test_a_session_on_a_file(shop: str) -> None:
         assert database.execute("FROM revenue").fetchall() == [("EU", 3)]
 
 
+@pytest.mark.full(smoke=1)
 def test_tab_completes_and_enter_takes_the_completion(shop: str) -> None:
     terminal = Terminal(shop)
     terminal.process.send("SELECT 'done' FROM reve")
@@ -536,6 +537,7 @@ def test_tab_completes_and_enter_takes_the_completion(shop: str) -> None:
     assert terminal.leave() == 0
 
 
+@pytest.mark.full(smoke=1)
 def test_tables_are_coloured_and_cut_on_a_terminal(shop: str) -> None:
     terminal = Terminal(shop)
     terminal.type("SELECT range AS i, repeat('x', 500) AS s FROM range(1000);")
@@ -547,6 +549,7 @@ def test_tables_are_coloured_and_cut_on_a_terminal(shop: str) -> None:
     assert terminal.leave() == 0
 
 
+@pytest.mark.full(smoke=1)
 def test_no_color_is_heeded(shop: str) -> None:
     terminal = Terminal(shop, NO_COLOR="1")
     terminal.type("SELECT NULL AS nothing;")
@@ -610,6 +613,7 @@ def test_a_failed_transaction_can_be_seen_and_left(shop: str) -> None:
     assert terminal.leave() == 0
 
 
+@pytest.mark.full(smoke=1)
 def test_watch_on_a_terminal(shop: str) -> None:
     terminal = Terminal(shop)
     terminal.type("INSERT INTO orders VALUES ('EU', 1);")

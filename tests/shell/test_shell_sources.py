@@ -118,6 +118,7 @@ def shop(tmp_path: Path, inbox: Path) -> str:
     return file
 
 
+@pytest.mark.full(smoke=1)
 def test_a_session_beside_a_running_source(shop: str, inbox: Path, tmp_path: Path) -> None:
     put(inbox, *range(100))
     terminal = Terminal(shop, XDG_STATE_HOME=str(tmp_path))
@@ -146,6 +147,7 @@ def _answered(terminal: Terminal, cell: str) -> str:
     return told if "shop>" in told.rpartition(cell)[2] else told + terminal.wait_for("shop>")
 
 
+@pytest.mark.full(smoke=1)
 def test_troubles_are_told_before_the_next_prompt(shop: str, inbox: Path, tmp_path: Path) -> None:
     terminal = Terminal(shop, XDG_STATE_HOME=str(tmp_path))
     terminal.type(".sources start")

@@ -55,6 +55,7 @@ def test_tail_prints_the_rows_and_then_each_change(shop: Path) -> None:
         assert after[0]["_epoch"] == after[1]["_epoch"] > before["_epoch"]
 
 
+@pytest.mark.full(smoke=1)
 def test_a_reader_that_leaves_ends_it_quietly(shop: Path) -> None:
     with tailing(shop, "--snapshot", "--format", "debezium") as child:
         assert child.stdout is not None

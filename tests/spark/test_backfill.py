@@ -105,6 +105,7 @@ class Gate:
 POINTS = [(jobs, "export_scanned"), (jobs, "run_stage"), (HandOver, "load"), (HandOver, "finish")]
 
 
+@pytest.mark.full(smoke=2)
 @pytest.mark.parametrize(
     ("owner", "name"), POINTS, ids=lambda point: getattr(point, "__name__", point)
 )
@@ -175,6 +176,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.full(smoke=1)
 def test_views_of_every_kind_and_over_each_other(db: ivm.Database) -> None:
     for name, query in VIEWS.items():
         db.execute(f"CREATE MATERIALIZED VIEW {name} WITH (backfill = 'spark') AS {query}")
@@ -188,6 +190,7 @@ def test_views_of_every_kind_and_over_each_other(db: ivm.Database) -> None:
     demand_right(db, "above", *VIEWS)
 
 
+@pytest.mark.full(smoke=1)
 def test_closed_in_the_middle_it_goes_on_where_it_was(
     db: ivm.Database, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +219,7 @@ def test_closed_in_the_middle_it_goes_on_where_it_was(
     assert not any(computed)
 
 
+@pytest.mark.full(smoke=1)
 def test_a_change_that_the_log_lacks_begins_it_anew(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +235,7 @@ def test_a_change_that_the_log_lacks_begins_it_anew(
     demand_right(db)
 
 
+@pytest.mark.full(smoke=2)
 @pytest.mark.parametrize("by_load", [False, True])
 def test_a_change_that_the_log_lacks_beside_the_export_begins_it_anew(
     by_load: bool, db: ivm.Database, monkeypatch: pytest.MonkeyPatch
@@ -266,6 +271,7 @@ def waits_for_a_commit(patch: pytest.MonkeyPatch, engine: Engine) -> threading.E
     return waits
 
 
+@pytest.mark.full(smoke=1)
 def test_a_snapshot_that_is_taken_beside_a_load_is_not_used(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,6 +332,7 @@ def test_a_view_that_is_not_committed_is_not_filled(db: ivm.Database) -> None:
     assert not list((Path(f"{db.path}.ivm") / "backfill").glob("*"))
 
 
+@pytest.mark.full(smoke=1)
 def test_definitions_below_the_view_change_meanwhile(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,6 +354,7 @@ def test_definitions_below_the_view_change_meanwhile(
     demand_right(db)
 
 
+@pytest.mark.full(smoke=1)
 def test_dropped_replaced_or_refreshed_meanwhile(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -403,6 +411,7 @@ def test_what_a_fill_writes_beside_a_refresh_is_not_there_twice(
     db.backfill("v")  # which has nothing to do, and no error to tell
 
 
+@pytest.mark.full(smoke=3)
 @pytest.mark.parametrize(
     "replaced",
     [
@@ -424,6 +433,7 @@ def test_a_view_that_is_created_anew_as_it_was_has_all_rows(
     demand_right(db)
 
 
+@pytest.mark.full(smoke=1)
 def test_no_transaction_refreshes_what_is_being_filled(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -444,6 +454,7 @@ def demand_right_again(db: ivm.Database) -> None:
     assert all(row[4] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
 
 
+@pytest.mark.full(smoke=1)
 def test_a_change_on_which_the_view_fails_breaks_it(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -474,6 +485,7 @@ def fail_a_fill(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
         db.backfill("v")
 
 
+@pytest.mark.full(smoke=1)
 def test_a_failure_leaves_its_reason_and_is_tried_again(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -485,6 +497,7 @@ def test_a_failure_leaves_its_reason_and_is_tried_again(
     demand_right(db)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "ended", ["DROP MATERIALIZED VIEW v", "REFRESH MATERIALIZED VIEW v",
               "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT 1 AS x FROM orders"]
@@ -503,6 +516,7 @@ def test_a_fill_that_has_failed_leaves_nothing_once_its_view_is_otherwise_there(
     assert all(row[4] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
 
 
+@pytest.mark.full(smoke=1)
 def test_rows_on_which_the_query_fails_are_told(db: ivm.Database) -> None:
     db.execute("INSERT INTO customers VALUES (77, 'rx')")
     query = "SELECT id, CAST(region[2:] AS INTEGER) AS number FROM customers"
@@ -524,6 +538,7 @@ HIGH = """CREATE TABLE high (id INTEGER, x BIGINT, region VARCHAR);
 INSERT INTO high VALUES (1, 5, 'r2'), (2, 9223372036854775807, 'r3'), (3, NULL, NULL);"""
 
 
+@pytest.mark.full(smoke=2)
 @pytest.mark.parametrize(
     "query",
     [
@@ -540,6 +555,7 @@ def test_values_at_which_duckdb_need_not_look(query: str, db: ivm.Database) -> N
     assert db.execute("VERIFY MATERIALIZED VIEW v USING SPARK").fetchall()[0][4]
 
 
+@pytest.mark.full(smoke=1)
 def test_what_overflows_is_told_in_duckdbs_words(db: ivm.Database) -> None:
     db.execute(HIGH)
     db.execute(
@@ -594,6 +610,7 @@ def test_a_package_that_is_missing_is_named(
             db.backfill("v")
 
 
+@pytest.mark.full(smoke=1)
 def test_verified_by_spark(db: ivm.Database) -> None:
     db.execute(f"CREATE MATERIALIZED VIEW v AS {QUERY}")
     text = "VERIFY MATERIALIZED VIEW v USING SPARK"
@@ -639,6 +656,7 @@ def test_progress_is_told(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> 
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.full(smoke=1)
 @pytest.mark.parametrize("piece", [history_pieces.PIECE_BYTES, 1000], ids=["whole", "in pieces"])
 def test_tables_that_stay_in_their_files(
     db: ivm.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
@@ -694,6 +712,7 @@ MANY_VIEWS = {
 }
 
 
+@pytest.mark.full(smoke=2)
 @pytest.mark.parametrize("name", MANY_VIEWS)
 def test_stages_that_spark_sorts_make_runs_as_they_come(
     name: str, db: ivm.Database, monkeypatch: pytest.MonkeyPatch
@@ -718,6 +737,7 @@ def test_stages_that_spark_sorts_make_runs_as_they_come(
     demand_right(db)
 
 
+@pytest.mark.full(smoke=1)
 def test_changes_are_written_to_the_view_while_it_catches_up(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

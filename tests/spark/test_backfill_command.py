@@ -14,6 +14,8 @@ import ivm
 from tests.spark.test_backfill import CREATE, TABLES
 from tests.support.spark import session
 
+pytestmark = pytest.mark.full(smoke=3)
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:

@@ -14,6 +14,8 @@ from tests import support
 from tests.spark.test_backfill import CREATE, TABLES, demand_right
 from tests.support.spark import session
 
+pytestmark = pytest.mark.full(smoke=9)
+
 POINTS = [
     ("job", "export_scanned", 1),
     ("Staging", "begin", 1),

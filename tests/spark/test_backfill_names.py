@@ -9,6 +9,8 @@ import pytest
 import ivm
 from tests.support.spark import session
 
+pytestmark = pytest.mark.full(smoke=1)
+
 
 @pytest.mark.parametrize("folder", ["day=1 [new] {1}", "c0=5", "number=7", "c1=a/id=x"])
 def test_a_path_is_no_pattern(folder: str, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from ivm.backfill import job, verify
 from ivm.spark_backfill.stages import run_stage
 from tests.support.spark import OPTIONS, session
 
+pytestmark = pytest.mark.full(smoke=1)
+
 QUERY = "SELECT g, count(*) AS n FROM t GROUP BY g"
 
 

@@ -14,6 +14,8 @@ from tests.support.plan_oracle import multiset
 from tests.support.spark import World, in_utc
 from tests.support.type_values import NAMES, VALUES
 
+pytestmark = pytest.mark.full(smoke=6)
+
 WITHOUT = {"VARIANT", "VARIANT[]", "GEOMETRY"} | {n for n in NAMES if n.startswith("UNION")}
 UNTYPED = ["[NULL]", "[]", "{'a': NULL, 'b': 1}", "[{'a': NULL}]", "MAP([1], [NULL])", "(NULL, 2)"]
 

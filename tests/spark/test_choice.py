@@ -28,6 +28,7 @@ def is_filled(db: ivm.Database) -> bool:
     return not db.unfilled_views()
 
 
+@pytest.mark.full(smoke=1)
 def test_a_large_history_is_filled_by_spark_where_it_is_set_up(tmp_path: Path) -> None:
     configure(tmp_path, "60k")
     with ivm.connect(tmp_path / "shop.duckdb", spark=session()) as db:
@@ -46,6 +47,7 @@ def test_a_large_history_is_filled_by_spark_where_it_is_set_up(tmp_path: Path) -
         assert db.execute(f"CREATE MATERIALIZED VIEW y AS {recomputed}").message == ""
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("missing", ["settings", "PySpark", "Java", "size", "file"])
 def test_otherwise_by_duckdb(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if missing != "settings":
@@ -113,6 +115,7 @@ def test_workers_have_a_share_of_the_memory(settings: dict[str, str], share: int
     assert worker_share(lambda name, default: named.get(name, default)) == share
 
 
+@pytest.mark.full(smoke=1)
 def test_the_session_says_what_a_worker_has() -> None:
     assert worker_memory(session()) == 256 << 20  # local[2], and a driver of 1g
 

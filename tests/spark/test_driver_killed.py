@@ -7,11 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import ivm
 from tests import support
 from tests.cdc.pipeline.test_pipeline_files import numbers, write
 from tests.spark.test_backfill import CREATE, TABLES, demand_right
 from tests.support.spark import session
+
+pytestmark = pytest.mark.full(smoke=2)
 
 KILL = """
 import os, signal, sys, time, ivm

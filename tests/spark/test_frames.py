@@ -20,6 +20,8 @@ from tests.support.plan_oracle import multiset
 from tests.support.spark import World, in_utc
 from tests.tiers import some
 
+pytestmark = pytest.mark.full(smoke=3)
+
 
 @pytest.fixture(scope="module")
 def worlds() -> Iterator[dict[str, World]]:

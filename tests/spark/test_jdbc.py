@@ -23,6 +23,8 @@ from tests.support import spark
 from tests.support.maven import Jars, java_missing
 from tests.support.postgres import Database, Server, running
 
+pytestmark = pytest.mark.full
+
 DRIVER = Jars("org.postgresql", "postgresql", "42.7.7")
 SECRET = "s3cr3t-of-the-test"
 # The columns, their types in PostgreSQL and here.

@@ -30,6 +30,8 @@ from tests.delta_ops.test_partial_states import state
 from tests.support import plans
 from tests.tiers import examples
 
+pytestmark = pytest.mark.full(smoke=2)
+
 KEYS = {"one": "k", "two": "g, k", "text": "g", "none": ""}
 ROWS = st.lists(
     st.tuples(

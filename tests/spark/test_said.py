@@ -24,6 +24,8 @@ from tests.support.scalar_oracle import extreme_pairs, make_column
 from tests.support.spark import World, in_utc
 from tests.tiers import some
 
+pytestmark = pytest.mark.full(smoke=2)
+
 INTEGERS = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT"]
 DECIMALS = ["DECIMAL(4,1)", "DECIMAL(15,2)", "DECIMAL(18,2)", "DECIMAL(38,4)"]
 SIGNS = ["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]

@@ -17,6 +17,8 @@ import ivm
 from tests.corpus.nexmark import QUERIES, SCHEMA, changes
 from tests.support.spark import session
 
+pytestmark = pytest.mark.full(smoke=2)
+
 TABLES = SCHEMA.replace("TABLE bid (", "TABLE bid (id BIGINT PRIMARY KEY, ")
 """Bids have a key here: without one a table in files gives no rows back."""
 VIEWS = {name: query.replace(", extra)", ", extra, id)") for name, query in QUERIES.items()}

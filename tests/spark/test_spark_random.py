@@ -14,6 +14,8 @@ from tests.support.spark import World, in_utc
 from tests.tiers import examples
 from tests.whole.test_random_queries import SEEDS, SLOW, connect, planned, text_of
 
+pytestmark = pytest.mark.full(smoke=1)
+
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks import tpch
 from benchmarks.spark import measure
 from benchmarks.tpch_queries import QUERIES
 from tests.support.spark import session
+
+pytestmark = pytest.mark.full(smoke=1)
 
 
 def test_all_views_are_filled_and_follow(tmp_path: Path) -> None:

@@ -111,6 +111,7 @@ class SideCarry(Carry):
         )
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("query", some([q for group in QUERIES.values() for q in group], 8))
 def test_a_plan_holds_at_each_value_what_it_holds_there(cursor: Cursor, query: str) -> None:
     written = bound(query, cursor)

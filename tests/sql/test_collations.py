@@ -123,6 +123,7 @@ def _change(db: ivm.Database, random: Random, first: int) -> None:
     db.execute("UPDATE t SET name = upper(name) WHERE n = ?", [random.randrange(4)])
 
 
+@pytest.mark.full(smoke=3)
 @pytest.mark.parametrize("query", BY_DELTAS + RECOMPUTED + WRITTEN + WRITTEN_AND_RECOMPUTED)
 def test_a_view_beside_a_collation_follows_its_tables(db: ivm.Database, query: str) -> None:
     random = Random(3)
@@ -139,6 +140,7 @@ def test_a_view_beside_a_collation_follows_its_tables(db: ivm.Database, query: s
             assert shown == Counter(map(repr, db.execute(query).fetchall()))
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("query", GROUPED)
 def test_groups_by_a_collation_show_their_first_text(db: ivm.Database, query: str) -> None:
     random = Random(5)

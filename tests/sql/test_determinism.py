@@ -120,6 +120,7 @@ def test_a_macro_of_the_users_takes_the_place_of_duckdbs_own() -> None:
         check_deterministic("SELECT pg_get_viewdef(1)", connection)
 
 
+@pytest.mark.cases(10)
 @pytest.mark.parametrize("query", [q for group in QUERIES.values() for q in group])
 def test_functions_of_the_tables_pass(cursor: Cursor, query: str) -> None:
     check_deterministic(query, cursor)

@@ -58,6 +58,7 @@ def _insert(db: ivm.Database, random: Random, numbers: Iterable[int]) -> None:
         db.execute(f"INSERT INTO t VALUES {places}", [v for row in rows for v in row])
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(("query", "wanted"), CASES)
 @pytest.mark.parametrize("seed", range(2))
 def test_values_around_a_change_are_filled_anew(query: str, wanted: str, seed: int) -> None:

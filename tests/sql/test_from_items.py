@@ -45,6 +45,7 @@ def world() -> Iterator[tuple[World, Epochs]]:
         yield world, followed(world, spare, ("t", "u", "w", "j"), STEPS, BOTH)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("query", ALL)
 def test_view_follows_its_tables(world: tuple[World, Epochs], query: str) -> None:
     for epoch in world[1]:
@@ -83,6 +84,7 @@ def test_an_asof_join_touches_the_rows_up_to_the_neighbour() -> None:
         assert sum(n.work.rows_out for n in nodes) < 120
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("operator", [">=", ">", "<", "<="])
 def test_of_equal_right_rows_an_asof_join_takes_the_first(operator: str) -> None:
     """The first in the order of all columns; there are NULLs, and rows that stand twice."""

@@ -110,6 +110,7 @@ def step(random: Random) -> tuple[str, list[Any]]:
     return random.choice(statements)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_views_follow_their_documents(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
@@ -135,6 +136,7 @@ def documents(path: Path | str = ":memory:") -> ivm.Database:
     return db
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("query", "strategy"), VIEWS.items())
 def test_strategy(query: str, strategy: str) -> None:
     with documents() as db:

@@ -107,6 +107,7 @@ def cursor() -> Iterator[Cursor]:
         yield connection
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("query", PLANNED)
 def test_a_name_in_a_lambda_means_what_it_means_to_duckdb(cursor: Cursor, query: str) -> None:
     assert_means(cursor, bound(query, cursor), query)

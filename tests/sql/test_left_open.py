@@ -73,6 +73,7 @@ def of_part(query: str, part: FixedPart, cursor: Cursor) -> Counter[object]:
 SOME = [q for group in QUERIES.values() for q in group][::9]
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("query", [*SOME, *OPEN, *OTHERS])
 def test_what_is_fixed_is_the_same_in_every_order(cursors: list[Cursor], query: str) -> None:
     for part in fixed_parts(planned(query, cursors[0])):
@@ -80,6 +81,7 @@ def test_what_is_fixed_is_the_same_in_every_order(cursors: list[Cursor], query: 
         assert all(first == other for other in others), part
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("query", [*SOME, *OPEN, *OTHERS])
 def test_what_a_text_fixes_is_the_same_in_every_order(cursors: list[Cursor], query: str) -> None:
     parts = text_parts(query, cursors[0])
@@ -182,6 +184,7 @@ OPEN_ROWS = [
 ]
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(
     ("query", "parts"),
     [

@@ -60,6 +60,7 @@ def test_views_follow_the_tables_that_a_replaced_definition_reads(
         assert column(again, "b") == column(again, "c") == [100, 200, 300]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

@@ -132,6 +132,7 @@ class Graphs:
         self.world.step(changes)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_recursive_views_follow_their_tables(seed: int) -> None:
     graphs = Graphs(seed, ALL)
@@ -148,6 +149,7 @@ def test_recursive_views_follow_their_tables(seed: int) -> None:
             assert graphs.world.rows == before
 
 
+@pytest.mark.full(smoke=4)
 def test_recursive_views_derived_anew_follow_their_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where an expression fails on rows that the change itself takes away."""
     feed = StepCircuit.feed
@@ -342,6 +344,7 @@ LINKS = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_recursive_views_of_a_database(tmp_path: Path, seed: int) -> None:
     """Strings, views over views, updates, transactions, restarts."""

@@ -46,6 +46,7 @@ def db() -> Iterator[ivm.Database]:
         yield made
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("schema", ["s1", "s1.k"])
 def test_a_view_over_a_plain_view_of_a_schema(db: ivm.Database, schema: str) -> None:
     made = []
@@ -90,6 +91,7 @@ def test_a_view_reads_what_is_not_there(db: ivm.Database) -> None:
         db.execute("CREATE MATERIALIZED VIEW m AS FROM s1.nope")
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(
     ("view", "capture"),
     [

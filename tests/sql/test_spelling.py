@@ -18,6 +18,8 @@ from ivm.storage.warehouse.duck import Cursor
 from tests.corpus import from_corpus, plan_corpus, recursion_corpus, subquery_corpus, window_corpus
 from tests.support import plans
 
+pytestmark = pytest.mark.full(smoke=12)
+
 Groups = dict[str, list[str]]
 _QUOTED = re.compile(r'"[^"]*"')
 

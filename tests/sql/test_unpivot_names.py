@@ -37,6 +37,7 @@ def _query(random: Random) -> str:
     return f"FROM {source} UNPIVOT {nulls}({values} FOR n IN ({places})) AS p({', '.join(names)})"
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_nulls_are_dropped_as_duckdb_does(cursor: Cursor, seed: int) -> None:
     query = _query(Random(seed))

@@ -115,6 +115,7 @@ def same(db: ivm.Database, plain: duckdb.DuckDBPyConnection) -> None:
         ), name
 
 
+@pytest.mark.full(smoke=2)
 def test_the_life_of_a_database_in_which_every_name_is_a_macro(
     path: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -134,6 +134,7 @@ def numbered() -> Iterator[Cursor]:
         yield connection
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("exclude", ["GROUP", "TIES"])
 @pytest.mark.parametrize("edges", EDGES)
 def test_excluded_peers_are_those_of_the_windows_own_order(

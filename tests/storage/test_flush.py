@@ -295,6 +295,7 @@ def test_view_with_unique_columns(
 # -- every type ------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(10)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("small", "column"), [(0, "v"), (256, "v"), (256, "RowID")])
 def test_every_value_of_a_type_is_deleted_alone(
@@ -417,6 +418,7 @@ def test_unique_values_may_change_places(duck: Duck) -> None:
     assert rows(duck, "FROM t ORDER BY id") == [(1, 20), (2, 10)]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", [n for n in NAMES if flush.is_exact(type_of(n))])
 def test_one_row_of_any_type_is_updated_and_deleted_by_its_key(duck: Duck, name: str) -> None:
     """One row goes by a statement with parameters: neither key nor value may lose a bit."""

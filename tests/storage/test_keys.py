@@ -70,6 +70,7 @@ def classes_by_group(columns: Sequence[Column], types: Sequence[ColumnType]) -> 
     return list(first[inverse])
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", GROUPABLE)
 def test_group_as_duckdb_groups(duck: duckdb.DuckDBPyConnection, name: str) -> None:
     batch, schema = load(duck, name)
@@ -88,6 +89,7 @@ def test_group_survives_collisions(duck: duckdb.DuckDBPyConnection, name: str) -
     assert classes_by_group((*batch.columns, *batch.columns), both) == want
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", GROUPABLE)
 def test_same_key_and_codes_follow_the_classes(duck: duckdb.DuckDBPyConnection, name: str) -> None:
     batch, schema = load(duck, name, 1)
@@ -179,6 +181,7 @@ def test_hashes_scatter(duck: duckdb.DuckDBPyConnection) -> None:
         assert np.bincount((codes >> 60) + 8).min() > 0.9 * len(codes) / 16
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", ORDERABLE)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("nulls_first", [False, True])

@@ -108,6 +108,7 @@ def the_segment(folder: Path) -> Path:
 # -- what goes in comes out ------------------------------------------------------------------------
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_type_comes_back_bit_for_bit(tmp_path: Path, name: str) -> None:
     with duckdb.connect() as duck:

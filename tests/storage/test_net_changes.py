@@ -145,6 +145,7 @@ os._exit(9)
 """
 
 
+@pytest.mark.full(smoke=1)
 def test_a_view_taken_along_takes_each_change_once_after_a_crash(tmp_path: Path) -> None:
     file = str(tmp_path / "shop.duckdb")
     code = KILLED.format(file=file)

@@ -63,6 +63,7 @@ def customer(draw: random.Random) -> dict[str, object]:
     }
 
 
+@pytest.mark.full(smoke=2)
 @pytest.mark.parametrize("way", WAYS)
 def test_views_are_right_each_way(way: str) -> None:
     draw = random.Random(5)

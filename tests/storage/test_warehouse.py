@@ -503,6 +503,7 @@ def test_a_foreign_write_below_unflushed_commits_is_refused(path: Path) -> None:
     } == {p.name: held for p, held in files.items() if p != path}
 
 
+@pytest.mark.full(smoke=1)
 def test_our_own_crash_is_no_foreign_write(path: Path) -> None:
     code = f"""
 sys.path.insert(0, {str(ROOT)!r})

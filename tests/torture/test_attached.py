@@ -13,6 +13,8 @@ import ivm
 from ivm.errors import IvmError
 from tests.tiers import examples, seeds
 
+pytestmark = pytest.mark.full(smoke=1)
+
 ATTACH = "ATTACH '{folder}/arch.duckdb' AS arch"
 SETUP = [
     "CREATE TABLE t(c0 INT, c1 INT)",

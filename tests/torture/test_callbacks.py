@@ -15,6 +15,8 @@ from ivm.storage.warehouse import warehouse
 from ivm.storage.warehouse.duck import Cursor, run
 from tests.support.view_oracle import assert_verified
 
+pytestmark = pytest.mark.full(smoke=3)
+
 ENDS = [KeyboardInterrupt, MemoryError]
 
 

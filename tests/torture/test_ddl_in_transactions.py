@@ -12,6 +12,8 @@ import pytest
 from tests.tiers import SEED, TIER, examples, seeds, some
 from tests.torture.ddl_twins import VIEWS, Twins
 
+pytestmark = pytest.mark.full(smoke=1)
+
 # What can be done to the catalog, and what undoes it for the next turn.
 DDL = {
     "add column": ("ALTER TABLE t ADD COLUMN z INT", "ALTER TABLE t DROP COLUMN z"),

@@ -23,6 +23,8 @@ from tests.tiers import examples, seeds
 from tests.torture.ddl_twins import VIEWS, Twins
 from tests.torture.test_ddl_in_transactions import DDL, DML, READS
 
+pytestmark = pytest.mark.full(smoke=1)
+
 
 class Sessions(Twins):
     """Twins whose side of ours has several sessions, each in a thread of its own.

@@ -20,6 +20,8 @@ from ivm.storage.warehouse.appender import Appenders
 from tests.tiers import TIER
 from tests.torture.patient import Patient
 
+pytestmark = pytest.mark.full(smoke=4)
+
 ROW = 7
 NATIVE = (
     f"MERGE INTO t USING (SELECT {ROW} AS b) ON a + 0 = b WHEN NOT MATCHED THEN INSERT VALUES (b)"

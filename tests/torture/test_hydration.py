@@ -71,6 +71,7 @@ def _follows(db: ivm.Database) -> None:
         assert_verified(db)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_stands_and_follows(name: str) -> None:
     at = 0

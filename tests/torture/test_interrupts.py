@@ -63,6 +63,7 @@ def _struck(folder: Path, change: str, function: str, at: int) -> bool:
     return trap.calls >= at
 
 
+@pytest.mark.full(smoke=2)
 @pytest.mark.parametrize("change", SHORT if TIER == "quick" else CHANGES)
 def test_a_signal_behind_a_call_waits_for_the_outcome(tmp_path: Path, change: str) -> None:
     for function in SHORT[change] if TIER == "quick" else CALLS:
@@ -106,6 +107,7 @@ def _end_statements(db: ivm.Database) -> None:
         session.cursor.interrupt()
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("endless", ENDLESS)
 def test_ctrl_c_ends_what_duckdb_would_not(endless: str, within: bool) -> None:

@@ -18,6 +18,8 @@ from tests.support.view_oracle import assert_verified
 from tests.tiers import examples, seeds
 from tests.torture.ddl_twins import Twins
 
+pytestmark = pytest.mark.full(smoke=1)
+
 VIEWS = [
     "linear", "grouped", "joined", "keyed", "ranked", "recomputed", "over_recomputed",
     "through_view", "over_grouped", "of_schema",

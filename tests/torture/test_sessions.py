@@ -12,6 +12,7 @@ from tests.torture.statement_stream import Stream
 STEPS = 40
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("seed", seeds(examples(8)))
 def test_a_session_gives_what_duckdb_gives(seed: int, tmp_path: Path) -> None:
     stream = Stream(seed, tmp_path)

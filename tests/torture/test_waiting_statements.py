@@ -22,6 +22,8 @@ from tests.support.crash_image import image
 from tests.support.view_oracle import assert_verified
 from tests.tiers import TIER
 
+pytestmark = pytest.mark.full(smoke=1)
+
 ROWS = "(1, 1, 1, 1), (2, 2, NULL, 2), (3, 3, 1, 3)"
 SHARED = [
     "CREATE MACRO m(x) AS x + 1",

@@ -12,6 +12,8 @@ import pytest
 import ivm
 from tests.support.view_oracle import assert_verified
 
+pytestmark = pytest.mark.full(smoke=1)
+
 ROUNDS = 60
 
 

@@ -18,6 +18,8 @@ import ivm
 from tests.support import ROOT
 from tests.support.view_oracle import assert_verified
 
+pytestmark = pytest.mark.full(smoke=5)
+
 POINTS = [
     # 1, 2: the fast path looks up stored rows
     ("ivm.ingest.fast_path", "FastPath", "upsert", "fast"),

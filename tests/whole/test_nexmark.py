@@ -12,6 +12,8 @@ from tests.corpus.nexmark import QUERIES, SCHEMA, changes
 from tests.support.golden_explain import check
 from tests.support.view_oracle import assert_views_right
 
+pytestmark = pytest.mark.full(smoke=3)
+
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[ivm.Database]:

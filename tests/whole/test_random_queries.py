@@ -22,6 +22,8 @@ from tests.support import ROOT, plans
 from tests.support.circuit_world import World, change, rounded
 from tests.tiers import examples
 
+pytestmark = pytest.mark.full(smoke=8)
+
 FOUND = ROOT / "tests" / "golden" / "found_queries.sql"
 SEEDS = st.integers(0, 10**9)
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))

@@ -23,6 +23,8 @@ from tests.random_sql.names_grammar import Query
 from tests.random_sql.random_select import Select
 from tests.tiers import examples
 
+pytestmark = pytest.mark.full(smoke=1)
+
 SOON = 5.0  # seconds that an answer is worth waiting for
 MANY = 3000  # rows of an answer that is still worth comparing
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tests.random_sql.random_stream import run_stream
 from tests.tiers import examples
 
+pytestmark = pytest.mark.full(smoke=1)
+
 
 @given(st.integers(0, 10**9))
 @settings(deadline=None, max_examples=examples(3), suppress_health_check=list(HealthCheck))

@@ -16,6 +16,8 @@ from benchmarks.tpch_refresh import apply_plainly, refreshes
 from tests.support.golden_explain import check
 from tests.support.view_oracle import assert_same_rows, assert_verified
 
+pytestmark = pytest.mark.full(smoke=4)
+
 SCHEMA = """
 CREATE TABLE region (r_regionkey INTEGER PRIMARY KEY, r_name VARCHAR, r_comment VARCHAR);
 CREATE TABLE nation (n_nationkey INTEGER PRIMARY KEY, n_name VARCHAR, n_regionkey INTEGER,

@@ -11,6 +11,8 @@ from benchmarks.tpch_queries import QUERIES
 from ivm.storage.warehouse.duck import Cursor, rows
 from tests.support.circuit_world import Epochs, followed, worlds
 
+pytestmark = pytest.mark.full(smoke=4)
+
 TABLES = """
 CREATE TABLE region (r_regionkey INTEGER, r_name VARCHAR);
 CREATE TABLE nation (n_nationkey INTEGER, n_name VARCHAR, n_regionkey INTEGER);

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import ivm
 from tests.cdc.debezium.following import ORDERS, follow, follows, opened, take
 from tests.cdc.debezium.upstreams import Upstream, source
 from tests.cdc.postgres.following import VIEW, until
+
+pytestmark = pytest.mark.full(smoke=2)
 
 REVENUE = "SELECT customer, count(*) AS n, sum(amount) AS amount FROM orders GROUP BY customer"
 

@@ -7,6 +7,8 @@ import pytest
 from benchmarks import debezium
 from tests.support.postgres import Database
 
+pytestmark = pytest.mark.full(smoke=1)
+
 
 def test_parts(shop: Database, capsys: pytest.CaptureFixture[str]) -> None:
     debezium.measure(shop, 1000)

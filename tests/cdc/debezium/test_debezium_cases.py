@@ -228,6 +228,7 @@ CASES = (
 )
 
 
+@pytest.mark.full(smoke=9)
 @pytest.mark.parametrize("case", CASES)
 def test_case(
     case: Callable[[ivm.Database, Upstream, Path], None],

@@ -18,6 +18,8 @@ from tests.cdc.debezium.upstreams import Upstream, source
 from tests.support import ROOT
 from tests.tiers import SEED, TIER
 
+pytestmark = pytest.mark.full(smoke=2)
+
 KILLS = 3 if TIER == "quick" else 8
 ROWS = 20_000
 BALANCED = "SELECT coalesce((SELECT sum(delta) FROM log), 0) = (SELECT sum(balance) FROM accounts)"

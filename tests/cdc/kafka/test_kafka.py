@@ -103,6 +103,7 @@ def test_every_message_is_read_once_wherever_the_source_is_left(
         assert ids(db) == sorted(range(number), key=repr)
 
 
+@pytest.mark.full(smoke=1)
 def test_only_what_was_committed_is_read(broker: Broker, topic: Topic) -> None:
     name = topic()
     producer = broker.producer(**{"transactional.id": name})
@@ -134,6 +135,7 @@ def test_only_what_was_committed_is_read(broker: Broker, topic: Topic) -> None:
         assert ids(db) == [1, 2, 4, 5]
 
 
+@pytest.mark.full(smoke=1)
 def test_a_compacted_topic_has_gaps_that_are_none(broker: Broker, topic: Topic) -> None:
     name = topic(
         cleanup_policy="compact",
@@ -203,6 +205,7 @@ def test_a_topic_that_was_created_again_is_another(broker: Broker, topic: Topic)
             Following(db, "s")
 
 
+@pytest.mark.full(smoke=1)
 def test_a_deleted_topic_stops_the_source(broker: Broker, topic: Topic) -> None:
     name = topic()
     with created(broker, name) as db:
@@ -213,6 +216,7 @@ def test_a_deleted_topic_stops_the_source(broker: Broker, topic: Topic) -> None:
         assert "there is no topic" in str(db.sources()[0].reason)
 
 
+@pytest.mark.full(smoke=1)
 def test_partitions_are_added(broker: Broker, topic: Topic) -> None:
     name = topic()
     broker.send(name, texts(1))

@@ -21,6 +21,8 @@ from tests.cdc.sink_files import caught_up
 from tests.support import ROOT
 from tests.support.kafka import Broker
 
+pytestmark = pytest.mark.full(smoke=2)
+
 
 @pytest.fixture
 def own_broker(broker: Broker) -> Iterator[Broker]:

@@ -16,6 +16,8 @@ from tests.cdc.kafka.test_kafka import Topic, add_source, ids, texts
 from tests.support.kafka import Broker
 from tests.support.spark import session
 
+pytestmark = pytest.mark.full(smoke=4)
+
 ALONE = "CREATE TABLE t (id INTEGER, v VARCHAR)"
 KEYED = "CREATE TABLE t (id INTEGER PRIMARY KEY, v VARCHAR)"
 

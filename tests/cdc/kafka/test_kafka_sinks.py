@@ -22,6 +22,8 @@ from tests.cdc.sink_files import caught_up
 from tests.support.kafka import Broker
 from tests.tiers import examples
 
+pytestmark = pytest.mark.full(smoke=4)
+
 Topic = Callable[..., str]
 
 

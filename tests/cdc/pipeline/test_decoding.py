@@ -108,6 +108,7 @@ def rows(db: ivm.Database, sql: str) -> list[Any]:
     return sorted(db.execute(sql).fetchall(), key=repr)
 
 
+@pytest.mark.full(smoke=2)
 @pytest.mark.parametrize("table", [KEYED, CHECKED, KEYLESS])
 @given(
     st.lists(

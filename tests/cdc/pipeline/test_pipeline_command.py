@@ -17,6 +17,8 @@ from tests.cdc.pipeline.test_pipeline_files import write
 from tests.support.spark import session
 from tests.tiers import TIER
 
+pytestmark = pytest.mark.full(smoke=2)
+
 EVENTS = 2_000  # of a file
 KILLS = 1 if TIER == "quick" else 3
 

@@ -16,6 +16,8 @@ from tests.support import ROOT
 from tests.support.postgres import Database
 from tests.tiers import SEED, TIER
 
+pytestmark = pytest.mark.full(smoke=1)
+
 SECONDS, KILLS = (6, 3) if TIER == "quick" else (60, 10)
 TABLES = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history")
 VIEWS = {

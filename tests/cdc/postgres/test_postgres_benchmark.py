@@ -7,6 +7,8 @@ import pytest
 from benchmarks import postgres
 from tests.support.postgres import Database
 
+pytestmark = pytest.mark.full(smoke=1)
+
 
 def test_parts(
     shop: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

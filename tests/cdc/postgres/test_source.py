@@ -184,6 +184,7 @@ def test_partitions_are_one_table(db: ivm.Database, shop: Database) -> None:
     until(same(db, shop, "FROM p", "SELECT * FROM p"), db)
 
 
+@pytest.mark.full(smoke=1)
 def test_large_transactions_are_one_epoch(db: ivm.Database, shop: Database) -> None:
     shop.execute(ORDERS)
     db.execute(OURS + ";" + VIEW)
@@ -397,6 +398,7 @@ def test_a_table_that_is_gone_here_is_not_made_anew_without_its_rows(
     assert same(db, shop, "FROM orders", "SELECT * FROM orders")()
 
 
+@pytest.mark.full(smoke=1)
 def test_a_table_is_added_while_the_stream_goes_on(db: ivm.Database, shop: Database) -> None:
     shop.execute(
         ORDERS,

@@ -15,6 +15,8 @@ from ivm.cdc.sources.postgres.connections.server import refused
 from tests.cdc.postgres.following import ORDERS, OURS, follow, position, same, state, until
 from tests.support.postgres import Database, running
 
+pytestmark = pytest.mark.full(smoke=6)
+
 ALL = ("FROM orders", "SELECT * FROM orders")
 SLOT_OF = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = 'ivm_shop'"
 
