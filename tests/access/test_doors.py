@@ -65,6 +65,7 @@ def test_a_readers_transaction_holds_up_no_writer(world: HttpWorld, door: Listen
         assert ann.post("/sql", content="COMMIT", headers=held).status_code == 200
 
 
+@pytest.mark.full
 def test_a_login_ends_with_its_user(world: HttpWorld, door: Listening) -> None:
     database = world.database
     with connected(door, "bob") as bob, connected(door, "ann") as ann:
@@ -77,6 +78,7 @@ def test_a_login_ends_with_its_user(world: HttpWorld, door: Listening) -> None:
             ann.execute("FROM t")
 
 
+@pytest.mark.full
 def test_a_user_who_is_made_anew_is_another_one(world: HttpWorld, door: Listening) -> None:
     with connected(door, "ann") as ann:
         ann.execute("FROM t")
@@ -85,6 +87,7 @@ def test_a_user_who_is_made_anew_is_another_one(world: HttpWorld, door: Listenin
             ann.execute("FROM t")
 
 
+@pytest.mark.full
 def test_a_new_password_ends_logins_by_the_old_one(world: HttpWorld, door: Listening) -> None:
     with connected(door, "ann") as ann, of(world, "bob") as bob:
         held = {"Ivm-Session": bob.post("/sessions").json()["session"]}
@@ -107,6 +110,7 @@ def test_a_dropped_user_reads_no_cursor_and_no_catalog(world: HttpWorld, door: L
                 ann.execute(sql.encode())
 
 
+@pytest.mark.full
 def test_a_dropped_user_reads_no_portal_on(world: HttpWorld, door: Listening) -> None:
     async def work() -> None:
         place = {"host": "127.0.0.1", "port": door.port, "database": "shop"}
@@ -124,6 +128,7 @@ def test_a_dropped_user_reads_no_portal_on(world: HttpWorld, door: Listening) ->
     asyncio.run(work())
 
 
+@pytest.mark.full
 def test_keys_of_requests_are_each_users_own(world: HttpWorld) -> None:
     world.database.execute("CREATE USER cid PASSWORD 'x' ROLE write")
     for name, row in (("bob", 1), ("cid", 2)):
@@ -168,6 +173,7 @@ def test_a_long_poll_of_a_dropped_user_is_refused(world: HttpWorld) -> None:
     assert answer.status_code == 403, answer.text
 
 
+@pytest.mark.full
 def test_a_view_is_read_while_a_transaction_that_drops_it_is_open(world: HttpWorld) -> None:
     database = world.database
     with of(world, "ann") as ann, database.connection() as admin:
@@ -180,6 +186,7 @@ def test_a_view_is_read_while_a_transaction_that_drops_it_is_open(world: HttpWor
         assert ann.get("/views/v").status_code == 404
 
 
+@pytest.mark.full
 def test_a_wrong_password_over_http_is_told_late_and_keeps_no_right_one_out(
     world: HttpWorld,
 ) -> None:

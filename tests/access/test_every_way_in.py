@@ -163,6 +163,7 @@ def test_every_role_reads(run: Run, sql: str) -> None:
         assert run(user, sql) == "done", user
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", FOR_ADMINS)
 def test_what_is_for_admins_is_refused_in_every_form(run: Run, sql: str) -> None:
     for user in ("read", "write", "limited"):
@@ -201,6 +202,7 @@ def test_statements_for_admins(run: Run, sql: str) -> None:
         assert run(user, sql) == "refused", user
 
 
+@pytest.mark.full
 def test_a_schema_limits_every_way_in(run: Run) -> None:
     for sql in ("SELECT * FROM s.u", "SELECT * FROM s.w", "SELECT count(*) FROM pg_class"):
         assert run("limited", sql) == "done", sql

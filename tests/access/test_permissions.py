@@ -73,6 +73,7 @@ def refused(served: Served, sql: str, schema: str | None = None) -> None:
             served.demand(role, sql, schema)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [
@@ -109,6 +110,7 @@ def test_both_roles_read(served: Served, sql: str) -> None:
         served.run(role, sql)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [
@@ -282,6 +284,7 @@ def test_every_kind_of_statement_is_decided(served: Served) -> None:
     assert free | {type(st.parse(sql)[0]) for sql in for_admins} == _RUN.keys()
 
 
+@pytest.mark.full
 def test_every_function_is_decided(served: Served) -> None:
     """Each function of DuckDB's that is not on the list is refused, however it is written."""
     with duckdb.connect() as empty:
@@ -328,6 +331,7 @@ def test_prepared_statements_are_looked_through(served: Served) -> None:
     served.db.execute("DEALLOCATE asked; DEALLOCATE by_name; DEALLOCATE reading")
 
 
+@pytest.mark.full
 def test_a_macro_of_another_database_is_none_of_duckdbs_own(served: Served, tmp_path: Path) -> None:
     """Even if it has the name of one that every role may call."""
     with duckdb.connect(tmp_path / "aside.duckdb") as aside:
@@ -386,6 +390,7 @@ def test_names_in_a_view_mean_those_of_its_schema(served: Served) -> None:
     served.db.execute("DROP SCHEMA own CASCADE; DROP VIEW of_own; DROP MACRO TABLE all_of_t")
 
 
+@pytest.mark.full
 def test_answers_are_forgotten_when_definitions_change(served: Served) -> None:
     served.db.execute("CREATE VIEW changing AS SELECT 1 AS a")
     served.demand("read", "FROM changing")
@@ -394,6 +399,7 @@ def test_answers_are_forgotten_when_definitions_change(served: Served) -> None:
     served.db.execute("DROP VIEW changing")
 
 
+@pytest.mark.full
 def test_names_mean_what_is_committed(served: Served) -> None:
     """What another session has open is not what a role's statement reads."""
     served.db.execute("CREATE VIEW s.shown AS FROM main.t")
@@ -408,6 +414,7 @@ def test_names_mean_what_is_committed(served: Served) -> None:
     served.db.execute("DROP VIEW s.shown")
 
 
+@pytest.mark.full
 def test_definitions_that_change_while_they_are_read_are_not_kept(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -427,6 +434,7 @@ def test_definitions_that_change_while_they_are_read_are_not_kept(
     db.execute("DROP VIEW changing")
 
 
+@pytest.mark.full
 def test_a_view_that_is_replaced_while_a_query_begins_is_looked_through(served: Served) -> None:
     db, session = served.db, served.db._session()
     db.execute("CREATE VIEW changing AS SELECT 1 AS a")
@@ -441,6 +449,7 @@ def test_a_view_that_is_replaced_while_a_query_begins_is_looked_through(served: 
     db.execute("DROP VIEW changing")
 
 
+@pytest.mark.full
 def test_names_in_a_read_only_transaction_mean_those_of_its_snapshot(served: Served) -> None:
     served.db.execute("CREATE VIEW s.changing AS FROM main.t; CREATE MACRO s_a() AS 1")
     with served.db.connection() as reader:
@@ -466,6 +475,7 @@ def test_names_in_a_read_only_transaction_mean_those_of_its_snapshot(served: Ser
     served.db.execute("DROP VIEW s.changing; DROP MACRO s_a")
 
 
+@pytest.mark.full
 def test_arguments_are_looked_through_with_the_newest_definitions(served: Served) -> None:
     served.db.execute("PREPARE adding AS INSERT INTO t VALUES (?, 1)")
     served.db.execute("CREATE MACRO changing() AS 1")
@@ -500,6 +510,7 @@ _WRAPS = (
 )
 
 
+@pytest.mark.full
 @settings(max_examples=examples(150), deadline=None)
 @given(h.sampled_from(_FILES), h.lists(h.sampled_from(_WRAPS), max_size=4))
 def test_no_nesting_hides_a_file(file: str, wraps: list[str]) -> None:

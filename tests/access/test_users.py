@@ -127,6 +127,7 @@ def test_an_expired_token_is_refused(db: ivm.Database) -> None:
         users(db).bearer(token)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("end", "good"),
     [

@@ -74,6 +74,7 @@ LEFT_ALONE = [
 ]
 
 
+@pytest.mark.full
 def test_what_does_not_read_the_column_stays(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +103,7 @@ def test_what_does_not_read_the_column_stays(
     assert_verified(db)
 
 
+@pytest.mark.full
 def test_what_reads_the_column_is_filled_anew(db: ivm.Database) -> None:
     db.execute("CREATE MATERIALIZED VIEW wide AS SELECT count(*) AS n FROM t WHERE b > 10")
     kept, state = _state(db, "joined"), _state(db, "wide")
@@ -121,6 +123,7 @@ def test_what_reads_the_column_is_filled_anew(db: ivm.Database) -> None:
     _changed(db)
 
 
+@pytest.mark.full
 def test_a_star_keeps_its_columns(db: ivm.Database) -> None:
     """A view has the columns that it was created with: DDL that would change them is refused."""
     db.execute("CREATE MATERIALIZED VIEW every AS SELECT * FROM t")
@@ -130,6 +133,7 @@ def test_a_star_keeps_its_columns(db: ivm.Database) -> None:
     _changed(db)
 
 
+@pytest.mark.full
 def test_a_name_that_the_new_column_takes_is_seen(db: ivm.Database) -> None:
     """The query means something else then, though it says the same and gives the same columns."""
     query = 'SELECT (SELECT "Odd name" FROM t WHERE t.id = u.a) AS m, u.a FROM u'
@@ -145,6 +149,7 @@ def test_a_name_that_the_new_column_takes_is_seen(db: ivm.Database) -> None:
     _changed(db)
 
 
+@pytest.mark.full
 def test_rolled_back(db: ivm.Database) -> None:
     before = {name: _state(db, name) for name in VIEWS}
     db.execute("BEGIN")
@@ -194,6 +199,7 @@ def test_the_key_index_takes_the_column_in(
     _changed(db)
 
 
+@pytest.mark.full
 def test_beside_another_session(db: ivm.Database) -> None:
     """Another thread reads and writes while columns come and go."""
     over, failed = threading.Event(), []

@@ -41,6 +41,7 @@ def ids(db: ivm.Database) -> list[int]:
     return [i for (i,) in db.execute("SELECT id FROM t ORDER BY id").fetchall()]
 
 
+@pytest.mark.full
 def test_each_batch_is_one_epoch(db: ivm.Database) -> None:
     before = db.epoch
     with db.appender("t", ["id", "s"], batch_rows=10, max_age=LATE) as appender:
@@ -178,6 +179,7 @@ def test_a_value_is_what_it_was_when_it_was_appended(db: ivm.Database) -> None:
     assert found == [(0.0, "0"), (1.0, "1"), (2.0, "2")]
 
 
+@pytest.mark.full
 def test_rows_may_wait_for_ever(db: ivm.Database) -> None:
     """Bug: the thread ended, and `flush` and `close` waited for it."""
     with db.appender("t", max_age=float("inf")) as appender:
@@ -204,6 +206,7 @@ def test_many_threads_append(db: ivm.Database) -> None:
     assert_verified(db)
 
 
+@pytest.mark.full
 def test_closing_the_database_writes_what_is_left(tmp_path: Path) -> None:
     path = tmp_path / "t.duckdb"
     with ivm.connect(path) as db:
@@ -219,6 +222,7 @@ def test_closing_the_database_writes_what_is_left(tmp_path: Path) -> None:
         assert ids(db) == [1]
 
 
+@pytest.mark.full
 def test_a_program_that_ends_writes_what_is_left(tmp_path: Path) -> None:
     path = tmp_path / "t.duckdb"
     program = f"""
@@ -246,6 +250,7 @@ def appending(appender: Appender, taken: list[int], first: int) -> threading.Thr
     return thread
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("by_database", [False, True])
 def test_what_was_taken_beside_the_closing_is_written(tmp_path: Path, by_database: bool) -> None:
     """Bug: rows that came while `close` waited were neither written nor refused."""
@@ -302,6 +307,7 @@ def test_an_appender_of_a_closed_database_refuses_its_rows_and_ends() -> None:
     assert not appender._writer.is_alive()
 
 
+@pytest.mark.full
 def test_a_program_that_ends_in_a_transaction_writes_what_was_appended_before(
     tmp_path: Path,
 ) -> None:
@@ -319,6 +325,7 @@ def test_a_program_that_ends_in_a_transaction_writes_what_was_appended_before(
         assert ids(db) == [1]
 
 
+@pytest.mark.full
 def test_a_forked_child_appends_nothing(tmp_path: Path) -> None:
     """Bug: its rows had no thread, and were lost in silence, and closing it waited for a minute."""
     program = f"""

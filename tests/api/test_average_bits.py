@@ -35,6 +35,7 @@ def db(request: pytest.FixtureRequest) -> Iterator[ivm.Database]:
         yield opened
 
 
+@pytest.mark.full
 def test_a_view_takes_back_the_very_averages_that_it_has(db: ivm.Database) -> None:
     views = []
     for i, query in enumerate(QUERIES):

@@ -43,6 +43,7 @@ def failing_once(real: Callable[..., Any], done: threading.Event) -> Callable[..
     return called
 
 
+@pytest.mark.full
 def test_a_failed_background_flush_is_told_once_and_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_failed_background_flush_is_told_once_and_tried_again(
         assert db.execute("FROM t ORDER BY a").fetchall() == [(1,), (3,)]
 
 
+@pytest.mark.full
 def test_a_background_flush_waits_for_the_end_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not if too many rows are pending, nor if they have been for long."""
     monkeypatch.setattr("ivm.engine.background_flush.MAX_ROWS", 10)
@@ -327,6 +329,7 @@ def test_a_subscriber_that_keeps_up_never_reaches_its_limit() -> None:
             assert feed.poll(WAIT) is not None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("limit", [0, True, "9"])
 def test_a_limit_is_a_number_of_rows(limit: Any) -> None:
     with created() as db, pytest.raises(errors.InputError, match="is a number of rows"):

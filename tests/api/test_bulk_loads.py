@@ -74,6 +74,7 @@ def _files(folder: Path) -> None:
         db.execute(f"COPY ({rows}) TO '{folder}/t.csv' (HEADER false)").fetchall()
 
 
+@pytest.mark.full
 @pytest.mark.cases(6)
 @pytest.mark.parametrize("sql", LOADS)
 def test_views_and_later_changes(tmp_path: Path, few: list[str], sql: str) -> None:
@@ -95,6 +96,7 @@ def test_views_and_later_changes(tmp_path: Path, few: list[str], sql: str) -> No
     both.db.close()
 
 
+@pytest.mark.full
 def test_few_rows_beside_many_are_stepped(few: list[str]) -> None:
     """Views over a table that has more rows than are added are not filled anew."""
     both = twin()
@@ -105,6 +107,7 @@ def test_few_rows_beside_many_are_stepped(few: list[str]) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_a_table_without_views(few: list[str]) -> None:
     both = twin(views="CREATE MATERIALIZED VIEW aside AS SELECT count(*) AS c FROM names")
     assert both.run(LOADS[0])
@@ -115,6 +118,7 @@ def test_a_table_without_views(few: list[str]) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_a_refused_load_changes_nothing(few: list[str]) -> None:
     both = twin()
     for sql in (
@@ -141,6 +145,7 @@ def test_a_view_that_fails_on_the_rows_refuses_them() -> None:
     db.close()
 
 
+@pytest.mark.full
 def test_in_a_transaction_it_is_captured(few: list[str]) -> None:
     both = twin()
     for end in ("ROLLBACK", "COMMIT"):
@@ -152,6 +157,7 @@ def test_in_a_transaction_it_is_captured(few: list[str]) -> None:
     assert few == []
 
 
+@pytest.mark.full
 def test_what_returns_rows_or_has_a_rule_is_captured(few: list[str]) -> None:
     both = twin()
     assert both.run("INSERT OR IGNORE INTO t (id) SELECT i FROM range(-9, 9) r(i)")
@@ -173,6 +179,7 @@ def test_changefeeds_get_the_rows(few: list[str]) -> None:
     db.close()
 
 
+@pytest.mark.full
 def test_sinks_get_the_rows(tmp_path: Path, few: list[str]) -> None:
     out = tmp_path / "out.jsonl"
     with ivm.connect(tmp_path / "s.duckdb") as db:
@@ -196,6 +203,7 @@ def test_beside_a_temporary_name_of_a_view_it_is_captured(few: list[str]) -> Non
     both.check()
 
 
+@pytest.mark.full
 def test_another_session_reads_before_and_after(tmp_path: Path) -> None:
     with ivm.connect(tmp_path / "r.duckdb") as db:
         db.execute(TABLES)
@@ -224,6 +232,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.full
 def test_nothing_is_lost_by_kill(tmp_path: Path) -> None:
     path, script = tmp_path / "k.duckdb", tmp_path / "script.sql"
     script.write_text(f"{TABLES};{VIEWS}")

@@ -53,6 +53,7 @@ def test_defaults_and_generated_columns() -> None:
     assert rows(twins.ours, "SELECT nextval('s')") == rows(twins.plain, "SELECT nextval('s')")
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "sql",
@@ -86,6 +87,7 @@ def test_insert_on_conflict(sql: str) -> None:
     twins.run(sql)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("key", ["PRIMARY KEY", "UNIQUE"])
 def test_insert_or_replace(key: str) -> None:
     twins = Twins(
@@ -106,6 +108,7 @@ def test_insert_or_replace(key: str) -> None:
 # --- UPDATE ---
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "sql",
@@ -162,6 +165,7 @@ def test_values_that_duckdb_returns_but_does_not_store() -> None:
     twins.run(f"{sql} RETURNING *")
 
 
+@pytest.mark.full
 def test_every_type() -> None:
     twins = Twins(
         "CREATE TABLE t (a INTEGER, e ENUM('p', 'q'), j JSON, i INTERVAL, u UUID, h HUGEINT,"
@@ -233,6 +237,7 @@ def test_rows_that_move() -> None:
 # --- DELETE, TRUNCATE ---
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "sql",
@@ -263,6 +268,7 @@ def test_some_of_many_equal_rows() -> None:
 # --- MERGE ---
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "sql",
@@ -331,6 +337,7 @@ def test_copy_from(tmp_path: Path) -> None:
     twins.run(f"COPY t (a, b) FROM '{path}' (HEADER)")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "change",
     [
@@ -361,6 +368,7 @@ def test_columns_of_one_name_keep_it(change: str, listed: str) -> None:
     assert twin.run(f"{change} RETURNING {listed}")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "params"),
     [
@@ -377,6 +385,7 @@ def test_columns_of_one_name_with_parameters(sql: str, params: object) -> None:
     assert twin.run(sql, params)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [
@@ -402,6 +411,7 @@ def test_a_sequence_gives_the_values_that_it_gives_in_duckdb(sql: str) -> None:
     assert twin.run("FROM t")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [

@@ -46,6 +46,7 @@ def test_names_of_changed_tables() -> None:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("each", ["FOR EACH ROW", "FOR EACH STATEMENT"])
 def test_triggers(each: str) -> None:
     value = "new.a" if each == "FOR EACH ROW" else "1"
@@ -255,6 +256,7 @@ def change(draw: st.DrawFn) -> str:
     return kinds[kind] + ("" if kind == "truncate" else returning)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(50), deadline=None)
 @given(
     st.sampled_from(("", "PRIMARY KEY", "UNIQUE")),

@@ -58,6 +58,7 @@ def test_an_answer_arrives_as_it_is_or_fails(
         carried(duck.sql(f"SELECT 1 AS a, {bad} AS v")).to_arrow_table()
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "statement",
@@ -85,6 +86,7 @@ def test_no_change_brings_such_a_value(statement: str) -> None:
         assert_verified(db, "v")
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize(
     "statement",
@@ -158,6 +160,7 @@ def test_a_view_whose_state_cannot_be_built_can_be_dropped(tmp_path: Path) -> No
         assert len(db.execute("FROM t").fetchall()) == 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["UNION(s STRUCT(f INTEGER), k VARCHAR)", "STRUCT(f INTEGER)[]"])
 def test_slices_of_nested_values_reach_the_table(kind: str) -> None:
     value = "{f: %d}" if kind.startswith("UNION") else "[{f: %d}]"
@@ -171,6 +174,7 @@ def test_slices_of_nested_values_reach_the_table(kind: str) -> None:
         assert db.execute("SELECT u::VARCHAR FROM v ORDER BY id").fetchall() == before
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("value", "given"),
     [

@@ -44,6 +44,7 @@ def test_databases_attached_beside_a_new_table_do_not_hide_it(
     assert tables.resolve(["orders"]) == "orders"
 
 
+@pytest.mark.full
 def test_of_databases_attached_and_detached_at_once_none_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -74,6 +75,7 @@ def test_of_databases_attached_and_detached_at_once_none_is_left_out(
         assert names.path(["former", "t"]) == ("former", "t")  # a schema, for all that is known
 
 
+@pytest.mark.full
 def test_a_table_takes_the_name_of_a_view_that_was_there_at_the_opening(tmp_path: Path) -> None:
     """Bug: it was no table, and no view over it could be made until the next opening."""
     with ivm.connect(tmp_path / "t.duckdb") as db:

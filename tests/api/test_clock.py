@@ -47,6 +47,7 @@ def ticks_of(db: ivm.Database) -> dict[int, datetime]:
 RECENT = "SELECT kind, count(*) AS n FROM events WHERE ts > now() - INTERVAL 1 MINUTE GROUP BY kind"
 
 
+@pytest.mark.full
 def test_rows_pass_the_bound_as_the_clock_ticks(db: ivm.Database, clock: HandMoved) -> None:
     db.execute(f"CREATE MATERIALIZED VIEW recent AS {RECENT}")
     for i in range(5):
@@ -62,6 +63,7 @@ def test_rows_pass_the_bound_as_the_clock_ticks(db: ivm.Database, clock: HandMov
     demand_verified(db)
 
 
+@pytest.mark.full
 def test_a_tick_is_an_epoch_in_the_changefeed(db: ivm.Database, clock: HandMoved) -> None:
     db.execute(f"CREATE MATERIALIZED VIEW recent AS {RECENT}")
     db.execute("INSERT INTO events VALUES (1, '2024-03-30 12:00:00+00', 'a')")
@@ -75,6 +77,7 @@ def test_a_tick_is_an_epoch_in_the_changefeed(db: ivm.Database, clock: HandMoved
         assert delta.num_rows == 1
 
 
+@pytest.mark.full
 def test_one_now_for_views_of_one_tick(db: ivm.Database, clock: HandMoved) -> None:
     for name in ("a", "b"):
         db.execute(f"CREATE MATERIALIZED VIEW {name} AS SELECT now() AS t, current_date AS d")
@@ -84,6 +87,7 @@ def test_one_now_for_views_of_one_tick(db: ivm.Database, clock: HandMoved) -> No
     demand_verified(db)
 
 
+@pytest.mark.full
 def test_ticks_of_a_width_are_its_multiples(db: ivm.Database, clock: HandMoved) -> None:
     db.execute("CREATE MATERIALIZED VIEW v WITH (tick = '1 minute') AS SELECT now() AS t")
     clock.move(db, seconds=59.9)
@@ -98,6 +102,7 @@ def test_ticks_of_a_width_are_its_multiples(db: ivm.Database, clock: HandMoved) 
     demand_verified(db)
 
 
+@pytest.mark.full
 def test_the_clock_never_goes_back(db: ivm.Database, clock: HandMoved) -> None:
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT now() AS t")
     clock.move(db, hours=-3)
@@ -108,6 +113,7 @@ def test_the_clock_never_goes_back(db: ivm.Database, clock: HandMoved) -> None:
     assert rows(db, "v") == rows(db, "w") == [(NOON + timedelta(seconds=1),)]
 
 
+@pytest.mark.full
 def test_the_date_changes_at_midnight_of_the_views_time_zone(tmp_path: Path) -> None:
     clock, file = HandMoved(), tmp_path / "zone.duckdb"
     with ivm.connect(file, clock=clock) as db:
@@ -132,6 +138,7 @@ def test_the_date_changes_at_midnight_of_the_views_time_zone(tmp_path: Path) -> 
         demand_verified(db)
 
 
+@pytest.mark.full
 def test_only_while_a_view_reads_it(db: ivm.Database, clock: HandMoved) -> None:
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT now() AS t")
     db.execute("CREATE MATERIALIZED VIEW w WITH (tick = '2 seconds') AS SELECT now() AS t")
@@ -149,6 +156,7 @@ def test_only_while_a_view_reads_it(db: ivm.Database, clock: HandMoved) -> None:
     assert rows(db, "again") == [(clock.now,)]
 
 
+@pytest.mark.full
 def test_views_over_plain_views_macros_and_views(db: ivm.Database, clock: HandMoved) -> None:
     db.execute("""
         CREATE MACRO since(t) AS now() - t;
@@ -180,6 +188,7 @@ def test_a_recomputed_view_is_told_the_time_of_the_tick(db: ivm.Database, clock:
     assert db.execute("SELECT now() > TIMESTAMPTZ '2026-01-01'").fetchall() == [(True,)]
 
 
+@pytest.mark.full
 def test_a_macro_of_the_users_hides_the_clock(db: ivm.Database, clock: HandMoved) -> None:
     db.execute("CREATE MACRO today() AS DATE '2020-02-02'")
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT today() AS d")
@@ -233,6 +242,7 @@ def test_what_is_refused(db: ivm.Database) -> None:
     assert db.execute("SHOW MATERIALIZED VIEWS").fetchall() == []
 
 
+@pytest.mark.full
 def test_a_rolled_back_view_leaves_nothing(db: ivm.Database, clock: HandMoved) -> None:
     db.execute("BEGIN; CREATE MATERIALIZED VIEW v AS SELECT now() AS t; ROLLBACK")
     clock.move(db, seconds=1)
@@ -270,6 +280,7 @@ def test_a_transaction_sees_one_tick_and_keeps_others_waiting(
     demand_verified(db)
 
 
+@pytest.mark.full
 def test_ticks_survive_reopening_and_the_clock_jumps_once(tmp_path: Path) -> None:
     clock, file = HandMoved(), tmp_path / "clock.duckdb"
     with ivm.connect(file, clock=clock) as db:
@@ -289,6 +300,7 @@ def test_ticks_survive_reopening_and_the_clock_jumps_once(tmp_path: Path) -> Non
         demand_verified(db)
 
 
+@pytest.mark.full
 def test_export_and_import_keep_the_tick(
     db: ivm.Database, clock: HandMoved, tmp_path: Path
 ) -> None:
@@ -303,6 +315,7 @@ def test_export_and_import_keep_the_tick(
         assert rows(other, "recent") == []
 
 
+@pytest.mark.full
 def test_the_clock_ticks_by_itself(tmp_path: Path) -> None:
     with ivm.connect(tmp_path / "real.duckdb") as db:
         db.execute("CREATE MATERIALIZED VIEW v WITH (tick = '20 milliseconds') AS SELECT now() t")
@@ -398,6 +411,7 @@ def test_duckdb_tells_the_time_as_these_tests_say(call: str, zone: str) -> None:
     assert len(set(types[0])) == 1
 
 
+@pytest.mark.full
 @pytest.mark.cases(9)
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("hour", [0, 9, 23])

@@ -69,6 +69,7 @@ def twin() -> Twin:
     return Twin(TABLES, VIEW, ("t",))
 
 
+@pytest.mark.full
 @pytest.mark.cases(40)
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("form", FORMS)
@@ -92,6 +93,7 @@ TOLD = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("value", TOLD)
 @pytest.mark.parametrize("form", FORMS)
 def test_the_time_is_that_of_the_statement(form: str, value: str) -> None:
@@ -146,6 +148,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", NATIVE)
 def test_other_values_are_left_to_duckdb(sql: str) -> None:
     both = twin()
@@ -155,6 +158,7 @@ def test_other_values_are_left_to_duckdb(sql: str) -> None:
     demand_native(both, sql)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", REFUSED)
 def test_what_duckdb_refuses_is_refused(sql: str) -> None:
     demand_refused(twin(), sql, None, "UPDATE t SET s = md5(s) WHERE id = 3")
@@ -163,6 +167,7 @@ def test_what_duckdb_refuses_is_refused(sql: str) -> None:
 cells = st.one_of(st.none(), st.text("aäß\x00'% \U0001f600", max_size=4))
 
 
+@pytest.mark.full
 @settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_any_texts(data: st.DataObject) -> None:

@@ -71,6 +71,7 @@ GIVEN: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.cases(6)
 @pytest.mark.parametrize(("kind", "values"), GIVEN, ids=[str(kind) for kind, _ in GIVEN])
 @given(data=st.data())
@@ -113,6 +114,7 @@ USUAL: list[tuple[str, list[Any], list[Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("type", "values", "stored"), USUAL)
 def test_usual_python_values_need_no_duckdb(
     type: str, values: list[Any], stored: list[Any], monkeypatch: pytest.MonkeyPatch
@@ -223,6 +225,7 @@ def test_python_values_mean_what_duckdb_makes_of_them(
         assert expected == [(value,) for value in stored]
 
 
+@pytest.mark.full
 def test_a_tuple_or_an_array_of_objects_is_a_list() -> None:
     """Bug: Arrow ended the process on such values, and cut the time off a datetime."""
     values = (dt.date(2020, 1, 1), np.datetime64("2020-01-01T05:00:00"), None, np.bool_(True))
@@ -256,6 +259,7 @@ OBJECTS: list[list[Any]] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("values", OBJECTS)
 def test_objects_of_a_pandas_frame_are_what_a_list_of_them_is(values: list[Any]) -> None:
     frame = pd.DataFrame({"n": range(len(values)), "v": pd.Series(values, dtype=object)})
@@ -267,6 +271,7 @@ def test_objects_of_a_pandas_frame_are_what_a_list_of_them_is(values: list[Any])
         assert db.execute("FROM f").fetchall() == db.execute("FROM l").fetchall()
 
 
+@pytest.mark.full
 def test_the_index_of_a_pandas_frame_is_no_column_unless_it_has_a_name() -> None:
     """Bug: rows that were filtered were refused."""
     frame = pd.DataFrame({"v": [1, 2, 3], "t": ["a", 1, "b"]})
@@ -305,6 +310,7 @@ SERIES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("series", SERIES)
 def test_a_series_in_a_dict_is_read_as_in_a_frame(series: Any) -> None:
     """Bug: lists of polars were stored as polars prints them, NaN and NA among objects as texts,
@@ -335,6 +341,7 @@ def embeddings(given: Any) -> Any:
     return pa.FixedSizeListArray.from_arrays(pa.array(given), 2)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("call", ["insert", "executemany"])
 @pytest.mark.parametrize(
     ("type", "rows"),
@@ -363,6 +370,7 @@ def test_a_program_may_write_into_what_it_has_given(call: str, type: str, rows: 
         assert_verified(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [list, tuple, lambda parts: {"l": parts[0]}])
 def test_an_iterator_may_give_one_row_or_value_again_and_again(kind: Any) -> None:
     def rows() -> Iterator[Any]:
@@ -399,6 +407,7 @@ SHOWN = st.one_of(
 )
 
 
+@pytest.mark.full
 @given(rows=st.lists(SHOWN, min_size=1, max_size=5))
 def test_decimals_become_the_texts_that_duckdb_makes_of_parameters(rows: list[Any]) -> None:
     found = []
@@ -413,6 +422,7 @@ def test_decimals_become_the_texts_that_duckdb_makes_of_parameters(rows: list[An
     assert found[0] == found[1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("type", ["DOUBLE", "FLOAT", "BOOLEAN"])
 def test_large_integers_are_what_duckdb_makes_of_parameters(type: str) -> None:
     """Bug: by their texts they became infinite in a batch, and were no booleans."""
@@ -434,6 +444,7 @@ def test_large_integers_are_what_duckdb_makes_of_parameters(type: str) -> None:
     db.close()
 
 
+@pytest.mark.full
 def test_integers_have_the_bits_that_duckdb_gives_parameters() -> None:
     rows = [[k, v] for k, v in enumerate([1, True, 2**40, "101", None, b"1"])]
     for many in ([rows[:1]], [rows[:3]], [rows[1:4], rows[4:]]):
@@ -465,6 +476,7 @@ def nested(leaves: st.SearchStrategy[Any]) -> list[st.SearchStrategy[Any]]:
     return [lists, structs, st.fixed_dictionaries({"a": lists}), st.lists(lists, max_size=2)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("type", NESTED)
 @settings(max_examples=examples(20), deadline=None)
 @given(data=st.data())

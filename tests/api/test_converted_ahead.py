@@ -118,6 +118,7 @@ def set_up(db: ivm.Database, table: str) -> None:
         db.execute(sql)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("table", [KEYED, BY_DUCKDB])
 @pytest.mark.parametrize("call", CALLS)
 def test_rows_are_converted_before_the_lock(
@@ -134,6 +135,7 @@ def test_rows_are_converted_before_the_lock(
     assert rows_of(db) == SAME[call]
 
 
+@pytest.mark.full
 @pytest.mark.cases(5)
 @pytest.mark.parametrize("table", [KEYED, BY_DUCKDB])
 @pytest.mark.parametrize("call", CALLS)
@@ -156,6 +158,7 @@ def test_rows_follow_a_table_that_is_altered_meanwhile(
         assert set(db.execute("SELECT z FROM t").fetchall()) == {(7,)}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("call", CALLS)
 def test_what_is_not_committed_is_no_ground_to_convert_on(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch, call: str
@@ -223,6 +226,7 @@ def test_errors_are_those_of_the_table_as_it_is(
         assert message in str(found)
 
 
+@pytest.mark.full
 def test_a_failed_conversion_fails_an_open_transaction_and_no_other() -> None:
     with ivm.connect() as db:
         set_up(db, KEYED)

@@ -50,6 +50,7 @@ SHAPES: list[Any] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
 def test_rows_are_taken_in_every_shape(db: ivm.Database, shape: Any) -> None:
     assert db.insert("t", shape) == 2
@@ -66,6 +67,7 @@ def test_a_view_may_have_a_column_of_empty_maps() -> None:
         assert db.execute("FROM v").fetchall() == [(1, {}, {})]
 
 
+@pytest.mark.full
 def test_columns_left_out(db: ivm.Database) -> None:
     db.insert("t", {"id": [1]})
     db.upsert("t", [{"id": 1, "g": "b"}, {"id": 2, "g": "c"}])
@@ -74,6 +76,7 @@ def test_columns_left_out(db: ivm.Database) -> None:
     assert rows(db, "SELECT * FROM t") == [(1, "b", 4.0), (2, "c", 1.5)]
 
 
+@pytest.mark.full
 def test_a_keyless_table_is_a_multiset(db: ivm.Database) -> None:
     db.insert("bag", {"a": [1, 1, 1], "b": ["x", "x", "y"]})
     db.delete("bag", {"a": [1], "b": ["x"]})
@@ -84,6 +87,7 @@ def test_a_keyless_table_is_a_multiset(db: ivm.Database) -> None:
         db.apply("bag", {"a": [2], "b": ["z"]}, [-4])
 
 
+@pytest.mark.full
 def test_results_in_every_form(db: ivm.Database) -> None:
     db.insert("t", {"id": [1, 2], "g": ["a", "b"]})
     query = "SELECT id, g, 1::HUGEINT AS h FROM t ORDER BY id"
@@ -100,6 +104,7 @@ def test_results_in_every_form(db: ivm.Database) -> None:
     assert db.execute("DELETE FROM t WHERE id = 3 RETURNING id + 1 AS n").fetchall() == [(4,)]
 
 
+@pytest.mark.full
 def test_a_transaction_is_one_epoch_in_its_order(db: ivm.Database) -> None:
     epoch = db.epoch
     with db.transaction():
@@ -111,6 +116,7 @@ def test_a_transaction_is_one_epoch_in_its_order(db: ivm.Database) -> None:
     assert rows(db, "SELECT * FROM v") == [("b", 1, 1.5), ("c", 1, 1.5)]
 
 
+@pytest.mark.full
 def test_a_failed_transaction_leaves_nothing(db: ivm.Database) -> None:
     def fail() -> None:
         with db.transaction():
@@ -125,6 +131,7 @@ def test_a_failed_transaction_leaves_nothing(db: ivm.Database) -> None:
     assert rows(db, "SELECT n FROM v") == [(1,)]
 
 
+@pytest.mark.full
 def test_a_transaction_sees_its_own_writes_in_views(db: ivm.Database) -> None:
     db.insert("t", {"id": [1], "g": ["a"]})
     db.execute("BEGIN")
@@ -141,6 +148,7 @@ def test_a_transaction_sees_its_own_writes_in_views(db: ivm.Database) -> None:
     assert rows(db, "SELECT * FROM w") == []
 
 
+@pytest.mark.full
 def test_a_view_created_in_a_transaction_follows_what_comes_later_in_it(db: ivm.Database) -> None:
     db.execute("BEGIN; INSERT INTO t VALUES (1, 'a', 1)")
     db.execute("CREATE MATERIALIZED VIEW late AS SELECT sum(x) AS s FROM t")
@@ -151,6 +159,7 @@ def test_a_view_created_in_a_transaction_follows_what_comes_later_in_it(db: ivm.
     assert rows(db, "SELECT * FROM late") == [(7.0,)]
 
 
+@pytest.mark.full
 def test_a_created_view_is_gone_after_rollback(db: ivm.Database) -> None:
     db.execute("BEGIN; CREATE MATERIALIZED VIEW late AS SELECT sum(x) AS s FROM t; ROLLBACK")
     with pytest.raises(errors.SqlError):
@@ -160,6 +169,7 @@ def test_a_created_view_is_gone_after_rollback(db: ivm.Database) -> None:
     assert rows(db, "SELECT * FROM late") == [(4.0,)]
 
 
+@pytest.mark.full
 def test_a_changefeed_adds_up_to_the_view(db: ivm.Database) -> None:
     with db.subscribe("v") as feed, db.subscribe("w") as other:
         db.insert("t", {"id": [1, 2], "g": ["a", "a"]})
@@ -177,6 +187,7 @@ def test_a_changefeed_adds_up_to_the_view(db: ivm.Database) -> None:
         assert third[1].to_pylist() == [{"a": 1, "l": ["x"], "_weight": 1}]
 
 
+@pytest.mark.full
 def test_drop_cascade_and_dependents(db: ivm.Database) -> None:
     db.execute("CREATE MATERIALIZED VIEW top AS SELECT max(n) AS m FROM v")
     db.execute("CREATE MATERIALIZED VIEW topw AS SELECT count(*) AS m FROM w")
@@ -193,6 +204,7 @@ def test_drop_cascade_and_dependents(db: ivm.Database) -> None:
     assert [table.name for table in db.tables()] == ["t"]
 
 
+@pytest.mark.full
 def test_alter_table_rebuilds_what_still_stands(db: ivm.Database) -> None:
     db.insert("t", {"id": [1], "g": ["a"]})
     db.execute("ALTER TABLE t ADD COLUMN extra INTEGER DEFAULT 7")
@@ -205,6 +217,7 @@ def test_alter_table_rebuilds_what_still_stands(db: ivm.Database) -> None:
     assert rows(db, "SELECT g, n FROM v") == [("a", 1), ("b", 1)]
 
 
+@pytest.mark.full
 def test_a_view_keeps_its_names_when_a_column_changes_only_the_case_of_its_own(
     tmp_path: Path,
 ) -> None:
@@ -227,6 +240,7 @@ def test_a_view_keeps_its_names_when_a_column_changes_only_the_case_of_its_own(
         assert [verdict["ok"] for verdict in verdicts(db)] == [True, True, True]
 
 
+@pytest.mark.full
 def test_an_existing_file_is_adopted_and_given_back(tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
     with duckdb.connect(str(file)) as plain:
@@ -252,6 +266,7 @@ def test_an_existing_file_is_adopted_and_given_back(tmp_path: Path) -> None:
         assert_verified(db)
 
 
+@pytest.mark.full
 def test_a_path_may_begin_in_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +278,7 @@ def test_a_path_may_begin_in_the_home_folder(
     assert ivm.recover("~/t.duckdb").trouble is None
 
 
+@pytest.mark.full
 def test_a_table_without_a_fast_way_means_the_same(db: ivm.Database) -> None:
     db.execute("CREATE TABLE parent (id INTEGER PRIMARY KEY, u VARCHAR UNIQUE)")
     db.execute("CREATE TABLE child (id INTEGER PRIMARY KEY, p INTEGER REFERENCES parent (id))")
@@ -282,6 +298,7 @@ def test_a_table_without_a_fast_way_means_the_same(db: ivm.Database) -> None:
     assert rows(db, "SELECT * FROM both_") == [("a", 1), ("b", 1)]
 
 
+@pytest.mark.full
 def test_prepared_statements_are_captured(db: ivm.Database) -> None:
     db.execute("PREPARE put AS INSERT INTO t VALUES ($1, $2, 1)")
     db.execute("EXECUTE put(1, 'p')")
@@ -292,6 +309,7 @@ def test_prepared_statements_are_captured(db: ivm.Database) -> None:
         db.execute("EXECUTE put(3, 'p')")
 
 
+@pytest.mark.full
 def test_parameters_go_with_one_statement(db: ivm.Database) -> None:
     with pytest.raises(errors.InputError, match="one statement"):
         db.execute("SELECT 1; SELECT ?", [1])
@@ -317,6 +335,7 @@ def test_a_checkpoint_is_taken(tmp_path: Path) -> None:
         assert plain.execute("SELECT n FROM t").fetchall() == [(1,)]
 
 
+@pytest.mark.full
 def test_columns_left_out_after_whole_rows_in_one_transaction(db: ivm.Database) -> None:
     db.execute("CREATE TABLE wide (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER)")
     db.execute("CREATE MATERIALIZED VIEW sums AS SELECT sum(a) AS a FROM wide")
@@ -364,6 +383,7 @@ def test_a_subscriber_is_told_when_its_view_fails(db: ivm.Database) -> None:
     assert rows(db, "SELECT * FROM numbers") == [(7,)]
 
 
+@pytest.mark.full
 def test_what_concerns_no_table_of_ours_is_duckdbs_alone(tmp_path: Path) -> None:
     with ivm.connect(tmp_path / "own.duckdb") as db:
         db.execute("CREATE TABLE t (n INTEGER)")
@@ -382,6 +402,7 @@ def test_what_concerns_no_table_of_ours_is_duckdbs_alone(tmp_path: Path) -> None
         assert rows(db, "SELECT thrice(s) FROM v") == [(15,)]
 
 
+@pytest.mark.full
 def test_duckdb_may_refuse_a_change_of_the_catalog_at_its_commit(db: ivm.Database) -> None:
     db.execute("ATTACH ':memory:' AS o")
     db.insert("t", {"id": [1], "g": ["a"]})
@@ -392,6 +413,7 @@ def test_duckdb_may_refuse_a_change_of_the_catalog_at_its_commit(db: ivm.Databas
     assert rows(db, "SELECT g, n FROM v") == [("a", 2)]
 
 
+@pytest.mark.full
 def test_a_wrong_value_in_a_transaction_of_sql_says_what_is_wrong(db: ivm.Database) -> None:
     db.execute("BEGIN; INSERT INTO t SELECT 1, 'a', 1")
     with pytest.raises(errors.ConstraintError, match="does not fit"):
@@ -400,6 +422,7 @@ def test_a_wrong_value_in_a_transaction_of_sql_says_what_is_wrong(db: ivm.Databa
     assert rows(db, "SELECT * FROM t") == rows(db, "SELECT * FROM v") == []
 
 
+@pytest.mark.full
 def test_a_view_of_outer_joins_over_double_sums_is_filled_with_its_rows(db: ivm.Database) -> None:
     # Its content comes from the circuit in pieces; some take out what a later one puts in.
     db.execute(
@@ -417,6 +440,7 @@ def test_a_view_of_outer_joins_over_double_sums_is_filled_with_its_rows(db: ivm.
     assert sorted(db.execute("SELECT * FROM sums"), key=str) == rows
 
 
+@pytest.mark.full
 def test_a_bad_row_that_is_gone_fails_nothing(db: ivm.Database) -> None:
     """It still stands in the state beside its deletion."""
     db.execute("CREATE TABLE other (a INTEGER, s VARCHAR)")
@@ -432,6 +456,7 @@ def test_a_bad_row_that_is_gone_fails_nothing(db: ivm.Database) -> None:
     assert rows(db, "FROM cast_in_sum") == [(5,)]
 
 
+@pytest.mark.full
 def test_a_view_reads_what_its_query_names(db: ivm.Database) -> None:
     # DuckDB's list of the tables of a query fails on a correlated UNNEST in FROM.
     db.execute("CREATE MATERIALIZED VIEW u AS SELECT a, e FROM bag, unnest([a, 2]) AS l(e)")
@@ -445,6 +470,7 @@ def test_a_view_reads_what_its_query_names(db: ivm.Database) -> None:
     db.execute("DROP MATERIALIZED VIEW v")
 
 
+@pytest.mark.full
 def test_names_for_the_first_columns_of_a_view(db: ivm.Database) -> None:
     db.execute("CREATE MATERIALIZED VIEW named (z) AS SELECT a, b FROM bag")
     db.insert("bag", {"a": [1], "b": ["x"]})
@@ -453,6 +479,7 @@ def test_names_for_the_first_columns_of_a_view(db: ivm.Database) -> None:
         db.execute("CREATE MATERIALIZED VIEW more (x, y, z) AS SELECT a, b FROM bag")
 
 
+@pytest.mark.full
 def test_a_table_and_its_view_made_in_one_transaction(db: ivm.Database) -> None:
     made = (
         "BEGIN; CREATE TABLE made (id INTEGER PRIMARY KEY, s VARCHAR); "
@@ -484,6 +511,7 @@ NESTED = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("value", NESTED)
@@ -506,6 +534,7 @@ def test_structs_inside_of_structs_and_tuples_can_be_columns(value: str, grouped
             assert sorted(map(repr, shown[0])) == sorted(map(repr, shown[1]))
 
 
+@pytest.mark.full
 def test_a_view_of_a_join_using_names_that_differ_by_case_in_a_transaction() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE a (K INTEGER, v INTEGER)")
@@ -518,6 +547,7 @@ def test_a_view_of_a_join_using_names_that_differ_by_case_in_a_transaction() -> 
         assert db.views()[0].reads == ("a", "b")
 
 
+@pytest.mark.full
 def test_a_view_that_was_recomputed_is_filled_when_deltas_take_it_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -551,6 +581,7 @@ def test_a_view_that_was_recomputed_is_filled_when_deltas_take_it_up(
         assert db.execute("FROM w").fetchall() == [(1,)]
 
 
+@pytest.mark.full
 def test_views_above_a_recomputed_view_follow_it_through_a_crash(tmp_path: Path) -> None:
     """Bug: reading a recomputed view wrote it alone; what followed from it was in no log."""
     query = "SELECT l[1] AS first, count(*) AS n FROM v GROUP BY 1"

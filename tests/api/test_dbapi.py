@@ -29,6 +29,7 @@ def db(tmp_path: Path) -> ivm.Database:
     return database
 
 
+@pytest.mark.full
 def test_a_cursor_reads_as_duckdbs_does(db: ivm.Database) -> None:
     cursor, peer = db.cursor(), duckdb.connect().cursor()
     query = "SELECT i AS n, i::VARCHAR AS s FROM range(5) r(i) ORDER BY i"
@@ -47,6 +48,7 @@ def test_a_cursor_reads_as_duckdbs_does(db: ivm.Database) -> None:
         cursor.execute("SELECT 1")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("call", ["commit", "rollback", "begin", "cursor"])
 def test_a_closed_connection_does_nothing(call: str) -> None:
     """Bug: COMMIT behind an end of the connection, which undid all, went well."""
@@ -68,12 +70,14 @@ def test_the_type_objects_are_those_of_duckdb() -> None:
     assert all(c[1] != dbapi.ROWID for c in cursor.description or ())
 
 
+@pytest.mark.full
 def test_it_is_there_without_an_import_of_its_own() -> None:
     read = "import ivm; print(ivm.dbapi.connect().execute('SELECT 42').fetchall())"
     done = subprocess.run([sys.executable, "-c", read], capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("[(42,)]\n", 0), done.stderr
 
 
+@pytest.mark.full
 def test_before_a_statement_and_after_one_without_rows_there_are_no_columns(
     db: ivm.Database,
 ) -> None:
@@ -84,6 +88,7 @@ def test_before_a_statement_and_after_one_without_rows_there_are_no_columns(
         assert cursor.execute("SELECT * FROM other").rowcount == -1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "count"),
     [
@@ -105,6 +110,7 @@ def test_changes_that_return_rows_are_counted(db: ivm.Database, sql: str, count:
         assert len(cursor.fetchall()) == count
 
 
+@pytest.mark.full
 def test_a_cursor_has_a_transaction_of_its_own(db: ivm.Database) -> None:
     with db.cursor() as cursor:
         cursor.begin()
@@ -119,6 +125,7 @@ def test_a_cursor_has_a_transaction_of_its_own(db: ivm.Database) -> None:
     assert db.execute("SELECT count(*) FROM orders").fetchone() == (1,)
 
 
+@pytest.mark.full
 def test_closing_a_cursor_undoes_its_transaction_and_frees_the_writers(db: ivm.Database) -> None:
     with db.cursor() as cursor:
         cursor.begin()
@@ -141,6 +148,7 @@ def test_executemany_is_one_transaction(db: ivm.Database) -> None:
     assert db.execute("SELECT count(*) FROM orders").fetchone() == (12,)
 
 
+@pytest.mark.full
 def test_begin_commit_and_rollback_are_the_threads(db: ivm.Database) -> None:
     db.begin()
     db.execute("DELETE FROM orders")
@@ -153,6 +161,7 @@ def test_begin_commit_and_rollback_are_the_threads(db: ivm.Database) -> None:
         db.rollback()
 
 
+@pytest.mark.full
 def test_a_connection_begins_at_its_first_change(db: ivm.Database) -> None:
     with db.connection() as reader, db.connection() as writer:
         reader.begin()
@@ -170,6 +179,7 @@ def test_a_connection_begins_at_its_first_change(db: ivm.Database) -> None:
         assert reader.execute("SELECT count(*) FROM orders").fetchall() == [(3,)]
 
 
+@pytest.mark.full
 def test_a_failed_transaction_says_so_at_its_commit(db: ivm.Database) -> None:
     with db.connection() as connection:
         connection.begin()
@@ -181,6 +191,7 @@ def test_a_failed_transaction_says_so_at_its_commit(db: ivm.Database) -> None:
         assert connection.execute("SELECT count(*) FROM orders").fetchall() == [(2,)]
 
 
+@pytest.mark.full
 def test_an_error_in_its_block_undoes_a_connections_transaction(db: ivm.Database) -> None:
     def fail() -> None:
         with db.connection() as connection:
@@ -193,6 +204,7 @@ def test_an_error_in_its_block_undoes_a_connections_transaction(db: ivm.Database
     assert db.execute("SELECT count(*) FROM orders").fetchall() == [(2,)]
 
 
+@pytest.mark.full
 def test_connections_to_a_file_share_its_database(tmp_path: Path) -> None:
     path = tmp_path / "own.duckdb"
     first, second = dbapi.connect(path), dbapi.connect(str(path))
@@ -208,6 +220,7 @@ def test_connections_to_a_file_share_its_database(tmp_path: Path) -> None:
         assert db.execute("SELECT * FROM t").fetchall() == [(1,), (2,)]
 
 
+@pytest.mark.full
 def test_a_connection_that_is_forgotten_keeps_no_file_open(tmp_path: Path) -> None:
     """Bug: its database stayed open to the end of the program, with nothing to close it by."""
     path = tmp_path / "shop.duckdb"
@@ -258,6 +271,7 @@ def test_pandas_reads_by_a_database_and_by_a_connection(db: ivm.Database) -> Non
             assert frame.to_dict("records") == [{"id": 1, "amount": 9.5}]
 
 
+@pytest.mark.full
 def test_polars_reads_by_a_database(db: ivm.Database) -> None:
     query, given = "SELECT id FROM orders WHERE id > ?", {"parameters": [1]}
     for con in (db, db.cursor()):
@@ -265,6 +279,7 @@ def test_polars_reads_by_a_database(db: ivm.Database) -> None:
         assert frame.to_dict(as_series=False) == {"id": [2]}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("method", "arguments"),
     [
@@ -292,6 +307,7 @@ def test_the_module_says_what_pep_249_asks(name: str) -> None:
     assert getattr(dbapi, name) == getattr(duckdb, name)
 
 
+@pytest.mark.full
 def test_the_modules_errors_are_those_of_pep_249(db: ivm.Database) -> None:
     with db.cursor() as cursor:
         with pytest.raises(dbapi.IntegrityError):

@@ -56,6 +56,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", CHANGES)
 @pytest.mark.parametrize("transaction", [True, False])
 def test_readers_beside_a_change_of_the_catalog_keep_nothing(
@@ -100,6 +101,7 @@ def test_what_is_looked_up_while_the_catalog_changes_is_not_kept(
     assert sorted(db.execute("SELECT b FROM pv").fetchall()) == [(1,), (2,)]
 
 
+@pytest.mark.full
 def test_polling_readers_see_each_change_of_a_view(db: ivm.Database) -> None:
     query, done = "SELECT b FROM pv", threading.Event()
 
@@ -122,6 +124,7 @@ def test_polling_readers_see_each_change_of_a_view(db: ivm.Database) -> None:
     run_all(change, poll, poll)
 
 
+@pytest.mark.full
 def test_a_reader_waits_for_no_transaction_unless_its_view_is_stale(db: ivm.Database) -> None:
     db.execute(f"CREATE MATERIALIZED VIEW r AS {RECOMPUTED.format('t1')}")
     db.insert("t1", {"b": [1, 3]})
@@ -134,6 +137,7 @@ def test_a_reader_waits_for_no_transaction_unless_its_view_is_stale(db: ivm.Data
     assert beside(lambda: db.execute(together).fetchall()) == [(49.5, 4)]
 
 
+@pytest.mark.full
 def test_a_commit_before_the_snapshot_is_pinned_makes_the_reader_refresh(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +156,7 @@ def test_a_commit_before_the_snapshot_is_pinned_makes_the_reader_refresh(
     assert db.execute(both).fetchall() == [(50.0, 4)]
 
 
+@pytest.mark.full
 def test_a_stale_view_that_another_session_drops_is_read_fresh(db: ivm.Database) -> None:
     # The name was unknown while the DROP was not committed, and nothing was brought up to date.
     db.execute(f"CREATE MATERIALIZED VIEW r AS {RECOMPUTED.format('t1')}")
@@ -173,6 +178,7 @@ def test_a_stale_view_that_another_session_drops_is_read_fresh(db: ivm.Database)
     assert found == [(1.0,)]
 
 
+@pytest.mark.full
 def test_a_view_is_shown_while_another_session_drops_it(db: ivm.Database) -> None:
     db.execute("CREATE MATERIALIZED VIEW gone AS SELECT b, count(*) AS n FROM t1 GROUP BY b")
     views, found = db._engine.views, db._engine.catalog.views["gone"]  # as a session finds it
@@ -182,6 +188,7 @@ def test_a_view_is_shown_while_another_session_drops_it(db: ivm.Database) -> Non
     assert views.explain(found).split("[")[0] == operator
 
 
+@pytest.mark.full
 def test_a_view_is_shown_while_another_session_has_it_filled_anew(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +213,7 @@ def test_a_view_is_shown_while_another_session_has_it_filled_anew(
     assert threads
 
 
+@pytest.mark.full
 def test_what_texts_mean_indirectly_is_asked_once_for_all(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +243,7 @@ def test_what_texts_mean_indirectly_is_asked_once_for_all(
 # --- functions ---
 
 
+@pytest.mark.full
 def test_functions_are_listed_again_only_where_others_may_be_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -272,6 +281,7 @@ def test_functions_are_listed_again_only_where_others_may_be_there(
         assert len(db.execute("FROM o").fetchall()) == count + 1
 
 
+@pytest.mark.full
 def test_what_is_looked_up_of_tables_and_triggers_is_kept_no_longer_than_that(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ def written(place: Path, table: pa.Table, partition_by: list[str] | None = None)
     deltalake.write_deltalake(place, table, partition_by=partition_by, mode="append")
 
 
+@pytest.mark.full
 def test_tables_that_the_library_writes(db: ivm.Database, tmp_path: Path) -> None:
     place = tmp_path / "lake it's"
     special = ["a b", "it's", "x/y=%41", None, "ü*?[1]", "#+&;"]
@@ -55,6 +56,7 @@ def test_tables_that_the_library_writes(db: ivm.Database, tmp_path: Path) -> Non
     assert len(db.execute("FROM t").fetchall()) == 16
 
 
+@pytest.mark.full
 def test_mistakes(db: ivm.Database, tmp_path: Path) -> None:
     place = tmp_path / "lake"
     written(place, pa.table({"id": [1, 2]}))
@@ -92,6 +94,7 @@ def test_a_file_that_is_not_what_the_log_says(db: ivm.Database, tmp_path: Path) 
         db.execute(f"CREATE TABLE t FROM DELTA '{place}' {IN_FILES}")
 
 
+@pytest.mark.full
 def test_many_partitions_are_pruned(db: ivm.Database, tmp_path: Path) -> None:
     place = tmp_path / "lake"
     written(place, pa.table({"id": list(range(400)), "p": [i % 130 for i in range(400)]}), ["p"])
@@ -111,12 +114,14 @@ def test_without_the_library_the_command_is_named(
         db.execute(f"CREATE TABLE t FROM DELTA '{tmp_path}' {IN_FILES}")
 
 
+@pytest.mark.full
 def test_a_place_as_an_address(db: ivm.Database, tmp_path: Path) -> None:
     written(tmp_path / "a lake", pa.table({"id": [1], "p": ["x y"]}), ["p"])
     db.execute(f"CREATE TABLE t FROM DELTA 'file://{tmp_path}/a lake/' {IN_FILES}")
     assert db.execute("FROM t").fetchall() == [(1, "x y")]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("key", "value", "refused"),
     [

@@ -170,6 +170,7 @@ def test_a_way_of_reading_outside_of_a_transaction(both: Both, way: str) -> None
         both.demand_equal({**WAYS, **OUTSIDE}[way], view)
 
 
+@pytest.mark.full
 @pytest.mark.cases(5)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_way_of_reading_a_transaction_s_own_writes(both: Both, way: str) -> None:
@@ -184,6 +185,7 @@ def test_a_way_of_reading_a_transaction_s_own_writes(both: Both, way: str) -> No
     assert_verified(both.db)
 
 
+@pytest.mark.full
 def test_a_view_made_in_the_transaction_that_reads_it(both: Both) -> None:
     for run in (both.db.execute, both.duck.execute):
         run("BEGIN")

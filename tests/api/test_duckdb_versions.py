@@ -117,6 +117,7 @@ def test_a_view_that_this_duckdb_cannot_maintain_is_broken_alone(tmp_path: Path)
         assert_verified(db)
 
 
+@pytest.mark.full
 def test_a_broken_view_is_mended_by_its_owner(tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
     with ivm.connect(file) as db:
@@ -147,6 +148,7 @@ def test_a_function_that_duckdb_lacks_breaks_its_view_alone(tmp_path: Path) -> N
             assert_verified(db, "rounded")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("closed", [True, False])
 @pytest.mark.parametrize("record", ["value = '2.0.77'", "key = 'nothing'"])
 def test_another_duckdb_fills_the_views_anew_once(
@@ -192,6 +194,7 @@ db.close()
 """
 
 
+@pytest.mark.full
 def test_a_file_goes_to_and_fro_between_versions(tmp_path: Path) -> None:
     """IVM_OLDEST_DUCKDB is a Python with this package and the oldest DuckDB that it takes."""
     pythons = (os.environ.get("IVM_OLDEST_DUCKDB", sys.executable), sys.executable)

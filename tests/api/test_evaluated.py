@@ -134,18 +134,21 @@ def run(both: Twin, sql: str, params: Any) -> bool:
     return both.compare(lambda db: db.execute(_plain_views(sql) if db is both.duck else sql))
 
 
+@pytest.mark.full
 @pytest.mark.cases(8)
 @pytest.mark.parametrize(("sql", "params"), FAST)
 def test_the_rows_alone_are_computed_by_duckdb(sql: str, params: Any) -> None:
     demand_fast(twin(), sql, params, run)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sql", "params"), FAST)
 def test_the_rows_may_be_in_memory(sql: str, params: Any) -> None:
     with sources_in_memory():
         demand_fast(twin(), sql, params, run)
 
 
+@pytest.mark.full
 @pytest.mark.cases(2)
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
@@ -154,12 +157,14 @@ def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
     assert both.run("SELECT nextval('numbers')")
 
 
+@pytest.mark.full
 @pytest.mark.cases(6)
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_is_refused(sql: str, params: Any) -> None:
     demand_refused(twin(), sql, params, "INSERT INTO t (id) SELECT 90")
 
 
+@pytest.mark.full
 def test_errors_are_worded_by_duckdb() -> None:
     both = twin()
     for sql in ("INSERT INTO t (id) SELECT 3", "INSERT INTO t (id, n) SELECT a + 70, b FROM u"):
@@ -173,6 +178,7 @@ def test_errors_are_worded_by_duckdb() -> None:
 statements = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size=8)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(20), deadline=None)
 @given(
     history=st.lists(st.tuples(st.booleans(), statements), max_size=4),
@@ -188,6 +194,7 @@ def test_any_history_leaves_what_duckdb_has(
 # --- transactions ---
 
 
+@pytest.mark.full
 def test_a_transaction_stays_fast_while_its_own_changes_are_not_read() -> None:
     both = twin()
     with watched() as seen:
@@ -203,6 +210,7 @@ def test_a_transaction_stays_fast_while_its_own_changes_are_not_read() -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_views_show_the_transactions_own_changes() -> None:
     both = twin()
     for sql in ("BEGIN", "INSERT INTO t (id, n) SELECT 30, 1"):
@@ -212,6 +220,7 @@ def test_views_show_the_transactions_own_changes() -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_rows_of_a_view_are_read_another_way_when_they_are_many_or_have_times() -> None:
     """What was begun for few rows is given up, and the view is asked again."""
     both = twin()
@@ -225,6 +234,7 @@ def test_rows_of_a_view_are_read_another_way_when_they_are_many_or_have_times() 
     both.check()
 
 
+@pytest.mark.full
 def test_the_time_stands_still_in_a_transaction() -> None:
     db = ivm.connect()
     db.execute("CREATE TABLE t (a TIMESTAMPTZ); CREATE MACRO moment() AS now()")
@@ -236,6 +246,7 @@ def test_the_time_stands_still_in_a_transaction() -> None:
     db.close()
 
 
+@pytest.mark.full
 def test_a_failure_rolls_back_what_came_before() -> None:
     both = twin()
     assert both.run("BEGIN")
@@ -259,6 +270,7 @@ def test_a_read_only_transaction_changes_nothing() -> None:
 # --- what is read ---
 
 
+@pytest.mark.full
 def test_random_values_are_drawn_once() -> None:
     db = ivm.connect()
     db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, r DOUBLE)")
@@ -272,6 +284,7 @@ def test_random_values_are_drawn_once() -> None:
     db.close()
 
 
+@pytest.mark.full
 def test_temporary_tables_variables_and_other_databases(tmp_path: Path) -> None:
     both = twin()
     for sql in (
@@ -294,6 +307,7 @@ def test_temporary_tables_variables_and_other_databases(tmp_path: Path) -> None:
     assert both.run("SELECT a FROM mine")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("given", [pd.DataFrame({"a": [61, 62]}), pa.table({"a": [61, 62]})])
 def test_python_objects(given: Any) -> None:
     both, sql = twin(), "INSERT INTO t (id) SELECT a FROM given RETURNING id"
@@ -306,6 +320,7 @@ def test_python_objects(given: Any) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_a_stream_is_read_once_beside_quotes_in_strings() -> None:
     """DuckDB updates by one of two rows, so it runs the statement, which has to read the stream."""
     with ivm.connect() as db:
@@ -347,6 +362,7 @@ def test_a_broken_source_says_so() -> None:
     db.close()
 
 
+@pytest.mark.full
 def test_more_rows_than_are_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluation, "MOST_ROWS", 5)
     monkeypatch.setattr(few_rows, "MOST", 6)
@@ -360,6 +376,7 @@ def test_more_rows_than_are_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_rows_that_were_waited_for_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluation, "MOST_ROWS", 5)
     monkeypatch.setattr(evaluation, "_WAITED", -1.0)
@@ -370,6 +387,7 @@ def test_rows_that_were_waited_for_are_used(monkeypatch: pytest.MonkeyPatch) -> 
     both.check()
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize("name", ["u", '"my u"', '"U""v"', '"!?"', "ü", "🦆"])
 def test_relations_are_found_beside_quotes_in_strings(name: str) -> None:
@@ -385,6 +403,7 @@ def test_relations_are_found_beside_quotes_in_strings(name: str) -> None:
 # --- Python functions ---
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("sql", "wanted"),
@@ -458,6 +477,7 @@ def test_copy(tmp_path: Path, name: str, options: str) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_copy_of_several_files_and_of_rejects(tmp_path: Path) -> None:
     _files(tmp_path)
     (tmp_path / "bad.csv").write_text("1\nx\n3\n")
@@ -504,6 +524,7 @@ db.close()
 """
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_the_query_and_changes_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _INTERRUPTED, str(tmp_path / "t.duckdb")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -512,6 +533,7 @@ def test_ctrl_c_ends_the_query_and_changes_nothing(tmp_path: Path) -> None:
     assert lines == [*[ended] * 6, "[(0,)]", "[(1,)]"], done.stderr
 
 
+@pytest.mark.full
 def test_nothing_is_lost_by_kill(tmp_path: Path) -> None:
     """What an INSERT … SELECT has answered for is there after kill -9."""
     path = tmp_path / "t.duckdb"
@@ -531,6 +553,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert db.execute("FROM v ORDER BY s").fetchall() == [("0", 25), ("1", 25)]
 
 
+@pytest.mark.full
 def test_prepared_and_numpy() -> None:
     both = twin()
     numbers = np.array([71, 72])

@@ -69,6 +69,7 @@ def check(both: Twin) -> None:
         both.run(f"SELECT currval('{name}')")
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize(("sql", "params"), FAST)
 def test_no_capture_is_needed(sql: str, params: Any) -> None:
@@ -85,6 +86,7 @@ def test_no_capture_is_needed(sql: str, params: Any) -> None:
     check(both)
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_uses_up_what_it_uses_up(sql: str, params: Any) -> None:
@@ -104,6 +106,7 @@ statements = st.lists(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=examples(15), deadline=None)
 @given(
     history=st.lists(st.tuples(st.booleans(), statements), max_size=4),
@@ -197,6 +200,7 @@ def test_many_rows_that_are_refused_draw_as_far_as_they_are_taken() -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_upsert_by_call_keeps_what_is_stored() -> None:
     with ivm.connect() as db:
         db.execute("CREATE SEQUENCE s")
@@ -275,6 +279,7 @@ def test_a_transaction_has_one_time_that_of_its_begin() -> None:
         assert len(seen) == 1
 
 
+@pytest.mark.full
 def test_the_transactions_snapshot_is_not_that_of_its_time() -> None:
     """What other threads flush after BEGIN is there when the transaction begins to read."""
     with ivm.connect() as db:
@@ -293,6 +298,7 @@ def test_the_transactions_snapshot_is_not_that_of_its_time() -> None:
         assert db.execute("SELECT count(*) FROM t").fetchall() == [(1,)]
 
 
+@pytest.mark.full
 def test_an_exhausted_sequence_is_duckdbs_error() -> None:
     both = Twin(
         "CREATE SEQUENCE s MAXVALUE 3; CREATE TABLE t (i INT DEFAULT nextval('s'), n INT)",
@@ -313,6 +319,7 @@ def test_explain_says_that_defaults_are_evaluated() -> None:
         assert "evaluated" not in told
 
 
+@pytest.mark.full
 def test_explain_says_when_duckdb_tells_the_time() -> None:
     insert = "EXPLAIN INSERT INTO t (i) VALUES (1)"
     with ivm.connect() as db:
@@ -329,6 +336,7 @@ def test_explain_says_when_duckdb_tells_the_time() -> None:
         assert told in db.execute(insert).fetchall()[-1][1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("first", "second"),
     [

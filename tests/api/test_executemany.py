@@ -77,6 +77,7 @@ def demand_in_turn(both: Twin, sql: str, rows: list[Any]) -> None:
     both.check()
 
 
+@pytest.mark.full
 @settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_many_rows_are_each_row_in_turn(data: st.DataObject) -> None:
@@ -124,6 +125,7 @@ def test_rows_of_several_keys_are_each_row_in_turn(data: st.DataObject) -> None:
     both.db.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "rows"),
     [
@@ -141,6 +143,7 @@ def test_the_count_is_of_all_rows(sql: str, rows: list[Any]) -> None:
 RETURNED = [sql for sql in BATCHES if "RETURNING" in sql]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", RETURNED)
 def test_a_batch_returns_what_the_last_row_returns(sql: str) -> None:
     with ivm.connect() as db, watched() as seen:
@@ -170,6 +173,7 @@ def test_a_batch_by_an_index_needs_no_duckdb(set: str) -> None:
     both.check()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql", [sql for sql in BATCHES if " n = ?" not in sql[-7:] and "RETURNING" not in sql]
 )
@@ -320,6 +324,7 @@ def test_in_a_transaction_it_is_a_part_of_it() -> None:
         assert db.execute("SELECT count(*) FROM t").fetchall() == [(4,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "rows"),
     [

@@ -66,6 +66,7 @@ def outcome(run: Callable[[str], Any], sql: str) -> bool:
     return True
 
 
+@pytest.mark.full
 def test_a_failed_statement_leaves_nothing_behind(db: ivm.Database) -> None:
     duck = duckdb.connect()
     for sql in (*SCHEMA, "INSERT INTO t VALUES (1, 10)"):
@@ -79,6 +80,7 @@ def test_a_failed_statement_leaves_nothing_behind(db: ivm.Database) -> None:
     assert db.execute("FROM total").fetchall() == duck.execute(VIEW.split(" AS ", 1)[1]).fetchall()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("native", [False, True])
 def test_a_failed_statement_ends_the_transaction_as_in_duckdb(
     db: ivm.Database, native: bool
@@ -105,6 +107,7 @@ def test_a_failed_statement_ends_the_transaction_as_in_duckdb(
         assert again.execute("FROM total").fetchall() == [(len(FAILING), 30 * len(FAILING))]
 
 
+@pytest.mark.full
 def test_an_error_caught_inside_a_transaction_block(db: ivm.Database) -> None:
     def block(wrong: Callable[[], object]) -> None:
         with db.transaction():
@@ -125,6 +128,7 @@ def test_an_error_caught_inside_a_transaction_block(db: ivm.Database) -> None:
     assert db.execute("FROM total").fetchall() == [(1, 20)]
 
 
+@pytest.mark.full
 def test_the_error_of_a_block_that_has_ended_its_transaction_is_not_hidden(
     db: ivm.Database,
 ) -> None:
@@ -147,6 +151,7 @@ READERS: list[Callable[[ivm.Result], object]] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("relations", ["words", "words, t, total"])
 def test_a_query_that_fails_while_it_is_read(db: ivm.Database, relations: str) -> None:
     db.execute("INSERT INTO t VALUES (1, 10)")
@@ -161,6 +166,7 @@ def test_a_query_that_fails_while_it_is_read(db: ivm.Database, relations: str) -
         assert rows == [(3002 + number,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("relations", ["words", "words, total"])
 def test_a_failing_result_that_is_never_read_spoils_nothing(
     db: ivm.Database, relations: str
@@ -181,6 +187,7 @@ def test_a_failing_result_that_is_never_read_spoils_nothing(
     db.close()
 
 
+@pytest.mark.full
 def test_a_failing_result_that_is_never_read_fails_its_own_transaction(db: ivm.Database) -> None:
     db.execute("BEGIN")
     db.execute("INSERT INTO t VALUES (1, 10)")
@@ -192,6 +199,7 @@ def test_a_failing_result_that_is_never_read_fails_its_own_transaction(db: ivm.D
     assert db.execute("FROM total").fetchall() == [(0, None)]
 
 
+@pytest.mark.full
 def test_a_failing_result_at_the_end_of_the_program(tmp_path: Path) -> None:
     script = tmp_path / "ends.py"
     script.write_text(
@@ -204,6 +212,7 @@ def test_a_failing_result_at_the_end_of_the_program(tmp_path: Path) -> None:
     assert ended.stderr == ""
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize("first", ["SELECT * FROM total", "INSERT INTO t VALUES (5, 5)"])
 @pytest.mark.parametrize(
@@ -233,6 +242,7 @@ def test_a_failing_cast_is_told_as_duckdb_tells_it(
     assert str(raised.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
+@pytest.mark.full
 def test_a_value_that_python_has_not_is_read_by_other_means(db: ivm.Database) -> None:
     db.execute("SET TimeZone = 'America/Los_Angeles'")
     query = "SELECT '0001-01-01 00:00:00'::TIMESTAMP::TIMESTAMPTZ AS z"
@@ -261,6 +271,7 @@ def test_rows_that_duckdb_refuses_leave_no_name_behind() -> None:
         assert db.execute("SELECT * FROM m ORDER BY id").fetchall() == [(1, "ok", 2), (2, None, 4)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "condition",
     ["s.k < 'abc'", "t.k < 'abc'", "s.w::INTEGER > 1", "t.k IN (SELECT w::INTEGER FROM s)"],
@@ -277,6 +288,7 @@ def test_an_error_quotes_nothing_but_the_users_text(condition: str) -> None:
         assert excerpt.partition("\n")[0].strip(".") in sql
 
 
+@pytest.mark.full
 def test_the_error_of_a_view_that_cannot_be_filled_quotes_no_sql_of_ours(db: ivm.Database) -> None:
     with pytest.raises(errors.EvaluationError, match="Could not convert") as failed:
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT w::INTEGER AS n FROM words")

@@ -45,6 +45,7 @@ def _accepts(db: Either, *row: object, table: str = "t") -> bool:
     return True
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("type", LIMITS)
 def test_a_check_refuses_what_duckdb_refuses(type: str) -> None:
     ours, plain = ivm.connect(), duckdb.connect()
@@ -88,6 +89,7 @@ def test_a_check_of_texts_and_doubles() -> None:
         assert str(ours.execute(f"FROM {table}").fetchall()) == str(wanted)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("macro", "check", "value"),
     [
@@ -109,6 +111,7 @@ def test_a_users_macro_in_a_check(macro: str, check: str, value: int) -> None:
         assert len(ours.execute("FROM t").fetchall()) == len(plain.execute("FROM t").fetchall())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("temporary", ["", "TEMP "])
 def test_a_users_macro_in_an_update_by_key(temporary: str) -> None:
     ours, plain = ivm.connect(), duckdb.connect()
@@ -155,6 +158,7 @@ OF_THE_DAY = {"current_date": "DATE", "today()": "DATE"}
 DEFAULTS = OF_EACH_ROW | OF_EACH_TRANSACTION | OF_THE_DAY
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("default", DEFAULTS)
 def test_a_default_is_evaluated_for_each_row(default: str) -> None:
     """Bug: those of the clock and the transaction kept the first row's value."""
@@ -179,6 +183,7 @@ def test_a_default_is_evaluated_for_each_row(default: str) -> None:
             assert len(set(values)) == (6 if default in OF_EACH_ROW else 4)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "made",
     [
@@ -201,6 +206,7 @@ def test_a_default_that_cannot_be_cast_fails_where_it_is_used_alone(made: str) -
         assert found == [(2, "2020-01-02"), (3, "2020-01-03")]
 
 
+@pytest.mark.full
 @pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("type", "default"),
@@ -240,6 +246,7 @@ def test_defaults_are_those_of_duckdb(type: str, default: str) -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("type", "value"),
     [

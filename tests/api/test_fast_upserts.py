@@ -126,18 +126,21 @@ def twin(path: Path | None = None) -> Twin:
     return Twin(TABLES, VIEWS, NAMES, path)
 
 
+@pytest.mark.full
 @pytest.mark.cases(8)
 @pytest.mark.parametrize(("sql", "params"), FAST)
 def test_no_duckdb_is_needed(sql: str, params: Any) -> None:
     demand_fast(twin(), sql, params)
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
     demand_native(twin(), sql, params)
 
 
+@pytest.mark.full
 @pytest.mark.cases(10)
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_is_refused(sql: str, params: Any) -> None:
@@ -147,6 +150,7 @@ def test_what_duckdb_refuses_is_refused(sql: str, params: Any) -> None:
 statements = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size=8)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(25), deadline=None)
 @given(history=st.lists(st.tuples(st.booleans(), statements), max_size=4))
 def test_any_history_leaves_what_duckdb_has(
@@ -169,6 +173,7 @@ KEYS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.cases(6)
 @pytest.mark.parametrize("type", KEYS)
 @settings(max_examples=examples(10), deadline=None)
@@ -242,6 +247,7 @@ def test_explain_tells_the_way_and_why(sql: str) -> None:
     assert bool(seen) == rows[1][1].startswith("DuckDB")
 
 
+@pytest.mark.full
 def test_prepared_arguments_keep_their_types() -> None:
     both = twin()
     both.run("PREPARE p AS UPDATE t SET n = n + ? WHERE id = ?")

@@ -102,6 +102,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sql", "kind", "says"), WRONG)
 def test_a_wrong_statement_changes_nothing(
     unchanged: ivm.Database, sql: str, kind: type[Exception], says: str
@@ -193,6 +194,7 @@ def insert_into_both(db: ivm.Database) -> None:
         db.insert("free", [{"a": 1, "s": "x1"}])
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("logged")
 def test_a_refused_change_is_not_there_after_a_crash(db: ivm.Database, tmp_path: Path) -> None:
     db.execute("CREATE MATERIALIZED VIEW tight AS SELECT (id * 1000000)::INTEGER AS i FROM t")
@@ -213,6 +215,7 @@ def test_a_refused_change_is_not_there_after_a_crash(db: ivm.Database, tmp_path:
         assert contents(again) == after
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("logged")
 def test_overflow_in_a_view_refuses_the_change_and_names_the_reason(db: ivm.Database) -> None:
     db.execute("CREATE MATERIALIZED VIEW tight AS SELECT (id * 1000000)::INTEGER AS i FROM t")
@@ -229,6 +232,7 @@ def test_overflow_in_a_view_refuses_the_change_and_names_the_reason(db: ivm.Data
     assert db.execute("SELECT * FROM cast_it").fetchall() == [(12,)]
 
 
+@pytest.mark.full
 def test_positions_point_into_the_script(db: ivm.Database) -> None:
     script = "SELECT 1;\nCREATE MATERIALIZED VIEW v AS\nSELECT random() FROM t"
     with pytest.raises(errors.UnsupportedError) as found:
@@ -272,6 +276,7 @@ except ivm.errors.UnavailableError as error:
 """
 
 
+@pytest.mark.full
 def test_an_opening_that_lacks_space_says_so(tmp_path: Path) -> None:
     """The view is to be filled anew, and what DuckDB says of its commit was raised as it is."""
     path = tmp_path / "x.duckdb"
@@ -286,6 +291,7 @@ def test_an_opening_that_lacks_space_says_so(tmp_path: Path) -> None:
         assert db.execute("SELECT count(*) FROM v").fetchall() == [(100_000,)]
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("logged")
 @pytest.mark.parametrize("change", ["INSERT INTO t VALUES (2)", "INSERT INTO t SELECT 2"])
 def test_a_failed_sync_makes_the_database_read_only_and_is_not_replayed(
@@ -321,6 +327,7 @@ def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert file.read_bytes() == before
 
 
+@pytest.mark.full
 def test_a_second_process_gets_a_clear_error(db: ivm.Database) -> None:
     code = f"import ivm; ivm.connect({db.path!r})"
     second = subprocess.run(
@@ -387,6 +394,7 @@ def test_an_idle_transaction_loses_its_turn(db: ivm.Database) -> None:
     assert db.execute("SELECT id FROM t ORDER BY id").fetchall() == [(1,), (3,)]
 
 
+@pytest.mark.full
 def test_an_error_whose_message_is_no_text_has_words(db: ivm.Database) -> None:
     with pytest.raises(errors.IvmError, match=r"no UTF-8 text|not valid Unicode"):
         db.execute(r"SELECT '\xFF'::BLOB::UUID").fetchall()

@@ -63,6 +63,7 @@ def query(type: str, values: tuple[str, ...]) -> str:
     return f"SELECT v, 'x' AS s FROM (VALUES {cells}) r(i, v) ORDER BY i"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("type", VALUES)
 def test_values_of_every_type(cursor: Cursor, type: str) -> None:
     for value in (*VALUES[type], *LATE.get(type, ())):
@@ -92,6 +93,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_casts(cursor: Cursor, source: str, target: str) -> None:
@@ -139,6 +141,7 @@ def test_an_error_leaves_no_transaction(cursor: Cursor) -> None:
     cursor.execute("BEGIN").fetchall()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -113,12 +113,14 @@ def twin(path: Path | None = None) -> Twin:
     return Twin(TABLES, VIEWS, NAMES, path)
 
 
+@pytest.mark.full
 @pytest.mark.cases(8)
 @pytest.mark.parametrize("sql", FAST)
 def test_no_duckdb_is_needed(sql: str) -> None:
     demand_fast(twin(), sql)
 
 
+@pytest.mark.full
 @pytest.mark.cases(7)
 @pytest.mark.parametrize("sql", WRONG)
 def test_what_duckdb_refuses_is_refused_in_its_words(sql: str) -> None:
@@ -181,6 +183,7 @@ def statements(draw: st.DrawFn) -> str:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("large", [False, True])
 @settings(max_examples=examples(15), deadline=None)
 @given(
@@ -224,6 +227,7 @@ def test_a_child_and_its_parent_go_before_a_flush() -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_what_is_deleted_in_a_transaction_still_refers() -> None:
     both = twin()
     with watched() as seen:
@@ -306,6 +310,7 @@ def own_references(draw: st.DrawFn) -> str:
     )
 
 
+@pytest.mark.full
 @settings(max_examples=examples(15), deadline=None)
 @given(
     history=st.lists(st.tuples(st.booleans(), st.lists(own_references(), max_size=8)), max_size=5)
@@ -331,6 +336,7 @@ def test_a_row_that_goes_is_no_parent_of_one_that_comes() -> None:
         assert db.execute("SELECT id FROM t ORDER BY id").fetchall() == [(1,), (2,)]
 
 
+@pytest.mark.full
 def test_rows_are_flushed_after_those_they_refer_to() -> None:
     both = Twin(SELF, SELF_VIEWS, ("t", "pair"))
     with watched() as seen:

@@ -18,6 +18,7 @@ from tests.support.met_rows_cases import LOOKED, QUERIED, run, twin
 from tests.tiers import examples
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize(("sql", "params"), LOOKED)
 def test_a_look_at_all_needs_no_query(
@@ -27,6 +28,7 @@ def test_a_look_at_all_needs_no_query(
     demand_fast(twin(), sql, params, run)
 
 
+@pytest.mark.full
 @pytest.mark.cases(12)
 @pytest.mark.parametrize(("sql", "params"), [*LOOKED, *QUERIED])
 def test_duckdb_finds_the_rows_else(sql: str, params: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,6 +38,7 @@ def test_duckdb_finds_the_rows_else(sql: str, params: Any, monkeypatch: pytest.M
     demand_fast(both, sql, params, run)  # over few rows, by now
 
 
+@pytest.mark.full
 @settings(max_examples=examples(20), deadline=None)
 @given(data=st.data())
 def test_a_look_at_all_entries_finds_the_rows_as_they_are_now(data: st.DataObject) -> None:
@@ -72,6 +75,7 @@ def test_a_look_at_all_entries_finds_the_rows_as_they_are_now(data: st.DataObjec
     both.check()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("where", ["id < 20", "n >= 0"])
 def test_rows_that_were_updated_again_and_again_are_few(
     where: str, monkeypatch: pytest.MonkeyPatch
@@ -93,6 +97,7 @@ def test_rows_that_were_updated_again_and_again_are_few(
     both.check()
 
 
+@pytest.mark.full
 def test_a_transaction_stays_fast_until_duckdb_must_see_its_changes() -> None:
     both = twin()
     with watched() as seen:
@@ -162,6 +167,7 @@ def test_ranges_of_the_key(type: str, data: st.DataObject) -> None:
             both.check()
 
 
+@pytest.mark.full
 def test_a_range_of_the_key_needs_no_look_at_other_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     both = twin()
     both.run("UPDATE t SET n = 1 WHERE id = 3")  # the index is there
@@ -171,6 +177,7 @@ def test_a_range_of_the_key_needs_no_look_at_other_rows(monkeypatch: pytest.Monk
     both.check()
 
 
+@pytest.mark.full
 def test_a_python_function_is_called_once_a_row() -> None:
     both = twin()
     calls: list[int] = []
@@ -185,6 +192,7 @@ def test_a_python_function_is_called_once_a_row() -> None:
     assert both.db.execute("SELECT count(*) FROM t").fetchone() == (12,)
 
 
+@pytest.mark.full
 def test_what_is_drawn_by_chance_is_drawn_once() -> None:
     """Whatever rows are chosen, the views and the count tell of the same ones."""
     both = twin()
@@ -197,6 +205,7 @@ def test_what_is_drawn_by_chance_is_drawn_once() -> None:
         )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("most", [-1, 1 << 20])
 def test_many_rows_are_left_to_duckdb(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr("ivm.capture.evaluation.MOST_ROWS", 5)

@@ -28,6 +28,7 @@ def doubled(values: pa.Array) -> pa.Array:
 MARGIN = ivm.Function("margin", margin, ["DOUBLE", "DOUBLE"], "DOUBLE")
 
 
+@pytest.mark.full
 def test_a_view_follows_with_a_python_function(tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
     with ivm.connect(file, functions=[MARGIN]) as db:
@@ -45,6 +46,7 @@ def test_a_view_follows_with_a_python_function(tmp_path: Path) -> None:
         assert_verified(db, "v")
 
 
+@pytest.mark.full
 def test_arrow_functions_and_inferred_types() -> None:
     with ivm.connect() as db:
         db.create_function(ivm.Function("doubled", doubled, ["BIGINT"], "BIGINT", type="arrow"))
@@ -68,6 +70,7 @@ def test_a_function_with_side_effects_is_refused_in_views() -> None:
         assert db.execute("SELECT noisy(3)").fetchall() == [(3,)]
 
 
+@pytest.mark.full
 def test_a_function_that_fails_refuses_the_change() -> None:
     def picky(x: int) -> int:
         if x > 5:
@@ -113,6 +116,7 @@ CALLS: list[tuple[list[Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("given", "options"), CALLS)
 def test_a_function_is_made_as_by_duckdb(given: list[Any], options: dict[str, Any]) -> None:
     query = "SELECT x, failing(x) AS y, typeof(failing(x)) AS z FROM t"

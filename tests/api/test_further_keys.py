@@ -90,12 +90,14 @@ def twin(path: Path | None = None) -> Twin:
     return Twin(UNIQUE, UNIQUE_VIEWS, ("t", "one"), path)
 
 
+@pytest.mark.full
 @pytest.mark.cases(8)
 @pytest.mark.parametrize("sql", FAST)
 def test_no_duckdb_is_needed(sql: str) -> None:
     demand_fast(twin(), sql)
 
 
+@pytest.mark.full
 @pytest.mark.cases(5)
 @pytest.mark.parametrize("sql", WRONG)
 def test_what_duckdb_refuses_is_refused_in_its_words(sql: str) -> None:
@@ -170,6 +172,7 @@ def _run(both: Twin, sql: str, params: Any = None) -> bool:
         return False
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("large", [False, True])
 @settings(max_examples=examples(15), deadline=None)
 @given(history=histories)
@@ -193,6 +196,7 @@ def test_a_key_that_a_row_of_the_transaction_gives_up_is_free() -> None:
     both.db.close()
 
 
+@pytest.mark.full
 def test_keys_that_rows_further_on_leave_are_not_free_in_duckdb() -> None:
     """It updates 2048 rows at once."""
     setup = "CREATE TABLE t (id INTEGER PRIMARY KEY, u INTEGER UNIQUE, v INTEGER);"
@@ -208,6 +212,7 @@ def test_keys_that_rows_further_on_leave_are_not_free_in_duckdb() -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_calls_with_unique_keys() -> None:
     with ivm.connect() as db, watched() as seen:
         db.execute(UNIQUE)
@@ -230,6 +235,7 @@ def test_calls_with_unique_keys() -> None:
         assert seen == []
 
 
+@pytest.mark.full
 def test_an_index_is_of_the_columns_that_it_names() -> None:
     """Bug: one of "u,v" was taken for one of u and v, and the file refused what was committed."""
     with ivm.connect() as db:
@@ -266,6 +272,7 @@ def test_executemany_with_unique_keys() -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_explain_says_which_keys_are_looked_up() -> None:
     both = twin()
     told = both.db.execute("EXPLAIN INSERT INTO t VALUES (9, 9, 9, 'x', 9)").fetchall()[-1][1]

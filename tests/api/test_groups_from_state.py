@@ -87,6 +87,7 @@ def check(db: ivm.Database, text: str, params: Any = None) -> bool:
     return isinstance(result, StateResult)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("type", KEYS)
 def test_rows_under_a_key_are_duckdbs(type: str, lookups: list[int]) -> None:
     """After each of some changes of every kind, for keys that are there and that are not."""
@@ -131,6 +132,7 @@ def test_parameters_and_what_is_computed_of_the_row(lookups: list[int]) -> None:
         assert db._engine.held.sizes() == {}
 
 
+@pytest.mark.full
 def test_a_part_of_the_key_is_no_key_of_groups(lookups: list[int]) -> None:
     with filled("INTEGER") as db:
         change(db, "INTEGER", ("insert", "1", 2, "3"))
@@ -139,6 +141,7 @@ def test_a_part_of_the_key_is_no_key_of_groups(lookups: list[int]) -> None:
         assert not lookups
 
 
+@pytest.mark.full
 def test_aggregates_that_read_whole_groups_are_held(lookups: list[int]) -> None:
     with filled("INTEGER") as db:
         db.execute("CREATE MATERIALIZED VIEW l AS SELECT a, list(x) AS l FROM t GROUP BY a")
@@ -159,6 +162,7 @@ def reopened(path: Path) -> ivm.Database:
     return ivm.connect(path)
 
 
+@pytest.mark.full
 def test_a_view_of_any_size_is_read_once_its_state_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +181,7 @@ def test_a_view_of_any_size_is_read_once_its_state_is_built(
         assert db._engine.held.sizes() == {}
 
 
+@pytest.mark.full
 def test_transactions_read_their_own_changes() -> None:
     with filled("INTEGER") as db:
         text = "SELECT n FROM plain WHERE a = 1 AND b = 2"
@@ -191,6 +196,7 @@ def test_transactions_read_their_own_changes() -> None:
         assert db.execute(text).fetchall() == []
 
 
+@pytest.mark.full
 def test_a_reader_waits_for_no_long_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_reads, "_PATIENCE", 0.001)
     with filled("INTEGER") as db:
@@ -200,6 +206,7 @@ def test_a_reader_waits_for_no_long_step(monkeypatch: pytest.MonkeyPatch) -> Non
             assert db.execute(text).fetchall() == [(1,)]
 
 
+@pytest.mark.full
 def test_a_view_that_is_replaced_or_dropped_or_broken() -> None:
     with filled("INTEGER") as db:
         change(db, "INTEGER", ("insert", "1", 2, "3"))
@@ -218,6 +225,7 @@ def test_a_view_that_is_replaced_or_dropped_or_broken() -> None:
             db.execute(text)
 
 
+@pytest.mark.full
 def test_readers_beside_a_writer_see_epochs_that_never_go_back() -> None:
     """A row of a group, and the same by DuckDB, while groups come and go and tables grow."""
     with ivm.connect() as db:

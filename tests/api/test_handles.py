@@ -33,6 +33,7 @@ def is_released(path: Path) -> bool:
     return True
 
 
+@pytest.mark.full
 def test_a_cell_that_connects_may_run_again(path: Path) -> None:
     db = ivm.connect(path)
     db.insert("t", {"a": [1]})
@@ -42,6 +43,7 @@ def test_a_cell_that_connects_may_run_again(path: Path) -> None:
     assert is_released(path)
 
 
+@pytest.mark.full
 def test_a_handle_is_closed_alone(path: Path) -> None:
     with ivm.connect(path) as outer:
         with ivm.connect(path) as inner:
@@ -58,6 +60,7 @@ def test_a_handle_is_closed_alone(path: Path) -> None:
     assert is_released(path)
 
 
+@pytest.mark.full
 def test_the_jobs_of_a_handle_end_with_it(path: Path, tmp_path: Path) -> None:
     with ivm.connect(path) as db:
         with ivm.connect(path) as other:
@@ -67,6 +70,7 @@ def test_the_jobs_of_a_handle_end_with_it(path: Path, tmp_path: Path) -> None:
         assert not db._engine.jobs.runs("source")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["source", "sink"])
 def test_the_jobs_of_another_handle_go_on(path: Path, kind: str) -> None:
     with ivm.connect(path) as db:
@@ -78,6 +82,7 @@ def test_the_jobs_of_another_handle_go_on(path: Path, kind: str) -> None:
         assert db._engine.jobs.runs(kind)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["source", "sink"])
 def test_a_forgotten_handle_stays_open_as_long_as_its_jobs_run(
     path: Path, tmp_path: Path, kind: str
@@ -97,6 +102,7 @@ def test_a_forgotten_handle_stays_open_as_long_as_its_jobs_run(
     assert is_released(path)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("other", ["link", "relative"])
 def test_the_same_file_by_another_path_is_the_same(path: Path, other: str) -> None:
     link = path.with_name("link.duckdb")
@@ -106,6 +112,7 @@ def test_the_same_file_by_another_path_is_the_same(path: Path, other: str) -> No
     assert is_released(path)
 
 
+@pytest.mark.full
 def test_handles_that_are_dropped_count_as_closed(path: Path) -> None:
     kept, dropped = ivm.connect(path), ivm.connect(path)
     dropped.begin()
@@ -117,6 +124,7 @@ def test_handles_that_are_dropped_count_as_closed(path: Path) -> None:
     assert is_released(path)
 
 
+@pytest.mark.full
 def test_threads_that_open_a_file_at_once_share_it(path: Path) -> None:
     handles: list[ivm.Database] = []
     threads = [threading.Thread(target=lambda: handles.append(ivm.connect(path))) for _ in range(4)]
@@ -146,6 +154,7 @@ def function(do: Callable[[int], int]) -> ivm.Function:
     return ivm.Function("f", do, ["INTEGER"], "INTEGER")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("first", "second", "differing"),
     [
@@ -182,6 +191,7 @@ def test_connections_take_the_settings_that_are_there(path: Path) -> None:
             dbapi.connect(path, durability="commit")
 
 
+@pytest.mark.full
 def test_a_database_that_was_deleted_while_it_was_open_is_not_shared(path: Path) -> None:
     db = ivm.connect(path)
     path.unlink()
@@ -191,6 +201,7 @@ def test_a_database_that_was_deleted_while_it_was_open_is_not_shared(path: Path)
         db.close()
 
 
+@pytest.mark.full
 def test_who_opens_a_file_that_is_being_closed_waits_for_that(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

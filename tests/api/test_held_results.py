@@ -42,6 +42,7 @@ def databases() -> Iterator[tuple[ivm.Database, duckdb.DuckDBPyConnection]]:
 Databases = tuple[ivm.Database, duckdb.DuckDBPyConnection]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("read", READINGS.values(), ids=READINGS)
 def test_times_keep_their_zone_when_the_cursor_is_needed_again(
     databases: Databases, read: Read
@@ -53,6 +54,7 @@ def test_times_keep_their_zone_when_the_cursor_is_needed_again(
     assert str(read(ours)) == str(read(theirs))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("read", READINGS.values(), ids=READINGS)
 @pytest.mark.parametrize(
     "change",
@@ -71,6 +73,7 @@ def test_what_a_change_returns_has_the_zone_of_the_session(
     assert str(read(db.execute(change))) == str(read(peer.execute(change)))
 
 
+@pytest.mark.full
 def test_printed_rows_have_the_zone_of_the_session(databases: Databases) -> None:
     db, peer = databases
     change = "UPDATE t SET u = 3 WHERE k = 2 RETURNING z, l"
@@ -90,6 +93,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("last", ["fetchall", "df", "arrow", "pl", "fetchnumpy"])
 @pytest.mark.parametrize("query", QUERIES)
 def test_after_the_last_row_there_are_the_columns(
@@ -119,6 +123,7 @@ def test_a_statement_without_rows_has_no_columns(databases: Databases) -> None:
     assert count.df()["Count"].tolist() == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("value", ["INTERVAL 1 MONTH", "[INTERVAL 1 DAY]", "union_value(x := 1)"])
 def test_a_type_that_polars_has_not(value: str) -> None:
     """Bug: it was called a fault of the program, or was no `Exception` at all."""

@@ -70,6 +70,7 @@ def is_from_memory(db: ivm.Database, key: int, text: str = TEXT) -> bool:
     return isinstance(result, StateResult)
 
 
+@pytest.mark.full
 def test_duckdb_answers_while_a_large_view_is_loaded(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +86,7 @@ def test_duckdb_answers_while_a_large_view_is_loaded(
         assert is_from_memory(db, key)
 
 
+@pytest.mark.full
 def test_a_loading_that_fails_is_tried_by_the_next_reader(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +103,7 @@ def test_a_loading_that_fails_is_tried_by_the_next_reader(
     assert is_from_memory(db, 5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("statement", ["DROP MATERIALIZED VIEW v", "DROP TABLE t CASCADE"])
 def test_what_it_loads_may_be_dropped_meanwhile(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch, statement: str
@@ -144,6 +147,7 @@ def test_closing_ends_the_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not db._engine.held._threads
 
 
+@pytest.mark.full
 def test_ddl_drops_the_rows_of_the_views_that_it_concerns(db: ivm.Database) -> None:
     db.execute("CREATE TABLE other (k INTEGER)")
     db.execute("CREATE MACRO of(x) AS x + 10")
@@ -170,6 +174,7 @@ def test_ddl_drops_the_rows_of_the_views_that_it_concerns(db: ivm.Database) -> N
     assert db.execute(w, [2]).fetchall() == [(2, 22)]
 
 
+@pytest.mark.full
 def test_rows_that_were_read_longest_ago_make_room(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def catalog(tmp_path: Path) -> Iterator[SqlCatalog]:
     made.close()
 
 
+@pytest.mark.full
 def test_a_metadata_file_names_the_table(
     db: ivm.Database, catalog: SqlCatalog, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_mistakes(db: ivm.Database, catalog: SqlCatalog, tmp_path: Path) -> None
     assert not db.tables()
 
 
+@pytest.mark.full
 def test_a_default_for_older_files(db: ivm.Database, catalog: SqlCatalog) -> None:
     rows = pa.table({"id": [1, 2]})
     table = catalog.create_table("db.t", rows.schema)

@@ -31,6 +31,7 @@ def rows(db: ivm.Database | duckdb.DuckDBPyConnection) -> list[list[tuple[object
     return [db.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in RELATIONS]
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("options", ["", " (FORMAT parquet)"])
 @pytest.mark.parametrize("how", ["IMPORT DATABASE '{}'", "PRAGMA import_database('{}')"])
@@ -51,6 +52,7 @@ def test_what_was_exported_is_imported(tmp_path: Path, options: str, how: str) -
         assert db.execute('FROM s."m w"').fetchall() == [(4,)]
 
 
+@pytest.mark.full
 def test_a_folder_of_plain_duckdb_and_one_that_is_none(tmp_path: Path) -> None:
     folder = tmp_path / "plain"
     with duckdb.connect() as plain:
@@ -66,6 +68,7 @@ def test_a_folder_of_plain_duckdb_and_one_that_is_none(tmp_path: Path) -> None:
         assert db.execute("FROM mv").fetchall() == [(3,)]
 
 
+@pytest.mark.full
 def test_duckdb_alone_imports_and_copies_all(tmp_path: Path) -> None:
     with ivm.connect() as db:
         db.execute(SCRIPT)
@@ -82,6 +85,7 @@ def test_duckdb_alone_imports_and_copies_all(tmp_path: Path) -> None:
         assert db.execute('FROM s."m w"').fetchall() == [(2,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("target", ["copied", "COPIED", '"copied"'])
 def test_a_copy_of_the_opened_file_is_a_database_of_its_own(tmp_path: Path, target: str) -> None:
     with ivm.connect(tmp_path / "shop.duckdb") as db:
@@ -118,6 +122,7 @@ def test_a_copy_of_the_definitions_alone_has_tables(tmp_path: Path) -> None:
         assert copy.execute("FROM t").fetchall() == [(1, None, None)]
 
 
+@pytest.mark.full
 def test_a_copy_of_the_definitions_and_then_of_the_rows_has_views(tmp_path: Path) -> None:
     with ivm.connect(tmp_path / "shop.duckdb") as db:
         db.execute(SCRIPT)
@@ -132,6 +137,7 @@ def test_a_copy_of_the_definitions_and_then_of_the_rows_has_views(tmp_path: Path
         assert_verified(copy)
 
 
+@pytest.mark.full
 def test_lost_records_are_no_copy_of_the_definitions(tmp_path: Path) -> None:
     ivm.connect(tmp_path / "shop.duckdb").close()
     with duckdb.connect(tmp_path / "shop.duckdb") as plain:

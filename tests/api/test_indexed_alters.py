@@ -40,6 +40,7 @@ def _indexes(db: ivm.Database) -> list[tuple[str, bool, str]]:
     return sorted(db.execute("SELECT index_name, is_unique, sql FROM duckdb_indexes()").fetchall())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("alter", ALTERS)
 def test_indexes_stay(db: ivm.Database, tmp_path: Path, alter: str) -> None:
     table, indexed, other = ALTERS[alter]
@@ -60,6 +61,7 @@ def test_indexes_stay(db: ivm.Database, tmp_path: Path, alter: str) -> None:
             assert rows == [("B",)]
 
 
+@pytest.mark.full
 def test_what_an_index_still_forbids_is_duckdbs_error(db: ivm.Database) -> None:
     before = _indexes(db)
     for alter in ("DROP COLUMN a", "DROP COLUMN b", "ALTER a TYPE BIGINT"):
@@ -84,6 +86,7 @@ def test_in_a_transaction_and_undone(db: ivm.Database) -> None:
     assert "ON named(k)" in _indexes(db)[3][2]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["i", "ON", 'a"b'])
 def test_views_go_on_above_it(tmp_path: Path, name: str) -> None:
     with ivm.connect(tmp_path / "shop.duckdb") as db:

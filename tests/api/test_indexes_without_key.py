@@ -67,6 +67,7 @@ statements = st.one_of(
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("large", [False, True])
 @settings(max_examples=examples(12), deadline=None)
 @given(
@@ -112,6 +113,7 @@ def _values(strategies: list[st.SearchStrategy[Any]], number: int) -> list[Any]:
     return [values[(i + number) % len(values)] for i, values in enumerate(found)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sql", "params"), BY_INDEX)
 def test_no_duckdb_is_needed(sql: str, params: list[Any], tmp_path: Path) -> None:
     both = Twin(TABLES, VIEWS, path=tmp_path / "t.duckdb")
@@ -126,6 +128,7 @@ def test_no_duckdb_is_needed(sql: str, params: list[Any], tmp_path: Path) -> Non
     both.db.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sql", "params"), READS)
 def test_rows_are_read_from_memory(sql: str, params: list[Any]) -> None:
     both = Twin(TABLES, VIEWS)
@@ -144,6 +147,7 @@ def test_rows_are_read_from_memory(sql: str, params: list[Any]) -> None:
     both.check()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "rows"),
     [
@@ -162,6 +166,7 @@ def test_executemany(sql: str, rows: list[list[Any]]) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_ways_are_told() -> None:
     both = Twin(TABLES, VIEWS)
     by_index = "fast path: rows are found in an arrangement of the index (n)"

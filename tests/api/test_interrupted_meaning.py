@@ -32,6 +32,7 @@ def db() -> Iterator[ivm.Database]:
         yield opened
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("module", [ddl, bind])
 def test_a_change_of_the_catalog(db: ivm.Database, module: Any) -> None:
     """Bug: the statement said that it would break the view."""
@@ -43,6 +44,7 @@ def test_a_change_of_the_catalog(db: ivm.Database, module: Any) -> None:
     assert len(db.execute("FROM t").columns) == 2
 
 
+@pytest.mark.full
 def test_a_view_is_not_taken_for_one_that_must_be_recomputed(db: ivm.Database) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bind, "render", _interrupts)
@@ -61,6 +63,7 @@ def test_a_query_is_read_from_memory_the_next_time(db: ivm.Database) -> None:
     assert isinstance(db.execute(query), StateResult)
 
 
+@pytest.mark.full
 def test_verify_tells_the_first_error(db: ivm.Database) -> None:
     """Bug: it told that the transaction was aborted, of which the user knows nothing."""
 
@@ -74,6 +77,7 @@ def test_verify_tells_the_first_error(db: ivm.Database) -> None:
     assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall()[0][-1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["cast_arrays", "cast_parameters"])
 def test_values_are_not_said_not_to_fit(db: ivm.Database, name: str) -> None:
     db.execute("CREATE TABLE w (x INTEGER, u UNION(a INTEGER, b VARCHAR))")

@@ -32,18 +32,21 @@ from tests.support.met_rows_cases import (
 from tests.tiers import examples
 
 
+@pytest.mark.full
 @pytest.mark.cases(12)
 @pytest.mark.parametrize(("sql", "params"), BY_KEY)
 def test_the_source_alone_is_read_by_duckdb(sql: str, params: Any) -> None:
     demand_fast(twin(), sql, params, run)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sql", "params"), BY_KEY)
 def test_the_source_may_be_in_memory(sql: str, params: Any) -> None:
     with sources_in_memory():
         demand_fast(twin(), sql, params, run)
 
 
+@pytest.mark.full
 @pytest.mark.cases(6)
 @pytest.mark.parametrize(("sql", "params"), NATIVE)
 def test_anything_else_is_left_to_duckdb(sql: str, params: Any) -> None:
@@ -61,6 +64,7 @@ statements = st.lists(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=examples(30), deadline=None)
 @given(
     history=st.lists(st.tuples(st.booleans(), statements), max_size=4),
@@ -92,6 +96,7 @@ KEYS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.cases(6)
 @pytest.mark.parametrize("type", KEYS)
 @settings(max_examples=examples(10), deadline=None)
@@ -127,6 +132,7 @@ def test_keys_of_every_type(type: str, data: st.DataObject) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_a_transaction_stays_fast_and_sees_its_own_changes() -> None:
     both = twin()
     assert both.run("UPDATE t SET n = 1 FROM u WHERE id = i")  # the index has all columns now
@@ -148,6 +154,7 @@ def test_a_transaction_stays_fast_and_sees_its_own_changes() -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_a_collation_of_the_source() -> None:
     both = Twin(
         "CREATE TABLE t (k VARCHAR PRIMARY KEY, n INTEGER); INSERT INTO t VALUES ('a', 0);"
@@ -162,6 +169,7 @@ def test_a_collation_of_the_source() -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_triggers_and_other_constraints_go_through_duckdb() -> None:
     db = ivm.connect()
     db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, g INTEGER AS (n * 2))")

@@ -249,6 +249,7 @@ def test_these_are_not(db: ivm.Database, text: str) -> None:
     assert not _check(db, text, [1])
 
 
+@pytest.mark.full
 def test_a_join_sees_one_moment() -> None:
     """A row moves between two tables in each commit: a join of both finds it once."""
     with ivm.connect() as db:
@@ -266,6 +267,7 @@ def test_a_join_sees_one_moment() -> None:
         assert isinstance(db.execute(text), StateResult)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("commits", "from_memory"), [(0, True), (2, True), (9, False)])
 def test_a_view_and_a_table_are_of_one_epoch(
     commits: int, from_memory: bool, monkeypatch: pytest.MonkeyPatch

@@ -57,6 +57,7 @@ STEPS = s.one_of(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=examples(150), deadline=None)
 @given(s.lists(STEPS, min_size=3, max_size=25))
 def test_a_statement_means_each_time_what_it_means_to_duckdb(steps: list[tuple[str, Any]]) -> None:
@@ -93,6 +94,7 @@ def test_the_second_run_of_a_text_is_not_planned(monkeypatch: pytest.MonkeyPatch
     assert not natively
 
 
+@pytest.mark.full
 def test_a_macro_of_the_session_is_called_from_its_creation_on() -> None:
     twin = Twin(SETUP, VIEW)
     texts = [

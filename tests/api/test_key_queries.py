@@ -103,6 +103,7 @@ def change_of(sql: str, params: Any) -> JoinedChange:
 OF_KEYS = [case for case in BY_KEY if change_of(*case).plain is not None]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sql", "params"), OF_KEYS)
 def test_explain_tells_that_a_query_gives_the_keys(sql: str, params: Any) -> None:
     assert told_way(twin(), sql, params).startswith("fast path: the keys are given by")

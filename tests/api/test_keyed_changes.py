@@ -170,6 +170,7 @@ def ran_natively(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+@pytest.mark.full
 @pytest.mark.cases(8)
 @pytest.mark.parametrize(("sql", "params"), [*FAST, *BY_FOUND_KEYS])
 def test_no_row_is_changed_by_duckdb(ran_natively: list[str], sql: str, params: Any) -> None:
@@ -180,6 +181,7 @@ def test_no_row_is_changed_by_duckdb(ran_natively: list[str], sql: str, params: 
     twin.check()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\u200b", "\u3000", "\ufeff"])
 def test_a_change_with_blanks_beyond_ascii_reaches_the_views(blank: str) -> None:
     twin = Twin()
@@ -200,6 +202,7 @@ def test_anything_else_is_left_to_duckdb(ran_natively: list[str], sql: str, para
     twin.check()
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize(("sql", "params"), WRONG)
 def test_what_duckdb_refuses_is_refused(ran_natively: list[str], sql: str, params: Any) -> None:
@@ -213,6 +216,7 @@ def test_what_duckdb_refuses_is_refused(ran_natively: list[str], sql: str, param
 steps = st.lists(st.sampled_from([*FAST, *FAST, *BY_FOUND_KEYS, *NATIVE, *WRONG]), max_size=8)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(25), deadline=None)
 @given(history=st.lists(st.tuples(st.booleans(), steps), max_size=4))
 def test_any_history_leaves_what_duckdb_has(history: list[tuple[bool, Any]]) -> None:

@@ -95,6 +95,7 @@ def kept_twin() -> Iterator[Twin]:
         yield twin
 
 
+@pytest.mark.full
 @settings(max_examples=examples(200), deadline=None)
 @given(
     statements=s.lists(STATEMENTS, min_size=2, max_size=8), begun=s.booleans(), kept=s.booleans()
@@ -119,6 +120,7 @@ def test_any_literals_give_what_duckdb_gives(
     kept_twin.check()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("text", "first", "second"),
     [
@@ -153,6 +155,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
 def test_what_names_mean_is_looked_up(both: Twin, changes: list[str]) -> None:
     both.db.execute("DROP MATERIALIZED VIEW v")
@@ -169,6 +172,7 @@ def test_what_names_mean_is_looked_up(both: Twin, changes: list[str]) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_what_the_query_names_is_looked_up(both: Twin) -> None:
     text = "INSERT INTO t SELECT k + {}, i, s FROM w WHERE s = {}"
     with known_ones() as seen:
@@ -182,6 +186,7 @@ def test_what_the_query_names_is_looked_up(both: Twin) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_a_literal_that_does_not_fit(both: Twin) -> None:
     text = "INSERT INTO t (k) SELECT i + {} FROM p WHERE k = {}"
     with known_ones() as seen:
@@ -191,6 +196,7 @@ def test_a_literal_that_does_not_fit(both: Twin) -> None:
     both.check()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("verb", ["INSERT OR REPLACE", "INSERT OR IGNORE"])
 def test_one_that_minds_conflicts_is_read(both: Twin, verb: str) -> None:
     with known_ones() as seen:
@@ -202,6 +208,7 @@ def test_one_that_minds_conflicts_is_read(both: Twin, verb: str) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_a_relation_that_was_changed_in_the_transaction(both: Twin) -> None:
     with known_ones() as seen:
         text = "INSERT INTO t SELECT k + {}, i, s FROM p WHERE k = {}"
@@ -232,6 +239,7 @@ def test_a_key_twice_and_a_check_are_duckdbs_errors(both: Twin) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_a_transaction_that_only_reads(both: Twin) -> None:
     with known_ones():
         both.run(FILLED.format("100", "10"))
@@ -242,6 +250,7 @@ def test_a_transaction_that_only_reads(both: Twin) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_objects_of_the_caller_are_found(both: Twin) -> None:
     text = "INSERT INTO t SELECT k + {}, i, s FROM p WHERE k = {}"
     with known_ones() as seen:

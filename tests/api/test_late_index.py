@@ -128,6 +128,7 @@ def call(fits: bool, run: Callable[[], object]) -> None:
             run()
 
 
+@pytest.mark.full
 @settings(max_examples=examples(25), deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(history=st.lists(st.tuples(st.booleans(), st.lists(changes, max_size=5)), max_size=5))
 def test_any_history_leaves_what_was_said(
@@ -193,6 +194,7 @@ def test_keys_are_found_while_the_table_is_read(gate: Gate) -> None:
         check(db, model)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "statement",
     ["CREATE INDEX j ON t (x)", "ALTER TABLE t ALTER x SET NOT NULL", "ALTER TABLE t ADD y INT"],
@@ -254,6 +256,7 @@ def test_what_cannot_be_read_is_read_again() -> None:
         check(db, model)
 
 
+@pytest.mark.full
 def test_what_has_been_read_is_not_held(gate: Gate) -> None:
     """Bug: until somebody changed the table again, DuckDB kept each version of every row."""
     db, _ = filled()
@@ -268,6 +271,7 @@ def test_what_has_been_read_is_not_held(gate: Gate) -> None:
         assert db.execute("SELECT count(*) FROM t").fetchall() == [(38,)]
 
 
+@pytest.mark.full
 def test_closing_ends_the_reading(gate: Gate, tmp_path: Any) -> None:
     path = str(tmp_path / "t.duckdb")
     with ivm.connect(path) as db:
@@ -280,6 +284,7 @@ def test_closing_ends_the_reading(gate: Gate, tmp_path: Any) -> None:
         assert db.execute("SELECT sum(x) FROM t").fetchall() == [(4950 + 4 + 6,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("type", "values"),
     [

@@ -89,6 +89,7 @@ def db() -> Iterator[ivm.Database]:
         yield opened
 
 
+@pytest.mark.full
 @settings(max_examples=examples(400), deadline=None)
 @given(
     text=s.sampled_from(TEXTS),

@@ -48,6 +48,7 @@ def _told(connection: Any, teller: str, type: str) -> Any:
     return connection.execute(f"SELECT CAST({teller} AS {type})").fetchone()[0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("teller", "type"), [*CASES, *OTHERS])
 def test_it_is_what_duckdb_tells_in_the_zone_of_the_session(
     monkeypatch: pytest.MonkeyPatch, teller: str, type: str
@@ -76,6 +77,7 @@ def test_it_is_what_duckdb_tells_in_the_zone_of_the_session(
         assert before <= db.execute("SELECT x FROM t").fetchall()[0][0] <= after
 
 
+@pytest.mark.full
 def test_defaults_tell_it_in_the_zone_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*given: Any) -> Any:
         raise AssertionError("DuckDB is asked")

@@ -30,6 +30,7 @@ def no_collector() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("no_collector")
 def test_the_strings_of_a_commit_go_with_it() -> None:
     """Columns of ever new texts held themselves until a collection."""

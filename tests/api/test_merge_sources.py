@@ -40,6 +40,7 @@ OTHER = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("sql", [*UNUSED, *OTHER])
 def test_it_does_what_duckdb_does(sql: str, keyed: bool) -> None:

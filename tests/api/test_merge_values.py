@@ -31,6 +31,7 @@ UNMATCHED = [
 SOURCES = ["(1, 300)", "(9, 300)", "(1, 5), (9, 300)", "(1, 300), (9, 5)", "(1, 5), (9, 6)"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("matched", MATCHED)
 def test_both_take_it_or_refuse_it(matched: str) -> None:
     both = Twin(TABLE, VIEW, ("t",))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as s
 
@@ -87,6 +88,7 @@ def test_any_two_types(data: s.DataObject, pair: tuple[str, str]) -> None:
             compare(db, query)
 
 
+@pytest.mark.full
 def test_these_come_from_memory() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (k INTEGER, a DECIMAL(9,2), b BIGINT)")

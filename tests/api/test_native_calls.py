@@ -62,6 +62,7 @@ def made(db: ivm.Database, call: str, rows: dict[str, list[Any]], weights: list[
         return None
 
 
+@pytest.mark.full
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(calls(), min_size=1, max_size=6))
 def test_the_same_rows_and_refusals(

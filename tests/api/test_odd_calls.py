@@ -66,6 +66,7 @@ def test_names(db: ivm.Database, name: Any) -> None:
 _PAIR = namedtuple("_PAIR", "a b")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "params",
     [
@@ -180,6 +181,7 @@ def test_an_error_in_a_views_query_shows_what_was_written(db: ivm.Database) -> N
     assert caught.value.position == len("CREATE MATERIALIZED VIEW w AS ") + query.index("nix")
 
 
+@pytest.mark.full
 @pytest.mark.cases(2)
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize(
@@ -217,6 +219,7 @@ def test_each_given_row_takes_out_one(
             assert_verified(db, "v")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("native", [False, True])
 def test_a_key_that_is_not_stored_cannot_be_deleted(native: bool) -> None:
     with ivm.connect() as db:
@@ -255,6 +258,7 @@ with ivm.connect(sys.argv[1]) as db:
 """
 
 
+@pytest.mark.full
 def test_a_forked_child_leaves_the_database_to_its_parent(tmp_path: Path) -> None:
     """Two processes that append to one log would ruin it."""
     command = [sys.executable, "-W", "ignore", "-c", FORKING, str(tmp_path / "shop.duckdb")]
@@ -262,6 +266,7 @@ def test_a_forked_child_leaves_the_database_to_its_parent(tmp_path: Path) -> Non
     assert done.stdout == "4 [(1,)]\n", done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "statement",
     [
@@ -308,6 +313,7 @@ def test_types_that_duckdb_does_not_read_are_refused(db: ivm.Database, kind: str
     db.execute(f"DROP {kind} w")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "params"),
     [

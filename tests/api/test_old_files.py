@@ -19,6 +19,7 @@ UPDATE _ivm.meta SET value = '1' WHERE key = 'format';
 """The records as format 1 had them: what was said of a view's rows stood in a column `broken`."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("closed", [True, False])
 def test_the_states_of_views_in_format_1(tmp_path: Path, closed: bool) -> None:
     """One view needs its rows rewritten, one is recomputed, of one every row is as it should be."""
@@ -48,6 +49,7 @@ def test_the_states_of_views_in_format_1(tmp_path: Path, closed: bool) -> None:
             assert written == [("format", "3")]
 
 
+@pytest.mark.full
 def test_a_view_that_format_1_recomputed_is_filled_anew(tmp_path: Path) -> None:
     """If deltas maintain it now: its rows may be out of date."""
     path = tmp_path / "old.duckdb"
@@ -85,6 +87,7 @@ def _of_format_2(path: Path) -> None:
         run(db._engine.warehouse.cursor(), _EVENTS_OF_FORMAT_2)
 
 
+@pytest.mark.full
 def test_positions_and_dead_letters_of_format_2_stay(tmp_path: Path) -> None:
     """They have no column `stream`; the first events after the opening find them all the same."""
     path = tmp_path / "old.duckdb"

@@ -82,11 +82,13 @@ def test_it_is_one_on_the_fast_path(db: ivm.Database, sql: str) -> None:
     assert seen == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", OTHERS)
 def test_it_is_one_whichever_way_is_taken(db: ivm.Database, sql: str) -> None:
     demand_one_time(db, sql)
 
 
+@pytest.mark.full
 def test_a_source_has_the_rows_that_wait_to_be_flushed(db: ivm.Database) -> None:
     """DuckDB's transaction, which begins to tell the time, sees what is flushed afterwards."""
     for number in range(10, 13):
@@ -105,6 +107,7 @@ def test_a_source_has_the_rows_that_wait_to_be_flushed(db: ivm.Database) -> None
     assert_verified(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("sql", [*FAST, *OTHERS])
 def test_a_transaction_tells_one_time(db: ivm.Database, sql: str, first: bool) -> None:
@@ -118,6 +121,7 @@ def test_a_transaction_tells_one_time(db: ivm.Database, sql: str, first: bool) -
     assert_verified(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [
@@ -139,6 +143,7 @@ def test_an_error_leaves_nothing_behind(db: ivm.Database, sql: str) -> None:
     db.execute("COMMIT")
 
 
+@pytest.mark.full
 def test_it_is_what_is_stored(tmp_path: Path) -> None:
     """A crash does not tell it anew."""
     with ivm.connect(tmp_path / "x.duckdb") as db:

@@ -154,6 +154,7 @@ KEYS: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("name", KEYS)
 def test_rows_under_a_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,16 +128,19 @@ def put(params: Any, path: str) -> Any:
     return params
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", some(STATEMENTS))
 def test_a_statement_reads_all_that_the_pipe_has(both: Twin, tmp_path: Path, sql: str) -> None:
     compare(both, tmp_path, sql, None)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sql", "params"), GIVEN)
 def test_a_parameter_may_be_a_pipe(both: Twin, tmp_path: Path, sql: str, params: Any) -> None:
     compare(both, tmp_path, sql, params)
 
 
+@pytest.mark.full
 def test_statements_within_a_transaction(both: Twin, tmp_path: Path) -> None:
     both.run("BEGIN")
     compare(both, tmp_path, "INSERT OR REPLACE INTO t FROM '{}'", None)
@@ -145,6 +148,7 @@ def test_statements_within_a_transaction(both: Twin, tmp_path: Path) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_a_long_result_keeps_the_copy_until_it_is_read(both: Twin, tmp_path: Path) -> None:
     rows = "k\n" + "".join(f"{i}\n" for i in range(60_000))
     with written(tmp_path / "rows.csv", rows) as path:
@@ -165,6 +169,7 @@ def test_a_terminal_is_read_to_its_end(both: Twin) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_what_can_be_read_again_is_not_copied(both: Twin, tmp_path: Path) -> None:
     (tmp_path / "it's").write_text("k\n1\n")
     for path, rows in (("/dev/null", 0), (str(tmp_path / "it's"), 1)):
@@ -174,6 +179,7 @@ def test_what_can_be_read_again_is_not_copied(both: Twin, tmp_path: Path) -> Non
             assert both.db.execute(f"SELECT count(*) FROM {source}").fetchall() == [(rows,)]
 
 
+@pytest.mark.full
 def test_a_path_that_is_a_value_is_not_read(both: Twin, tmp_path: Path) -> None:
     os.mkfifo(path := tmp_path / "rows.csv")
     both.run(f"INSERT INTO t VALUES (9, '{path}')")
@@ -182,6 +188,7 @@ def test_a_path_that_is_a_value_is_not_read(both: Twin, tmp_path: Path) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_a_macro_may_read_what_it_is_given(both: Twin, tmp_path: Path) -> None:
     both.db.execute("CREATE MACRO w(p) AS TABLE FROM read_csv(p)")
     with written(tmp_path / "rows.csv", "k\n1\n") as path:
@@ -195,6 +202,7 @@ def test_no_pipe_is_read_where_files_may_not_be(both: Twin, tmp_path: Path) -> N
         both.db.execute(f"SELECT * FROM read_csv('{path}')")
 
 
+@pytest.mark.full
 def test_ctrl_c_while_nobody_writes(both: Twin, tmp_path: Path) -> None:
     os.mkfifo(path := tmp_path / "rows.csv")
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
@@ -215,6 +223,7 @@ def test_a_full_disk_is_told(both: Twin, tmp_path: Path, monkeypatch: pytest.Mon
     both.check()
 
 
+@pytest.mark.full
 def test_what_is_piped_into_a_program(tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
     rows = "k,s\n" + "".join(f"{i},new{i}\n" for i in range(20_000))

@@ -119,6 +119,7 @@ def test_everything_is_as_in_duckdb() -> None:
         )
 
 
+@pytest.mark.full
 def test_explain_of_execute() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t(i INT); CREATE MATERIALIZED VIEW v AS SELECT sum(i) AS i FROM t")
@@ -184,6 +185,7 @@ PREPARED = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("text", PREPARED)
 def test_prepared_queries_over_views_are_those_of_duckdb(text: str) -> None:
     """In memory or not: the rows, types and errors are those of DuckDB's own EXECUTE."""

@@ -65,6 +65,7 @@ def in_quotes(sql: str, quote: str) -> str:
     return sql.replace("<", before).replace(">", after)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("quote", QUOTES)
 def test_every_statement(quote: str, tmp_path: Any) -> None:
     twin = Twin(SETUP, VIEWS)
@@ -76,6 +77,7 @@ def test_every_statement(quote: str, tmp_path: Any) -> None:
             twin.check()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("quote", STRINGS)
 def test_strings_are_names_where_duckdb_takes_them(quote: str) -> None:
     twin = Twin(SETUP, VIEWS)
@@ -126,6 +128,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("quote", [*QUOTES, *STRINGS])
 def test_views_and_records_are_no_ones_to_change(quote: str) -> None:
     with ivm.connect() as db:
@@ -159,12 +162,14 @@ def test_settings(statement: str, quote: str) -> None:
         db.execute(in_quotes(statement, quote))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", ["'{}'", "E'{}'", "$${}$$", "$q${}$q$"])
 def test_no_database_hides_the_records(path: str, tmp_path: Any) -> None:
     with ivm.connect() as db, pytest.raises(UnsupportedError, match="cannot be attached as _ivm"):
         db.execute(f"ATTACH {path.format(tmp_path / '_ivm.duckdb')}")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("quote", [*QUOTES, *STRINGS])
 def test_our_own_statements(quote: str) -> None:
     with ivm.connect() as db:
@@ -183,6 +188,7 @@ def test_our_own_statements(quote: str) -> None:
             db.execute("FROM v")
 
 
+@pytest.mark.full
 def test_a_query_with_backticks_is_maintained() -> None:
     setup = 'CREATE TABLE t (id INTEGER PRIMARY KEY, "a`b" INTEGER, "c d" VARCHAR)'
     query = 'SELECT `c d`, sum(`a``b`) AS `s"um`, count(*) FROM `t` AS `u` GROUP BY `u`.`c d`'

@@ -108,6 +108,7 @@ def _as_committed(db: ivm.Database, text: str, given: Sequence[Any], tables: Seq
     return True
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("name", VALUES)
 def test_ranges_of_any_type(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

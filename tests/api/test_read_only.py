@@ -53,6 +53,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.full
 def test_its_queries_see_one_epoch_while_others_write(db: ivm.Database, reader: Cursor) -> None:
     db.execute("INSERT INTO t VALUES (0, 0, '0')")  # pending, and a view is stale
     before = seen(db)
@@ -77,6 +78,7 @@ def test_it_waits_for_no_writer(db: ivm.Database, reader: Cursor) -> None:
     assert len(reader.execute("FROM t").fetchall()) == 4
 
 
+@pytest.mark.full
 def test_views_are_broken_as_of_its_epoch(db: ivm.Database, reader: Cursor) -> None:
     reader.execute(READ_ONLY)
     before = seen(reader)
@@ -113,6 +115,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("statement", REFUSED)
 def test_changes_are_refused(db: ivm.Database, reader: Cursor, statement: str) -> None:
     before = seen(db)
@@ -126,6 +129,7 @@ def test_changes_are_refused(db: ivm.Database, reader: Cursor, statement: str) -
     assert seen(reader) == before
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "call",
     [
@@ -149,6 +153,7 @@ def test_calls_that_change_are_refused(
     assert seen(db) == before
 
 
+@pytest.mark.full
 def test_temporary_tables_are_its_own(reader: Cursor) -> None:
     reader.execute(f"{READ_ONLY}; CREATE TEMP TABLE x AS SELECT a FROM t")
     reader.execute("INSERT INTO x VALUES (7); UPDATE x SET a = a + 1 WHERE a = 7; FROM t")
@@ -156,6 +161,7 @@ def test_temporary_tables_are_its_own(reader: Cursor) -> None:
     assert sorted(reader.execute("FROM x").fetchall()) == [(1,), (2,), (3,), (8,)]
 
 
+@pytest.mark.full
 def test_a_closed_reader_leaves_no_snapshot(db: ivm.Database, reader: Cursor) -> None:
     reader.execute(READ_ONLY).execute("FROM t")
     reader.close()

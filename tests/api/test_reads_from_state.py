@@ -143,6 +143,7 @@ def check(db: ivm.Database, text: str) -> bool:
     return isinstance(result, StateResult)
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("name", TYPES)
 def test_every_type(name: str) -> None:
@@ -167,6 +168,7 @@ def test_every_type(name: str) -> None:
         changed()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("query", QUERIES)
 def test_these_queries_come_from_memory(query: str) -> None:
     with ivm.connect() as db:
@@ -179,6 +181,7 @@ def test_these_queries_come_from_memory(query: str) -> None:
         assert check(db, query.format(v="v", c="c"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["e", "l", "st", "lo"])
 def test_enums_and_nested_values_come_from_memory(name: str) -> None:
     with ivm.connect() as db:
@@ -209,6 +212,7 @@ LEFT_TO_DUCKDB = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("query", LEFT_TO_DUCKDB)
 def test_these_queries_are_left_to_duckdb(query: str) -> None:
     with ivm.connect() as db:
@@ -219,6 +223,7 @@ def test_these_queries_are_left_to_duckdb(query: str) -> None:
         assert not isinstance(from_state(db, query), StateResult)
 
 
+@pytest.mark.full
 def test_a_view_is_read_as_it_is_after_ddl(tmp_path: Path) -> None:
     """A view of the same name with other columns; a dropped one; a temporary one in its place."""
     with ivm.connect(tmp_path / "x.duckdb") as db:
@@ -247,6 +252,7 @@ def test_a_view_is_read_as_it_is_after_ddl(tmp_path: Path) -> None:
         assert from_state(db, "SELECT s FROM v").fetchall() == [(30,)]
 
 
+@pytest.mark.full
 def test_a_broken_view_is_refused_at_once() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, d VARCHAR)")
@@ -261,6 +267,7 @@ def test_a_broken_view_is_refused_at_once() -> None:
         assert from_state(db, "SELECT * FROM v").fetchall() == [(1, 1)]
 
 
+@pytest.mark.full
 def test_an_expression_fails_in_duckdbs_words() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (k INTEGER)")
@@ -271,6 +278,7 @@ def test_an_expression_fails_in_duckdbs_words() -> None:
                 db.execute("SELECT k + 1 FROM v").fetchall()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sign", ["//", "%"])
 def test_the_greatest_unsigned_integers_are_divided(sign: str) -> None:
     """They were taken for negative ones."""
@@ -284,6 +292,7 @@ def test_the_greatest_unsigned_integers_are_divided(sign: str) -> None:
         assert_verified(db)
 
 
+@pytest.mark.full
 def test_a_transaction_reads_its_own_writes() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY)")
@@ -298,6 +307,7 @@ def test_a_transaction_reads_its_own_writes() -> None:
         assert db.execute(text).fetchall() == [(2,)]
 
 
+@pytest.mark.full
 def test_a_result_is_read_piece_by_piece() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY)")
@@ -317,6 +327,7 @@ def test_a_result_is_read_piece_by_piece() -> None:
         assert db.execute(text).pl()["k"].to_list() == [0, 1, 2]
 
 
+@pytest.mark.full
 def test_what_was_read_in_duckdb_is_in_memory_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader comes between the commit of a transaction in DuckDB and its adoption in memory."""
     with ivm.connect() as db:
@@ -348,6 +359,7 @@ def test_what_was_read_in_duckdb_is_in_memory_afterwards(monkeypatch: pytest.Mon
         assert found == [10, 10]
 
 
+@pytest.mark.full
 def test_readers_see_whole_epochs_that_never_go_back() -> None:
     """Two views of one table agree in every read, whichever way it goes."""
     with ivm.connect() as db:
@@ -363,6 +375,7 @@ def test_readers_see_whole_epochs_that_never_go_back() -> None:
                 assert db.execute(both).fetchall()[0][0] == k + 1
 
 
+@pytest.mark.full
 def test_contents_that_nobody_reads_are_dropped() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (k INTEGER)")
@@ -379,6 +392,7 @@ def test_contents_that_nobody_reads_are_dropped() -> None:
         assert result.fetchall() == [(55000,)]
 
 
+@pytest.mark.full
 def test_explain_tells_the_way() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (k INTEGER, d DOUBLE)")
@@ -429,6 +443,7 @@ def test_a_table_is_dropped_while_a_read_of_it_is_planned(
             repeat()
 
 
+@pytest.mark.full
 def test_readers_beside_ddl_get_the_rows_of_one_definition() -> None:
     """Every value says how many columns the view has; a missing view is the one error there is."""
     with ivm.connect() as db:
@@ -469,6 +484,7 @@ def test_readers_beside_ddl_get_the_rows_of_one_definition() -> None:
         assert failures == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "call", ["now()", "current_date", "today()", "age(TIMESTAMP '2020-01-01')"]
 )
@@ -481,6 +497,7 @@ def test_a_query_that_asks_for_the_time_goes_to_duckdb(call: str) -> None:
         assert not any("asks for the time" in t for _, t in db.execute("EXPLAIN FROM v").fetchall())
 
 
+@pytest.mark.full
 def test_ctrl_c_in_the_middle_of_a_read_loses_no_delta(monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal waits until the read has taken the deltas and added them."""
     add = WholeContent.add
@@ -520,6 +537,7 @@ def test_a_failure_in_the_middle_of_a_read_loses_no_delta(monkeypatch: pytest.Mo
     _read_after(MemoryError, failing, monkeypatch)
 
 
+@pytest.mark.full
 def test_a_view_over_a_recomputed_one_is_read_after_recomputing_it() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (k INTEGER); INSERT INTO t VALUES (1)")
@@ -546,6 +564,7 @@ PLAIN_VIEWS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("definition", "from_memory"), PLAIN_VIEWS)
 def test_plain_views_over_views(definition: str, from_memory: bool) -> None:
     with ivm.connect() as db:
@@ -565,6 +584,7 @@ def test_plain_views_over_views(definition: str, from_memory: bool) -> None:
             assert check(db, text) == from_memory
 
 
+@pytest.mark.full
 def test_a_plain_view_that_is_replaced_is_read_anew() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t AS SELECT 1 AS k")

@@ -117,6 +117,7 @@ def test_views_ahead_of_the_tables_survive_a_crash_around_a_checkpoint(
         go_on(crashed, 3)
 
 
+@pytest.mark.full
 def test_views_ahead_of_commits_that_were_given_up_take_later_ones(tmp_path: Path) -> None:
     with ahead(tmp_path / "x.duckdb"):
         crashed = image(tmp_path / "x.duckdb", tmp_path / "y.duckdb")
@@ -124,6 +125,7 @@ def test_views_ahead_of_commits_that_were_given_up_take_later_ones(tmp_path: Pat
     go_on(crashed, 1)
 
 
+@pytest.mark.full
 def test_an_opening_that_is_cut_off_is_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +145,7 @@ def test_an_opening_that_is_cut_off_is_done_again(
             check(db, range(1))
 
 
+@pytest.mark.full
 def test_an_opening_that_is_cut_off_distrusts_the_views_still(
     fallen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +166,7 @@ def test_an_opening_that_is_cut_off_distrusts_the_views_still(
         assert not (side_folder(cut) / "refill").exists()
 
 
+@pytest.mark.full
 def test_an_opening_that_fails_forgets_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +186,7 @@ def test_an_opening_that_fails_forgets_nothing(
         assert db.execute("FROM seen").fetchall() == [(1,), (1,)]
 
 
+@pytest.mark.full
 def test_a_first_opening_that_is_cut_off_is_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,6 +292,7 @@ def test_what_another_program_wrote_and_the_log_stand_together_if_they_can(
         ivm.connect(crashed)
 
 
+@pytest.mark.full
 def test_commits_are_given_up_only_at_the_users_word_and_set_aside(
     fallen: Path, tmp_path: Path
 ) -> None:
@@ -319,6 +325,7 @@ def test_the_command_line_recovers(fallen: Path, tmp_path: Path) -> None:
     assert command_line("recover", str(crashed), "--replay", "--give-up").exit_code == 2
 
 
+@pytest.mark.full
 def test_going_on_without_a_lost_log_says_so(tmp_path: Path) -> None:
     path = tmp_path / "x.duckdb"
     db = ahead(path)
@@ -340,6 +347,7 @@ def command_line(*args: str) -> Result:
 # -- a look into the file after a crash ------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("looks", [1, 3])
 def test_a_look_after_a_crash_loses_nothing(fallen: Path, tmp_path: Path, looks: int) -> None:
     crashed = image(fallen, tmp_path / "y.duckdb")
@@ -368,6 +376,7 @@ def test_what_another_program_wrote_before_it_was_killed_too_is_kept(
         right(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("checkpointed", [False, True])
 def test_what_another_program_wrote_where_we_left_no_log_is_seen(
     tmp_path: Path, checkpointed: bool
@@ -394,6 +403,7 @@ def test_what_another_program_wrote_where_we_left_no_log_is_seen(
         right(db)
 
 
+@pytest.mark.full
 def test_what_another_program_wrote_is_seen_where_we_fell_within_a_flush(tmp_path: Path) -> None:
     """Between DuckDB's commit and our record of its log, which is then of the flush before."""
     path = tmp_path / "x.duckdb"
@@ -425,6 +435,7 @@ def test_rows_written_anew_beside_a_new_view_are_no_write_of_another_program(
         assert found.size == wal_of(path).stat().st_size
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [
@@ -450,6 +461,7 @@ def test_a_sequence_that_a_query_advances_is_no_write_of_another_program(
             assert not crashed._engine.warehouse.foreign_write
 
 
+@pytest.mark.full
 def test_a_look_without_the_kept_log_is_refused(fallen: Path, tmp_path: Path) -> None:
     for name in ("wal", "wal.size"):
         crashed = image(fallen, tmp_path / f"{name}.duckdb")
@@ -474,6 +486,7 @@ for call in (ivm.connect, ivm.recover):
 """
 
 
+@pytest.mark.full
 def test_a_look_for_whose_proof_the_disk_has_no_room_is_no_write(
     fallen: Path, tmp_path: Path
 ) -> None:
@@ -488,6 +501,7 @@ def test_a_look_for_whose_proof_the_disk_has_no_room_is_no_write(
         assert (3, 3, 1000) in contents(db, "t")
 
 
+@pytest.mark.full
 def test_a_look_at_a_read_only_file_changes_nothing(fallen: Path, tmp_path: Path) -> None:
     crashed = image(fallen, tmp_path / "y.duckdb")
     with duckdb.connect(crashed, read_only=True) as plain:
@@ -497,6 +511,7 @@ def test_a_look_at_a_read_only_file_changes_nothing(fallen: Path, tmp_path: Path
         right(db)
 
 
+@pytest.mark.full
 def test_closing_leaves_no_second_name_of_duckdbs_log(tmp_path: Path) -> None:
     path = tmp_path / "x.duckdb"
     with ahead(path):
@@ -559,6 +574,7 @@ def test_a_write_ahead_log_that_a_power_failure_brings_back_is_set_aside(
         ivm.connect(unclosed)
 
 
+@pytest.mark.full
 def test_no_power_failure_brings_back_the_log_that_a_checkpoint_has_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -579,6 +595,7 @@ def no_write(*uses: Callable[[], object]) -> None:
             use()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("deleted", [False, True])
 def test_what_stands_in_the_place_of_a_database_that_was_moved_away_is_left_alone(
     tmp_path: Path, deleted: bool
@@ -632,6 +649,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.full
 def test_a_database_that_was_moved_back_goes_on(tmp_path: Path) -> None:
     path, away = tmp_path / "x.duckdb", tmp_path / "away"
     with create(path) as db:
@@ -647,6 +665,7 @@ def test_a_database_that_was_moved_back_goes_on(tmp_path: Path) -> None:
         check(db, range(2))
 
 
+@pytest.mark.full
 def test_a_file_that_is_older_than_its_side_folder_is_called_so(tmp_path: Path) -> None:
     path, older = tmp_path / "x.duckdb", tmp_path / "older"
     with create(path) as db:

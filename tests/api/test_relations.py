@@ -33,6 +33,7 @@ def test_a_relation_is_read_again_and_again(db: ivm.Database) -> None:
     assert db.table("t").fetchall() == []
 
 
+@pytest.mark.full
 def test_statements_read_relations_and_results_by_their_names(db: ivm.Database) -> None:
     relation, result = db.sql("SELECT 5 AS a"), db.execute("SELECT 6 AS a")
     assert relation is not None

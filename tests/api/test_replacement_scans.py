@@ -103,6 +103,7 @@ def _outcome(connection: Any, sql: str, frame: Any, nothing: Any = 3) -> Any:
     return sorted(found) if "RETURNING" in sql or not changes else found
 
 
+@pytest.mark.full
 def test_statements_read_a_frame_as_in_duckdb(db: ivm.Database) -> None:
     frame = pd.DataFrame({"a": [1, 2, 3]})
     with duckdb.connect() as plain:
@@ -131,6 +132,7 @@ def test_changes_read_a_frame_as_in_duckdb(db: ivm.Database) -> None:
     assert _views(db) == []
 
 
+@pytest.mark.full
 def test_every_kind_of_object(db: ivm.Database) -> None:
     """DuckDB reads each, by name and registered; the rows are those of a plain connection."""
     table = pa.table({"a": [1, 2]})
@@ -172,12 +174,14 @@ def test_results_are_tables(db: ivm.Database) -> None:
     assert done.kind == "done"
 
 
+@pytest.mark.full
 def test_prepared_statements_that_are_not_there(db: ivm.Database) -> None:
     for sql in ("EXECUTE nothing", "EXPLAIN EXECUTE nothing(1)"):
         with pytest.raises(errors.InputError, match="no prepared statement 'nothing'"):
             db.execute(sql)
 
 
+@pytest.mark.full
 def test_an_interrupted_statement_lets_its_object_go(db: ivm.Database) -> None:
     scope = {"db": db, "frame": pd.DataFrame({"a": np.arange(100_000)})}
     long = "db.execute('SELECT sum(sin(x.a * y.a)) FROM frame x, frame y, frame z').fetchall()"
@@ -190,6 +194,7 @@ def test_an_interrupted_statement_lets_its_object_go(db: ivm.Database) -> None:
     assert _forgotten(scope)
 
 
+@pytest.mark.full
 def test_a_reader_is_read_once(db: ivm.Database) -> None:
     """The statement that reads it gets all rows; the next gets an error, not no rows."""
     reader = pa.table({"a": [5, 6]}).to_reader()
@@ -202,6 +207,7 @@ def test_a_reader_is_read_once(db: ivm.Database) -> None:
     assert reader is not None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["an integer", "a list", "a dict of lists", "a record array"])
 def test_objects_that_are_no_tables(db: ivm.Database, kind: str) -> None:
     records = np.array([(1, 2.0)], dtype=[("x", "i4"), ("y", "f8")])
@@ -213,6 +219,7 @@ def test_objects_that_are_no_tables(db: ivm.Database, kind: str) -> None:
     assert db.execute("SELECT count(*) FROM t").fetchall() == [(2,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "known"),
     [
@@ -232,6 +239,7 @@ def test_queries_of_relations_alone_look_at_no_frame(
     assert db._engine.definitions.relations.names_relations_alone(sql) == known
 
 
+@pytest.mark.full
 def test_objects_that_fail(db: ivm.Database) -> None:
     """Their errors are the caller's to mend, not faults of ours."""
     nothing, pair = None, (1, 2)
@@ -254,6 +262,7 @@ def test_objects_that_fail(db: ivm.Database) -> None:
     assert db.execute("SELECT count(*) FROM t").fetchall() == [(2,)]
 
 
+@pytest.mark.full
 def test_variables_of_ours_are_not_seen(db: ivm.Database) -> None:
     """These are names of locals and globals in the frames that run a statement."""
     for name in ("session", "statement", "params", "self", "text", "duckdb", "cursor", "probe"):
@@ -261,6 +270,7 @@ def test_variables_of_ours_are_not_seen(db: ivm.Database) -> None:
             db.execute(f"SELECT * FROM {name}")
 
 
+@pytest.mark.full
 def test_a_variable_that_is_no_table_is_named(db: ivm.Database) -> None:
     """Bug: its name was that of a table which does not exist, as if it were misspelled."""
     dicts, columns, path = [{"a": 1}], {"a": [1]}, "x.csv"
@@ -318,12 +328,14 @@ def test_the_frame_is_the_callers(db: ivm.Database) -> None:
         db.execute("SET python_enable_replacements = 'perhaps'")
 
 
+@pytest.mark.full
 def test_a_local_hides_a_global(db: ivm.Database) -> None:
     everywhere = pa.table({"a": [8]})
     assert db.execute("FROM everywhere").fetchall() == [(8,)]
     assert everywhere.num_rows == 1
 
 
+@pytest.mark.full
 def test_tables_win(db: ivm.Database) -> None:
     t = v = pa.table({"other": ["x"]})
     assert db.execute("FROM t ORDER BY a").fetchall() == [(1, 1), (2, 2)]
@@ -331,12 +343,14 @@ def test_tables_win(db: ivm.Database) -> None:
     assert t is v
 
 
+@pytest.mark.full
 def test_names_with_marks_that_are_no_letters(db: ivm.Database) -> None:
     scope = {"db": db, "बिक्री": pa.table({"a": [1, 2]})}
     exec("rows = db.execute('FROM बिक्री').fetchall()", scope)
     assert scope["rows"] == [(1,), (2,)]
 
 
+@pytest.mark.full
 def test_quoted_names_and_letter_case(db: ivm.Database) -> None:
     """A variable's name counts as it is written."""
     frame = pa.table({"a": [1]})
@@ -348,6 +362,7 @@ def test_quoted_names_and_letter_case(db: ivm.Database) -> None:
             db.execute(f"FROM {spelling}")
 
 
+@pytest.mark.full
 def test_tables_are_made_of_objects(db: ivm.Database) -> None:
     """Also under the variable's own name; from then on the table wins."""
     frame = pd.DataFrame({"a": [1, 2]})
@@ -361,6 +376,7 @@ def test_tables_are_made_of_objects(db: ivm.Database) -> None:
     assert len(frame) == 1
 
 
+@pytest.mark.full
 def test_rows_are_copied_out(db: ivm.Database, tmp_path: Any) -> None:
     frame = pd.DataFrame({"a": [1, 2]})
     db.execute(f"COPY (FROM frame) TO '{tmp_path}/rows.parquet'")
@@ -383,6 +399,7 @@ def test_no_view_reads_an_object(db: ivm.Database, make: str) -> None:
     db.execute(f"CREATE {make} SELECT sum(a) FROM frame")
 
 
+@pytest.mark.full
 def test_a_transaction_reads_objects(db: ivm.Database) -> None:
     """It goes on after them, and a ROLLBACK leaves nothing of them."""
     frame = pd.DataFrame({"a": [1, 2, 3]})
@@ -408,6 +425,7 @@ def _forgotten(scope: dict[str, Any]) -> bool:
     return alive() is None
 
 
+@pytest.mark.full
 def test_a_failed_statement_leaves_no_object(db: ivm.Database) -> None:
     scope = {"db": db, "frame": pd.DataFrame({"a": [1, 5]})}
     with pytest.raises(errors.ConstraintError):
@@ -424,6 +442,7 @@ def test_a_failed_statement_leaves_no_object(db: ivm.Database) -> None:
     assert _forgotten(scope)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", ["FROM frame", "SELECT f.a FROM frame AS f, t, v WHERE t.a = 1"])
 def test_an_object_lives_until_its_rows_are_read(db: ivm.Database, sql: str) -> None:
     """A result streams from it, alone or beside a table; then it is let go."""
@@ -437,6 +456,7 @@ def test_an_object_lives_until_its_rows_are_read(db: ivm.Database, sql: str) -> 
     assert _forgotten(scope)
 
 
+@pytest.mark.full
 def test_a_result_that_has_been_read_says_so(db: ivm.Database) -> None:
     """Bug: it had no columns, the error said."""
     found, made = db.execute("SELECT a, b FROM t"), db.execute("BEGIN; ROLLBACK")
@@ -448,6 +468,7 @@ def test_a_result_that_has_been_read_says_so(db: ivm.Database) -> None:
     assert made.kind == "done"
 
 
+@pytest.mark.full
 def test_an_open_result_is_detached_by_the_next_statement(db: ivm.Database) -> None:
     frame = pd.DataFrame({"a": np.arange(200_000)})
     first = db.execute("FROM frame")
@@ -458,6 +479,7 @@ def test_an_open_result_is_detached_by_the_next_statement(db: ivm.Database) -> N
     assert len(frame) == 1
 
 
+@pytest.mark.full
 def test_each_thread_reads_its_own(db: ivm.Database) -> None:
     found: dict[int, Any] = {}
 
@@ -515,6 +537,7 @@ def test_registering_in_a_transaction(db: ivm.Database) -> None:
     assert db.execute("FROM v").fetchall() == [(2, 3)]
 
 
+@pytest.mark.full
 def test_odd_names(db: ivm.Database) -> None:
     for name in ("", 3, None):
         with pytest.raises(errors.InputError, match="a name as text"):
@@ -525,12 +548,14 @@ def test_odd_names(db: ivm.Database) -> None:
     assert db.execute("FROM short").fetchall() == []
 
 
+@pytest.mark.full
 def test_a_closed_database(db: ivm.Database) -> None:
     db.close()
     with pytest.raises(errors.UnavailableError, match="closed"):
         db.register("given", everywhere)
 
 
+@pytest.mark.full
 def test_cursors_read_objects(db: ivm.Database) -> None:
     frame = pd.DataFrame({"a": [1, 2]})
     with db.cursor() as cursor:

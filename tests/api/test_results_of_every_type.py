@@ -65,6 +65,7 @@ def test_returned_rows(pair: tuple[ivm.Database, duckdb.DuckDBPyConnection]) -> 
         demand_same(pair, sql)
 
 
+@pytest.mark.full
 def test_rows_that_are_read_after_another_statement(
     pair: tuple[ivm.Database, duckdb.DuckDBPyConnection],
 ) -> None:
@@ -77,6 +78,7 @@ def test_rows_that_are_read_after_another_statement(
         assert shown(late.fetchall()) == shown(peer.execute(sql).fetchall()), sql
 
 
+@pytest.mark.full
 def test_types_and_frames(pair: tuple[ivm.Database, duckdb.DuckDBPyConnection]) -> None:
     """Of rows in memory, of a view and of a table, and of those that are read late."""
     db, peer = pair
@@ -106,6 +108,7 @@ def frame(result: Any) -> Any:
     return list(made.columns), list(map(str, made.dtypes)), repr(made.to_dict("list"))
 
 
+@pytest.mark.full
 def test_texts_of_the_shell(pair: tuple[ivm.Database, duckdb.DuckDBPyConnection]) -> None:
     db, peer = pair
     peer.execute("SET TimeZone = 'UTC'")
@@ -116,6 +119,7 @@ def test_texts_of_the_shell(pair: tuple[ivm.Database, duckdb.DuckDBPyConnection]
         ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [name for name in ENUMS if "ENUM('x'" in name])
 @pytest.mark.parametrize("where", ["", "WHERE v IS NULL"])
 def test_enums_inside_of_values_are_written_as_texts_are(name: str, where: str) -> None:

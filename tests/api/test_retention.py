@@ -58,6 +58,7 @@ def fill(db: ivm.Database, table: str, rows: int) -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
 def test_rows_go_in_batches_when_they_are_old(
     db: ivm.Database, clock: HandMoved, key: str, monkeypatch: pytest.MonkeyPatch
@@ -82,6 +83,7 @@ def test_rows_go_in_batches_when_they_are_old(
     assert count(db, "e") == 0
 
 
+@pytest.mark.full
 def test_the_table_is_not_read_at_each_tick(
     db: ivm.Database, clock: HandMoved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +97,7 @@ def test_the_table_is_not_read_at_each_tick(
     assert count(db, "e") == 3401
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("type", ["TIMESTAMP", "TIMESTAMPTZ", "DATE"])
 def test_each_type_of_time(db: ivm.Database, clock: HandMoved, type: str) -> None:
     db.execute(f"CREATE TABLE e (id INTEGER, t {type}) WITH (retain = '1 month', retain_by = t)")
@@ -110,6 +113,7 @@ def test_each_type_of_time(db: ivm.Database, clock: HandMoved, type: str) -> Non
     assert len(kept) < 6
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
 def test_late_rows_stay_where_the_bound_has_gone_back(
     db: ivm.Database, clock: HandMoved, key: str
@@ -125,6 +129,7 @@ def test_late_rows_stay_where_the_bound_has_gone_back(
     assert db.execute("SELECT id FROM e").fetchall() == [(0,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
 def test_another_rule_begins_anew(db: ivm.Database, clock: HandMoved, key: str) -> None:
     """Bug: rows went by the column of the rule before."""
@@ -161,6 +166,7 @@ def test_any_constraint_may_stand_beside_it(db: ivm.Database, clock: HandMoved) 
     db.flush()
 
 
+@pytest.mark.full
 def test_rules_follow_their_tables(db: ivm.Database, clock: HandMoved) -> None:
     db.execute(f"CREATE TABLE e (id INTEGER, ts TIMESTAMPTZ) {RETAINED}")
     assert rules(db) == [("e", "ts", "01:00:00")]
@@ -200,6 +206,7 @@ def test_rules_follow_their_tables(db: ivm.Database, clock: HandMoved) -> None:
         assert rules(db) == []  # else rows of a table that was there would go
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("place", ["_read_ahead", "_expire"])
 @pytest.mark.parametrize(
     "ddl",
@@ -268,6 +275,7 @@ def test_what_is_refused(db: ivm.Database) -> None:
     assert len(rules(db)) == 1
 
 
+@pytest.mark.full
 def test_export_and_import(db: ivm.Database, clock: HandMoved, tmp_path: Path) -> None:
     db.execute(f"CREATE TABLE e (id INTEGER, ts TIMESTAMPTZ) {RETAINED}")
     fill(db, "e", 10)
@@ -279,6 +287,7 @@ def test_export_and_import(db: ivm.Database, clock: HandMoved, tmp_path: Path) -
         assert count(other, "e") == 1
 
 
+@pytest.mark.full
 def test_it_goes_on_by_itself_without_any_view(tmp_path: Path) -> None:
     with ivm.connect(tmp_path / "real.duckdb") as db:
         db.execute("CREATE TABLE e (id INTEGER PRIMARY KEY, ts TIMESTAMPTZ)")
@@ -356,6 +365,7 @@ class Retained(BesideTwin):
             assert all(v[4] for v in self.db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
 
 
+@pytest.mark.full
 def test_tables_keep_what_they_are_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "BATCH", 2)
     monkeypatch.setattr(retention, "HELD", 3)
@@ -365,6 +375,7 @@ def test_tables_keep_what_they_are_to_keep(monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     ["DROP TABLE r", "ALTER TABLE r RENAME ts TO other", "ALTER TABLE r ALTER ts TYPE VARCHAR"],

@@ -84,6 +84,7 @@ def check(db: ivm.Database) -> None:
         assert (missing, extra, right) == (0, 0, True), name
 
 
+@pytest.mark.full
 def test_the_next_opening_takes_it_up(path: Path, hydrated: list[int]) -> None:
     hydrated.clear()
     for number in range(3):
@@ -93,6 +94,7 @@ def test_the_next_opening_takes_it_up(path: Path, hydrated: list[int]) -> None:
     assert hydrated == []
 
 
+@pytest.mark.full
 def test_a_session_without_a_change_keeps_it(path: Path, hydrated: list[int]) -> None:
     (states,) = side_folder(path).glob("state-*.bin")
     hydrated.clear()
@@ -107,6 +109,7 @@ def test_a_session_without_a_change_keeps_it(path: Path, hydrated: list[int]) ->
     assert hydrated == []
 
 
+@pytest.mark.full
 def test_what_one_session_does_not_reach_is_carried_on(path: Path, hydrated: list[int]) -> None:
     hydrated.clear()
     for statement in ("INSERT INTO u VALUES (9, 'x')", "UPDATE t SET x = 0 WHERE id = 7"):
@@ -140,6 +143,7 @@ CHANGES: dict[str, Callable[[ivm.Database], object]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize("what", some(list(CHANGES), 6))
 def test_it_fits_a_catalog_that_changes_first(path: Path, what: str) -> None:
@@ -156,6 +160,7 @@ def test_it_fits_a_catalog_that_changes_first(path: Path, what: str) -> None:
         check(db)
 
 
+@pytest.mark.full
 def test_a_refused_change_leaves_it(path: Path, hydrated: list[int]) -> None:
     hydrated.clear()
     with ivm.connect(path) as db:
@@ -222,6 +227,7 @@ def indexed(path: Path, read: list[str]) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_indexes_are_taken_up(indexed: Path, read: list[str]) -> None:
     for number in (3, 4, 5):
         with ivm.connect(indexed) as db:
@@ -230,6 +236,7 @@ def test_indexes_are_taken_up(indexed: Path, read: list[str]) -> None:
     assert "t" not in read
 
 
+@pytest.mark.full
 def test_indexes_are_carried_on_beside_other_changes(indexed: Path, read: list[str]) -> None:
     with ivm.connect(indexed) as db:
         db.execute("INSERT INTO u VALUES (8, 'x')")
@@ -253,6 +260,7 @@ PASSING = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.cases(2)
 @pytest.mark.parametrize("statement", some(PASSING, 4))
 def test_an_index_is_as_its_table(indexed: Path, statement: str) -> None:
@@ -353,6 +361,7 @@ BETWEEN = (
 )  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize("between", some(BETWEEN, 4))
 def test_it_is_not_taken_up_if_something_came_between(
@@ -372,6 +381,7 @@ def test_it_is_not_taken_up_if_something_came_between(
     assert hydrated == []
 
 
+@pytest.mark.full
 def test_a_damaged_file_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     a_damaged_file(path)
     with ivm.connect(path) as db:
@@ -403,6 +413,7 @@ def test_a_closing_that_cannot_save_it_is_a_closing(
         assert plain.execute("SELECT count(*) FROM t WHERE id = 1001").fetchall() == [(1,)]
 
 
+@pytest.mark.full
 def test_a_small_disk_is_not_filled(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     room = shutil.disk_usage(path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
@@ -411,6 +422,7 @@ def test_a_small_disk_is_not_filled(path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not [*side_folder(path).glob("state*")]
 
 
+@pytest.mark.full
 def test_it_goes_with_a_deleted_database(path: Path) -> None:
     path.unlink()
     with ivm.connect(path) as db:
@@ -418,6 +430,7 @@ def test_it_goes_with_a_deleted_database(path: Path) -> None:
         db.execute("CREATE TABLE t (a INTEGER)")
 
 
+@pytest.mark.full
 def test_nothing_is_saved_for_another_database_in_the_place(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

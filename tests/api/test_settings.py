@@ -33,6 +33,7 @@ def instants(db: ivm.Database, view: str) -> set[int]:
     return {n for (n,) in db.execute(f"SELECT epoch_ms(instant) FROM {view}").fetchall()}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("query", [ZONED, RECOMPUTED])
 def test_a_sessions_zone_does_not_reach_the_views(query: str) -> None:
     with ivm.connect() as db:
@@ -52,6 +53,7 @@ def test_a_sessions_zone_does_not_reach_the_views(query: str) -> None:
         assert zone(db) == "Pacific/Apia"
 
 
+@pytest.mark.full
 def test_a_session_keeps_its_zone_after_a_statement_that_failed() -> None:
     with ivm.connect() as db:
         db.execute(EVENTS)
@@ -153,6 +155,7 @@ def test_constant_instants_are_told_in_the_zone_of_the_file(tmp_path: Path) -> N
     assert "True" in elsewhere("Asia/Tokyo", file, "VERIFY MATERIALIZED VIEW v")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("statement", "way_out"),
     [
@@ -179,6 +182,7 @@ def test_what_would_change_the_views_meaning_is_refused(statement: str, way_out:
         db.execute(statement)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "statement",
     [
@@ -251,6 +255,7 @@ except ivm.IvmError:
 """
 
 
+@pytest.mark.full
 def test_a_database_that_was_not_closed_can_be_opened_again(tmp_path: Path) -> None:
     command = [
         sys.executable,

@@ -76,6 +76,7 @@ def run(db: ivm.Database, statements: list[str]) -> bool:
     return True
 
 
+@pytest.mark.full
 @pytest.mark.cases(6)
 @pytest.mark.parametrize("temporary", TEMPORARY)
 def test_views_hold_what_other_sessions_read(db: ivm.Database, temporary: str) -> None:
@@ -94,6 +95,7 @@ def test_views_hold_what_other_sessions_read(db: ivm.Database, temporary: str) -
     assert "rows" in let_through
 
 
+@pytest.mark.full
 def test_what_hides_nothing_is_no_hindrance(db: ivm.Database) -> None:
     """The temporary table's name is that of a column."""
     db.execute("CREATE TEMP TABLE c0 AS SELECT 1 AS x")

@@ -21,6 +21,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_result_prints_as_duckdbs_and_keeps_its_rows(query: str) -> None:
     with ivm.connect() as db:
@@ -54,6 +55,7 @@ def test_what_has_no_rows_says_what_it_did() -> None:
         assert db.sql("DELETE FROM t WHERE a = 1") is None
 
 
+@pytest.mark.full
 def test_sql_and_table_give_rows() -> None:
     with ivm.connect() as db:
         db.execute('CREATE TABLE "odd name" (a INTEGER); INSERT INTO "odd name" VALUES (1)')
@@ -84,6 +86,7 @@ def test_a_result_that_cannot_be_read_cannot_be_printed() -> None:
             repr(result)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [-1, "x", 2.5, 1 << 70])
 def test_what_is_no_number_of_rows_is_refused(count: Any) -> None:
     """Bug: it was called a fault of the program."""

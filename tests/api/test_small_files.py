@@ -80,6 +80,7 @@ def demand_same(file: Path, names: list[str]) -> None:
         assert repr(plain.execute("FROM shown").fetchall()) == repr(wanted)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_any_file_of_these_types_has_duckdbs_rows(

@@ -216,6 +216,7 @@ def _values(strategies: list[st.SearchStrategy[Any]], number: int) -> list[Any]:
     return [values[(i + number) % len(values)] for i, values in enumerate(found)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("text", "values"), PARAMETERS[:-2], ids=range(len(PARAMETERS) - 2))
 def test_the_rows_are_in_memory(text: str, values: list[st.SearchStrategy[Any]]) -> None:
     both = twin()
@@ -226,6 +227,7 @@ def test_the_rows_are_in_memory(text: str, values: list[st.SearchStrategy[Any]])
     both.check()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("text", "values"), LITERALS, ids=range(len(LITERALS)))
 def test_texts_that_differ_in_literals_are_one(
     text: str, values: list[st.SearchStrategy[Any]]
@@ -238,6 +240,7 @@ def test_texts_that_differ_in_literals_are_one(
     both.check()
 
 
+@pytest.mark.full
 def test_a_text_is_compiled_the_third_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
     compile = ReadCompiler.compile
@@ -253,6 +256,7 @@ def test_a_text_is_compiled_the_third_time(monkeypatch: pytest.MonkeyPatch) -> N
         assert len(compiled) == (number >= 2)
 
 
+@pytest.mark.full
 def test_what_names_mean_otherwise_in_a_session_is_left_to_duckdb() -> None:
     both = twin()
     insert = "INSERT INTO t (id, x) SELECT k + 100 + ?, a FROM v WHERE k = 3"
@@ -267,6 +271,7 @@ def test_what_names_mean_otherwise_in_a_session_is_left_to_duckdb() -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_own_changes_are_seen_in_a_transaction() -> None:
     both = twin()
     with sources_in_memory() as answered:

@@ -91,6 +91,7 @@ def test_objects_make_the_round_trip_and_views_follow(engine: sa.Engine) -> None
         assert revenue(session) == [(ann.id, Decimal("3.00"))]
 
 
+@pytest.mark.full
 def test_a_broken_constraint_is_sqlalchemys_integrity_error(engine: sa.Engine) -> None:
     with Session(engine) as session:
         session.add_all([Customer(name="ann"), Customer(name="ann")])
@@ -103,6 +104,7 @@ def test_a_broken_constraint_is_sqlalchemys_integrity_error(engine: sa.Engine) -
             session.execute(sa.text("SELECT nothing FROM nowhere"))
 
 
+@pytest.mark.full
 def test_upserts_and_returning(engine: sa.Engine) -> None:
     with engine.begin() as connection:
         put = insert(Customer).values(id=1, name="ann")
@@ -134,6 +136,7 @@ def test_relations_are_reflected(engine: sa.Engine) -> None:
         seen.get_columns("nothing")
 
 
+@pytest.mark.full
 def test_reflected_tables_can_be_queried_and_made_again(engine: sa.Engine) -> None:
     tables = sa.MetaData()
     tables.reflect(engine)
@@ -147,6 +150,7 @@ def test_reflected_tables_can_be_queried_and_made_again(engine: sa.Engine) -> No
     other.dispose()
 
 
+@pytest.mark.full
 def test_materialized_views_with_odd_names_are_none_of_the_tables() -> None:
     engine = sa.create_engine("ivm://")
     with engine.begin() as connection:
@@ -188,6 +192,7 @@ def test_keys_that_count_and_generated_columns_are_reflected_as_such() -> None:
     other.dispose()
 
 
+@pytest.mark.full
 def test_a_temporary_table_hides_the_columns_of_another() -> None:
     engine = sa.create_engine("ivm://")
     with engine.begin() as connection:
@@ -207,6 +212,7 @@ def test_indexes_are_reflected_by_their_columns_names() -> None:
     assert found == {"i": ['q"x', "a"], "j": ["a,b"]}
 
 
+@pytest.mark.full
 def test_pandas_writes_and_reads_through_it(engine: sa.Engine) -> None:
     frame = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [0.5, None, 1.5]})
     assert frame.to_sql("frame", engine, index=False) == 3
@@ -216,6 +222,7 @@ def test_pandas_writes_and_reads_through_it(engine: sa.Engine) -> None:
     pd.testing.assert_frame_equal(pd.read_sql_table("frame", engine).iloc[:3], frame)
 
 
+@pytest.mark.full
 def test_an_engine_joins_the_programs_own_database(tmp_path: Path) -> None:
     path = tmp_path / "own.duckdb"
     with ivm.connect(path) as db:
@@ -227,6 +234,7 @@ def test_an_engine_joins_the_programs_own_database(tmp_path: Path) -> None:
         assert db.execute("SELECT * FROM t ORDER BY a").fetchall() == [(1,), (2,)]
 
 
+@pytest.mark.full
 def test_readers_hold_up_no_writer(engine: sa.Engine) -> None:
     with engine.connect() as reader:
         reader.execute(sa.text("SELECT count(*) FROM orders"))
@@ -235,6 +243,7 @@ def test_readers_hold_up_no_writer(engine: sa.Engine) -> None:
         assert reader.scalar(sa.text("SELECT count(*) FROM customers")) == 1
 
 
+@pytest.mark.full
 def test_autocommit_needs_no_transaction(engine: sa.Engine) -> None:
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(sa.text("INSERT INTO customers VALUES (7, 'ann')"))
@@ -252,6 +261,7 @@ class Counted(Declared):
     raw: Mapped[bytes | None]
 
 
+@pytest.mark.full
 def test_keys_that_count_by_themselves() -> None:
     engine = sa.create_engine("ivm://")
     Declared.metadata.create_all(engine)

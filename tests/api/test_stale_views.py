@@ -53,6 +53,7 @@ def _many(db: ivm.Database, x: int) -> None:
         db.upsert("t", {"id": [1], "x": [x]})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", [_sql, _python, _transaction, _many])
 def test_a_change_is_not_refused_beside_a_stale_view(db: ivm.Database, change) -> None:  # type: ignore[no-untyped-def]
     """New x less old y overflows; new x less new y does not, whoever has read what before."""
@@ -63,6 +64,7 @@ def test_a_change_is_not_refused_beside_a_stale_view(db: ivm.Database, change) -
     assert_verified(db)
 
 
+@pytest.mark.full
 def test_a_change_that_fails_in_truth_is_refused(db: ivm.Database) -> None:
     db.insert("t", {"id": [2], "x": [5]})
     with pytest.raises(errors.EvaluationError, match="out of range"):
@@ -73,6 +75,7 @@ def test_a_change_that_fails_in_truth_is_refused(db: ivm.Database) -> None:
     assert_verified(db)
 
 
+@pytest.mark.full
 def test_two_stale_views_below_one_are_stepped_together(db: ivm.Database) -> None:
     db.execute(f"CREATE MATERIALIZED VIEW same AS {LAST.format('t')}")
     db.execute(
@@ -85,6 +88,7 @@ def test_two_stale_views_below_one_are_stepped_together(db: ivm.Database) -> Non
     assert_verified(db)
 
 
+@pytest.mark.full
 def test_a_tower_is_read_fresh_inside_a_transaction(db: ivm.Database) -> None:
     """A recomputed view over one that follows a recomputed view by deltas."""
     db.execute("CREATE MATERIALIZED VIEW more AS SELECT 1 AS id, y + 1 AS x FROM last")
@@ -125,6 +129,7 @@ def test_such_a_commit_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert_verified(db)
 
 
+@pytest.mark.full
 def test_a_view_that_reads_no_table_is_made_once() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (a INTEGER)")
@@ -149,6 +154,7 @@ KEYED = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", ["t", "t AS s", "p", "main.t", "m(0)"])
 def test_a_column_with_the_name_of_a_relation_is_not_read(db: ivm.Database, source: str) -> None:
     """Of USING KEY DuckDB serializes no plan: what such a view reads is told by names."""
@@ -167,6 +173,7 @@ def test_a_column_with_the_name_of_a_relation_is_not_read(db: ivm.Database, sour
     assert_verified(db)
 
 
+@pytest.mark.full
 def test_a_view_for_which_memory_does_not_suffice_is_no_fault_of_its_rows() -> None:
     with ivm.connect(memory_limit=60 << 20) as db:
         db.execute("SET temp_directory = ''; CREATE TABLE t (a INTEGER)")

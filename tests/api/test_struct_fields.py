@@ -60,6 +60,7 @@ class Pair:
             assert row[-1], row
 
 
+@pytest.mark.full
 @pytest.mark.cases(5)
 @pytest.mark.parametrize(
     "value", [VALUE, TURNED, f"{VALUE}::{TYPE}", "row(row(1, 'a'), NULL, 3)", "?"]
@@ -73,6 +74,7 @@ def test_statements(value: str) -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_many_rows() -> None:
     both = Pair()
     rows = [[i, GIVEN] for i in range(5)]
@@ -81,6 +83,7 @@ def test_many_rows() -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_rows_of_python() -> None:
     both = Pair()
     given = pa.table({"id": [1, 2], "s": [GIVEN, None]})

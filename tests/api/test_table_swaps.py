@@ -48,6 +48,7 @@ def _check(db: ivm.Database, plain: duckdb.DuckDBPyConnection) -> None:
         assert Counter(db.execute(f"FROM {name}").fetchall()) == wanted, name
 
 
+@pytest.mark.full
 def test_a_table_is_replaced_by_one_that_was_made_anew(tmp_path: Path) -> None:
     with _opened(tmp_path / "shop.duckdb") as db, db.subscribe("sums") as feed:
         before = Counter(db.execute("FROM sums").fetchall())
@@ -68,6 +69,7 @@ def test_a_table_is_replaced_by_one_that_was_made_anew(tmp_path: Path) -> None:
         assert all(row[-1] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
 
 
+@pytest.mark.full
 def test_the_name_may_be_spelt_otherwise(tmp_path: Path) -> None:
     with _opened(tmp_path / "shop.duckdb") as db:
         db.execute("BEGIN; CREATE TABLE made AS SELECT 1 AS id, 1 AS a; ALTER TABLE T RENAME TO O")
@@ -116,6 +118,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.lists(STEPS, min_size=1, max_size=5), min_size=1, max_size=4))
 def test_any_swaps(tmp_path_factory: pytest.TempPathFactory, blocks: list[list[str]]) -> None:

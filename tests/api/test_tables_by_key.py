@@ -25,6 +25,7 @@ def read(db: ivm.Database, text: str, params: Any = None) -> ivm.Result:
     return db.execute(text, params)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("key", ["INTEGER", "VARCHAR", "DATE"])
 def test_a_row_by_its_key(key: str) -> None:
     """Between changes of every kind, with and without views on the table."""
@@ -80,6 +81,7 @@ def test_a_row_by_its_key(key: str) -> None:
         changed()
 
 
+@pytest.mark.full
 def test_it_comes_from_memory(tmp_path: Path) -> None:
     text = "SELECT c FROM t WHERE k = ?"
     with ivm.connect(tmp_path / "x.duckdb") as db:
@@ -113,6 +115,7 @@ def test_it_comes_from_memory(tmp_path: Path) -> None:
         assert read(db, text, [7]).fetchall() == []
 
 
+@pytest.mark.full
 def test_others_do_not_see_what_is_not_committed() -> None:
     text = "SELECT c FROM t WHERE k = 1"
     with ivm.connect() as db:
@@ -134,6 +137,7 @@ def test_others_do_not_see_what_is_not_committed() -> None:
         assert db.execute(text).fetchall() == [(1,)]
 
 
+@pytest.mark.full
 def test_the_index_of_a_large_table_is_built_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_indexes, "LARGE", 100)
     text = "SELECT c FROM t WHERE k = ?"
@@ -151,6 +155,7 @@ def test_the_index_of_a_large_table_is_built_beside(monkeypatch: pytest.MonkeyPa
         assert StateResult in kinds
 
 
+@pytest.mark.full
 @settings(max_examples=examples(20), deadline=None)
 @given(
     steps=s.lists(
@@ -202,6 +207,7 @@ AGGREGATES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
 @pytest.mark.parametrize("text", AGGREGATES)
 def test_what_is_computed_of_rows_by_an_index(text: str, key: str) -> None:

@@ -48,6 +48,7 @@ class Pair:
             assert sorted(self.ours.execute(f"FROM {name}").fetchall()) == wanted, name
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize("create", [KEYLESS, KEYED])
 @pytest.mark.parametrize(
@@ -112,6 +113,7 @@ def _transactions(draw: st.DrawFn) -> list[list[str]]:
     ]
 
 
+@pytest.mark.full
 @settings(max_examples=examples(8), deadline=None)
 @given(st.booleans(), st.sampled_from(SIZES), _transactions(), st.booleans())
 def test_random_transactions(
@@ -129,6 +131,7 @@ def test_random_transactions(
         pair.check()
 
 
+@pytest.mark.full
 def test_a_view_is_dropped_beside_a_checkpoint(tmp_path: Path) -> None:
     """DuckDB lets one transaction delete a row: the epochs of a view are the checkpoint's."""
     with ivm.connect(tmp_path / "x.duckdb") as db, db.cursor() as other:

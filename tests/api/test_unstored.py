@@ -59,6 +59,7 @@ def verified(db: ivm.Database) -> bool:
     return all(row[4] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
 
 
+@pytest.mark.full
 def test_nothing_is_copied_and_other_programs_read_it(
     db: ivm.Database, lake: Path, tmp_path: Path
 ) -> None:
@@ -73,6 +74,7 @@ def test_nothing_is_copied_and_other_programs_read_it(
         assert other.execute("SELECT count(*) FROM _ivm.history_1_added").fetchall() == [(1,)]
 
 
+@pytest.mark.full
 def test_updates_that_change_nothing_keep_the_rows(db: ivm.Database, lake: Path) -> None:
     db.execute(f"CREATE TABLE t {KEYED} {left_in(lake)}")
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT name, count(*) AS n FROM t GROUP BY name")
@@ -90,6 +92,7 @@ def test_updates_that_change_nothing_keep_the_rows(db: ivm.Database, lake: Path)
     assert verified(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("format", ["csv", "json"])
 def test_other_formats(db: ivm.Database, tmp_path: Path, format: str) -> None:
     rows = "SELECT range AS id, 'it''s; ' || range AS name, DATE '2026-01-01' + range::INT AS day"
@@ -109,6 +112,7 @@ def test_other_formats(db: ivm.Database, tmp_path: Path, format: str) -> None:
     assert verified(db)
 
 
+@pytest.mark.full
 def test_folders_of_partitions(db: ivm.Database, tmp_path: Path) -> None:
     rows = "SELECT range AS id, range % 3 AS part FROM range(30)"
     duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/lake' (FORMAT parquet, PARTITION_BY part)")
@@ -118,6 +122,7 @@ def test_folders_of_partitions(db: ivm.Database, tmp_path: Path) -> None:
     assert_same_rows(db.execute("SELECT id, part FROM t").fetchall(), answer(rows), "t")
 
 
+@pytest.mark.full
 def test_a_table_without_a_key_takes_rows(db: ivm.Database, lake: Path) -> None:
     db.execute(f"CREATE TABLE t {left_in(lake)}")
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT name, count(*) AS n FROM t GROUP BY name")
@@ -134,6 +139,7 @@ def test_a_table_without_a_key_takes_rows(db: ivm.Database, lake: Path) -> None:
     assert verified(db)
 
 
+@pytest.mark.full
 def test_change_streams_follow_into_them(db: ivm.Database, lake: Path) -> None:
     files = left_in(lake)
     db.execute(f"CREATE TABLE t {KEYED} {files}; CREATE TABLE log {files}")
@@ -155,6 +161,7 @@ def test_change_streams_follow_into_them(db: ivm.Database, lake: Path) -> None:
     assert verified(db)
 
 
+@pytest.mark.full
 def test_what_the_log_alone_has_comes_back(db: ivm.Database, lake: Path, tmp_path: Path) -> None:
     files = left_in(lake)
     db.execute(f"CREATE TABLE t {KEYED} {files}; CREATE TABLE log {files}")
@@ -178,6 +185,7 @@ def test_what_the_log_alone_has_comes_back(db: ivm.Database, lake: Path, tmp_pat
         assert verified(again)
 
 
+@pytest.mark.full
 def test_other_files_take_over_exactly_what_they_have(
     db: ivm.Database, lake: Path, tmp_path: Path
 ) -> None:
@@ -198,6 +206,7 @@ def test_other_files_take_over_exactly_what_they_have(
     assert db.execute("SELECT count(*) FROM t WHERE name = 'same'").fetchall() == [(4,)]
 
 
+@pytest.mark.full
 def test_files_that_break_a_constraint(db: ivm.Database, lake: Path, tmp_path: Path) -> None:
     duckdb.sql(f"COPY (SELECT 1 AS id, NULL AS name, -1.0 AS x) TO '{lake}/3.parquet'")
     made = f"FROM PARQUET '{lake}' WITH (stored = false"
@@ -213,6 +222,7 @@ def test_files_that_break_a_constraint(db: ivm.Database, lake: Path, tmp_path: P
         db.execute("INSERT INTO t VALUES (-1)")
 
 
+@pytest.mark.full
 def test_files_that_change_stop_what_would_read_them(db: ivm.Database, lake: Path) -> None:
     db.execute(f"CREATE TABLE t {KEYED} {left_in(lake)}")
     duckdb.sql(f"COPY (SELECT 7 AS id, 'n' AS name, 1.0 AS x) TO '{lake}/9.parquet'")
@@ -238,6 +248,7 @@ def test_files_that_change_stop_what_would_read_them(db: ivm.Database, lake: Pat
     assert verified(db)
 
 
+@pytest.mark.full
 def test_files_mean_the_same_in_every_session(db: ivm.Database, tmp_path: Path) -> None:
     duckdb.sql(f"COPY (SELECT TIMESTAMPTZ '2026-01-01 00:00Z' AS t) TO '{tmp_path}/t.parquet'")
     (tmp_path / "t.csv").write_text('t;s\n2026-01-01 00:00:00;6" nails\n2026-01-02 00:00:00;b\n')
@@ -473,6 +484,7 @@ def test_what_cannot_be_done_says_so(db: ivm.Database, lake: Path) -> None:
         db.execute(f"CREATE TABLE s.t {made}")
 
 
+@pytest.mark.full
 def test_conflicts_of_values_are_found_by_the_key(db: ivm.Database, lake: Path) -> None:
     db.execute(f"CREATE TABLE t {KEYED} {left_in(lake)}")
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT name, sum(x) AS x FROM t GROUP BY name")

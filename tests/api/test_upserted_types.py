@@ -39,6 +39,7 @@ FAST = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", IN_OWN_TYPES)
 def test_rows_are_compared_and_computed_with_as_the_query_gives_them(sql: str) -> None:
     twin = Twin(TABLES, VIEWS, tables=("t", "n"))

@@ -67,6 +67,7 @@ def test_any_history(
         both.db.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sql", "params"), FAST)
 def test_no_duckdb_is_needed(sql: str, params: Any, tmp_path: Path) -> None:
     both = Twin(TABLES, VIEW, path=tmp_path / "t.duckdb")
@@ -98,6 +99,7 @@ def test_it_is_dropped_with_the_index() -> None:
     both.check()
 
 
+@pytest.mark.full
 def test_an_update_of_other_columns_leaves_it_as_it_is() -> None:
     both = Twin(TABLES, VIEW)
     assert both.run("UPDATE t SET m = 7 WHERE n = 1")

@@ -54,6 +54,7 @@ def create_all(db: ivm.Database) -> None:
         db.execute(f"CREATE MATERIALIZED VIEW v{number} AS {query}")
 
 
+@pytest.mark.full
 def test_right_views_are_right_and_it_is_told_what_their_queries_leave_open(
     db: ivm.Database,
 ) -> None:
@@ -68,6 +69,7 @@ def test_right_views_are_right_and_it_is_told_what_their_queries_leave_open(
 REMOVED = "DELETE FROM {0} WHERE rowid IN (SELECT min(rowid) FROM {0})"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", [REMOVED, "INSERT INTO {0} FROM {0}"])
 def test_rows_that_are_not_the_views_are_found(db: ivm.Database, change: str) -> None:
     create_all(db)
@@ -93,6 +95,7 @@ RECOMPUTED = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("query", RECOMPUTED)
 def test_values_that_are_not_the_views_are_found_without_a_plan(
     db: ivm.Database, query: str
@@ -133,6 +136,7 @@ MISREAD = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_plans_that_misread_their_queries_are_found(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +154,7 @@ def test_plans_that_misread_their_queries_are_found(
     assert {verdict["ok"] for verdict in verdicts(db)} == {False}
 
 
+@pytest.mark.full
 def test_the_answer_has_another_column_only_if_something_is_open(db: ivm.Database) -> None:
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT id, v FROM t ORDER BY v LIMIT 7")
     db.execute("CREATE MATERIALIZED VIEW w AS SELECT id FROM v")  # reads the rows that were chosen

@@ -95,6 +95,7 @@ def test_it_is_the_sum_of_its_deltas(few: int, steps: list[list[tuple[bool, int,
             assert len(found) == sum(1 for row in held if row[:2] == pair)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("few", [0, 16])
 @pytest.mark.parametrize("key", [(), (0,), (0, 1)])
 @settings(max_examples=examples(100), deadline=None)

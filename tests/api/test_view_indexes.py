@@ -32,6 +32,7 @@ def shown(db: ivm.Database) -> list[object]:
     return [row[result.columns.index("indexes")] for row in result]
 
 
+@pytest.mark.full
 def test_rows_are_looked_up(db: ivm.Database, tmp_path: Path) -> None:
     assert not isinstance(read(db, TEXT, ["c3"]), StateResult)
     db.execute('CREATE INDEX i ON v ("Customer")')
@@ -55,6 +56,7 @@ def test_rows_are_looked_up(db: ivm.Database, tmp_path: Path) -> None:
         assert not isinstance(read(again, TEXT, ["c3"]), StateResult)
 
 
+@pytest.mark.full
 def test_it_goes_with_its_view_and_its_transaction(db: ivm.Database) -> None:
     db.execute("CREATE INDEX i ON v (customer, id)")
     db.execute("BEGIN")
@@ -73,6 +75,7 @@ def test_it_goes_with_its_view_and_its_transaction(db: ivm.Database) -> None:
     db.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("statement", "why"),
     [

@@ -63,6 +63,7 @@ def test_the_stream_is_what_duckdb_reads(schema: bool, size: int, tmp_path: Path
         assert [p for (p,) in letters.fetchall()] == [lines[i][:-1] for i in sorted(dirty)]
 
 
+@pytest.mark.full
 def test_the_generator_makes_what_it_says() -> None:
     stream = ChangeEvents(20_000)
     lines = [line for chunk in stream.chunks() for line in chunk.to_pylist()]

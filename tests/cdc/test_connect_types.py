@@ -196,6 +196,7 @@ MISFITS = [
 ]
 
 
+@pytest.mark.full
 def test_no_part_of_a_value_is_lost() -> None:
     """What does not fit into a list or struct, or may mean two things, refuses the whole event."""
     columns = ", ".join(f"c{i} {type}" for i, (type, _) in enumerate(MISFITS))
@@ -208,6 +209,7 @@ def test_no_part_of_a_value_is_lost() -> None:
         assert done.applied == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("days", [-622_191_234, -2_147_472_692, 2**31 - 1])
 def test_infinite_dates_of_debezium_are_refused(days: int) -> None:
     """As which it writes numbers that mean nothing."""
@@ -219,6 +221,7 @@ def test_infinite_dates_of_debezium_are_refused(days: int) -> None:
         assert list(db.ingest("t", [event], format="debezium with schema").refused) == [0]
 
 
+@pytest.mark.full
 def test_values_that_were_not_sent_stay() -> None:
     """Debezium's placeholder, in columns of texts, of JSON and of others."""
     types, unavailable = ["VARCHAR", "JSON", "INTEGER[]", "BLOB"], "__debezium_unavailable_value"
@@ -234,6 +237,7 @@ def test_values_that_were_not_sent_stay() -> None:
             assert db.execute("FROM t").fetchall() == before
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize("decimals", [None, "base64", "text"])
 def test_numbers_keep_their_digits(decimals: str | None) -> None:
@@ -260,6 +264,7 @@ def test_numbers_keep_their_digits(decimals: str | None) -> None:
         assert decimals != "text" or found == told
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("format", "event"),
     [

@@ -34,6 +34,7 @@ def written(cell: str | None, quoted: bool) -> str:
     return cell
 
 
+@pytest.mark.full
 @given(
     table=TABLE,
     quoted=st.booleans(),

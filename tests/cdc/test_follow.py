@@ -65,6 +65,7 @@ def test_views_of_a_column_that_becomes_wider_are_created_anew() -> None:
         db.execute("DROP INDEX by_k")
 
 
+@pytest.mark.full
 def test_views_of_wider_columns_are_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
     with ivm.connect(tmp_path / "a.duckdb") as db:
         db.execute("""
@@ -81,6 +82,7 @@ def test_views_of_wider_columns_are_there_when_the_file_is_opened_again(tmp_path
         assert [row[-1] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall()] == [True] * 2
 
 
+@pytest.mark.full
 def test_a_view_with_a_sink_keeps_its_types_and_says_so(tmp_path: Path) -> None:
     with ivm.connect() as db:
         db.execute(f"""

@@ -19,6 +19,7 @@ from tests.cdc.orders import content, created
 from tests.support.view_oracle import assert_verified
 
 
+@pytest.mark.full
 def test_formats(db: ivm.Database) -> None:
     row = {"id": 1, "customer": 1, "note": "ä"}
     assert (
@@ -42,6 +43,7 @@ def test_formats(db: ivm.Database) -> None:
         db.ingest("orders", [], format="xml")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("events", "says"),
     [
@@ -59,6 +61,7 @@ def test_what_is_no_list_of_events_is_told(db: ivm.Database, events: Any, says: 
         db.ingest("orders", events)
 
 
+@pytest.mark.full
 def test_a_series_has_events(db: ivm.Database) -> None:
     """What stands for NULL in it is none."""
     texts = [json.dumps(created(1)), None]
@@ -68,6 +71,7 @@ def test_a_series_has_events(db: ivm.Database) -> None:
         assert (done.applied, done.refused, done.ignored) == (1, {}, len(events) - 1)
 
 
+@pytest.mark.full
 def test_rows_that_replace_others(db: ivm.Database) -> None:
     def give(*rows: dict[str, Any]) -> ivm.Ingested:
         return db.ingest("orders", list(rows), format="json upserts")
@@ -90,6 +94,7 @@ def field(name: str, kind: str = "", **parameters: str) -> dict[str, Any]:
     return {"field": name, "name": kind, "parameters": parameters}
 
 
+@pytest.mark.full
 def test_the_schema_tells_how_values_are_written(db: ivm.Database) -> None:
     decimal = field("amount", "org.apache.kafka.connect.data.Decimal", scale="2")
     for unit, moment in (
@@ -129,6 +134,7 @@ BAD_SCHEMAS: list[Any] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("schema", BAD_SCHEMAS, ids=json.dumps)
 def test_an_event_whose_schema_is_none_is_refused(db: ivm.Database, schema: Any) -> None:
     """And is forgotten: those beside it and after it are applied."""
@@ -161,6 +167,7 @@ def base64_of(number: int) -> str:
     return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("type", ["DECIMAL(38,0)", "DECIMAL(12,3)", "BIGINT", "HUGEINT"])
 def test_base64_is_the_unscaled_number(type: str) -> None:
     numbers = [0, 1, -1, 127, 128, -128, -129, 10**6, -(10**11), 10**15, 2**127 - 1, -(2**127)]
@@ -178,6 +185,7 @@ def test_base64_is_the_unscaled_number(type: str) -> None:
             assert (expected is None) == (i in refused)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("type", ["VARCHAR", "VARCHAR[]", "DECIMAL(38,2)", "DOUBLE"])
 def test_base64_of_more_digits_than_any_integer(type: str) -> None:
     """As PostgreSQL's numeric and MySQL's DECIMAL(65) have."""
@@ -201,6 +209,7 @@ def test_base64_of_more_digits_than_any_integer(type: str) -> None:
                 assert Decimal(text) == exact.quantize(Decimal(digits), ROUND_HALF_UP)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("type", ["DOUBLE", "FLOAT", "DOUBLE[]"])
 @pytest.mark.parametrize("decimals", ["base64", "text"])
 def test_floats_that_are_not_finite_are_texts(type: str, decimals: str) -> None:
@@ -214,6 +223,7 @@ def test_floats_that_are_not_finite_are_texts(type: str, decimals: str) -> None:
         assert found == [("nan",), ("inf",), ("-inf",)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("type", "unit", "number", "expected"),
     [
@@ -249,6 +259,7 @@ def test_numbers_that_are_times(type: str, unit: str, number: int, expected: str
         assert content(db, "SELECT x::VARCHAR FROM n") == ([(expected,)] if expected else [])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -279,6 +290,7 @@ def test_debezium_counts_intervals_in_microseconds(times: str | None) -> None:
         assert content(db, "SELECT x::VARCHAR FROM n") == [("00:00:01.5",)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("type", ["INTERVAL", "INTERVAL[]", "STRUCT(a INTERVAL)"])
 @pytest.mark.parametrize("format", ["debezium", "json"])
 def test_an_interval_that_is_too_long_is_refused_alone(type: str, format: str) -> None:
@@ -300,6 +312,7 @@ def test_an_interval_that_is_too_long_is_refused_alone(type: str, format: str) -
         assert type != "INTERVAL" or "may have up to 2562046 hours" in refused[1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("type", "text", "expected"),
     [
@@ -319,6 +332,7 @@ def test_times_far_from_now(type: str, text: Any, expected: str) -> None:
         assert content(db, "SELECT x::VARCHAR FROM n") == [(expected,)]
 
 
+@pytest.mark.full
 def test_a_column_may_be_called_op(db: ivm.Database) -> None:
     db.execute("CREATE TABLE o (id INTEGER PRIMARY KEY, op INTEGER DEFAULT 5)")
     db.ingest("o", [{"id": 1, "op": "insert"}], format="json")

@@ -22,6 +22,7 @@ from tests.support.view_oracle import assert_verified
 from tests.tiers import TIER, examples
 
 
+@pytest.mark.full
 def test_a_batch_is_one_epoch_with_its_position(db: ivm.Database) -> None:
     db.ingest("orders", [], position=0)  # makes the tables of the records
     before = db.epoch
@@ -33,6 +34,7 @@ def test_a_batch_is_one_epoch_with_its_position(db: ivm.Database) -> None:
     assert positions == [("python", "orders", 0, ""), ("shop", "orders", 7, "")]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("position", [7, 6])
 def test_a_batch_seen_again_changes_nothing(db: ivm.Database, position: int) -> None:
     db.ingest("orders", [created(1)], source="shop", position=7)
@@ -42,12 +44,14 @@ def test_a_batch_seen_again_changes_nothing(db: ivm.Database, position: int) -> 
     assert not db.ingest("orders", [created(3)], source="other", position=position).skipped
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("position", ["8", 8.0, True])
 def test_positions_are_integers(db: ivm.Database, position: Any) -> None:
     with pytest.raises(errors.InputError, match="a position is an integer that grows"):
         db.ingest("orders", [created(2)], source="shop", position=position)
 
 
+@pytest.mark.full
 def test_the_stream_goes_on_after_a_restart(tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
     with ivm.connect(file) as db:
@@ -63,6 +67,7 @@ def test_the_stream_goes_on_after_a_restart(tmp_path: Path) -> None:
         assert_verified(db)
 
 
+@pytest.mark.full
 def test_a_rolled_back_batch_leaves_nothing(db: ivm.Database) -> None:
     db.ingest("orders", [created(1)], source="shop", position=1)
     db.execute("BEGIN")
@@ -74,6 +79,7 @@ def test_a_rolled_back_batch_leaves_nothing(db: ivm.Database) -> None:
     assert not db.ingest("orders", [created(2)], source="shop", position=2).skipped
 
 
+@pytest.mark.full
 def test_positions_follow_their_table(tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
     with ivm.connect(file) as db:
@@ -92,6 +98,7 @@ def test_positions_follow_their_table(tmp_path: Path) -> None:
         assert_verified(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "anew",
     [
@@ -111,6 +118,7 @@ def test_another_table_of_the_name_begins_anew(anew: str) -> None:
         assert content(db, "FROM orders") == [(1,)]
 
 
+@pytest.mark.full
 def test_positions_of_stored_sources_follow_no_table(tmp_path: Path) -> None:
     path = tmp_path / "events"
     path.write_text('{"id": 1}\n')
@@ -125,6 +133,7 @@ def test_positions_of_stored_sources_follow_no_table(tmp_path: Path) -> None:
         assert content(db, "SELECT stream FROM _ivm.positions") == [(str(path),)]
 
 
+@pytest.mark.full
 def test_the_first_batch_is_refused_in_a_transaction(db: ivm.Database) -> None:
     db.execute("BEGIN")
     with pytest.raises(errors.UnavailableError, match="outside of a transaction"):
@@ -161,6 +170,7 @@ DIRT: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.full
 def test_dirt_stays_alone(db: ivm.Database) -> None:
     events = [event for i, (dirt, _) in enumerate(DIRT) for event in (created(10 + i), dirt)]
     found = db.ingest("orders", events, source="shop", position=1)
@@ -174,6 +184,7 @@ def test_dirt_stays_alone(db: ivm.Database) -> None:
     assert json.loads(payload) == DIRT[6][0]
 
 
+@pytest.mark.full
 def test_views_may_read_the_records(db: ivm.Database) -> None:
     db.ingest("orders", [created(1)], position=1)
     db.execute(
@@ -189,6 +200,7 @@ def test_views_may_read_the_records(db: ivm.Database) -> None:
     assert [table.name for table in db.tables()] == ["orders"]
 
 
+@pytest.mark.full
 def test_values_that_were_not_sent_stay(db: ivm.Database) -> None:
     db.ingest("orders", [created(1, note="long", amount=5)])
     placeholder = "__debezium_unavailable_value"
@@ -200,6 +212,7 @@ def test_values_that_were_not_sent_stay(db: ivm.Database) -> None:
     assert_verified(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
 def test_columns_that_are_not_sent_take_their_default(db: ivm.Database, key: str) -> None:
     db.execute(f"CREATE TABLE d (id INTEGER {key}, n INTEGER DEFAULT 7, s VARCHAR DEFAULT 'x')")
@@ -210,6 +223,7 @@ def test_columns_that_are_not_sent_take_their_default(db: ivm.Database, key: str
     assert content(db, "FROM d WHERE id = 3") == [(3, None, "y")]
 
 
+@pytest.mark.full
 def test_truncate_empties_the_table(db: ivm.Database) -> None:
     db.ingest("orders", [created(1), created(2)])
     epoch = db.epoch
@@ -235,6 +249,7 @@ def test_a_stream_may_spell_a_column_in_two_ways(db: ivm.Database) -> None:
     assert content(db, "SELECT note FROM orders ORDER BY id") == [("c",), ("b",)]
 
 
+@pytest.mark.full
 def test_a_table_without_a_key_needs_the_row_before(db: ivm.Database) -> None:
     db.execute(BAG)
     events = [
@@ -248,6 +263,7 @@ def test_a_table_without_a_key_needs_the_row_before(db: ivm.Database) -> None:
     assert content(db, "FROM bag") == [(2, "x")]
 
 
+@pytest.mark.full
 def test_positions_are_of_a_source_and_a_table(db: ivm.Database) -> None:
     db.execute(BAG)
     assert db.ingest("orders", [created(1)], source="shop", position=1).applied == 1
@@ -258,6 +274,7 @@ def test_positions_are_of_a_source_and_a_table(db: ivm.Database) -> None:
     assert content(db, "FROM bag") == [(1, None)]
 
 
+@pytest.mark.full
 def test_tables_that_only_duckdb_can_check_are_refused(db: ivm.Database) -> None:
     db.execute("CREATE TABLE u (id INTEGER PRIMARY KEY, x INTEGER UNIQUE)")
     with pytest.raises(errors.UnsupportedError, match="further unique constraints"):
@@ -301,6 +318,7 @@ def apply_to_bag(duck: duckdb.DuckDBPyConnection, event: dict[str, Any]) -> bool
     return True
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(examples(12)))
 def test_a_table_without_a_key_has_the_rows_of_its_events(seed: int) -> None:
     random, duck = Random(seed), duckdb.connect()

@@ -137,6 +137,7 @@ def applied(db: ivm.Database, batch: list[Event]) -> Merged:
     return merged
 
 
+@pytest.mark.full
 @given(st.lists(st.lists(events(), min_size=1, max_size=8), min_size=1, max_size=3))
 @settings(max_examples=examples(90), deadline=None)
 def test_a_batch_is_its_events_one_after_the_other(batches: list[list[Event]]) -> None:

@@ -72,11 +72,13 @@ def updated(type: str, init: str, value: Any, **options: Any) -> tuple[bool, dic
         return before == [row[:1] for row in after], refused
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("type", "init", "value"), WHOLE)
 def test_a_value_that_was_not_sent_stays(type: str, init: str, value: Any) -> None:
     assert updated(type, init, value) == (True, {})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("type", "init", "value"), PARTS)
 def test_a_value_of_which_a_part_was_not_sent_is_refused(type: str, init: str, value: Any) -> None:
     kept, refused = updated(type, init, value)
@@ -84,6 +86,7 @@ def test_a_value_of_which_a_part_was_not_sent_is_refused(type: str, init: str, v
     assert refused[0].startswith("v has a part that was not sent")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("value", [f"about {PLACEHOLDER}", "[95,", '"x"', "null", "95"])
 def test_a_text_that_speaks_of_it_is_stored(value: str) -> None:
     assert updated("VARCHAR", "'x'", value) == (False, {})
@@ -107,6 +110,7 @@ UNKNOWN: list[tuple[list[Any], list[int]]] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("events", "refused"), UNKNOWN)
 def test_an_unchanged_value_that_no_row_has_is_refused(
     events: list[Any], refused: list[int]
@@ -132,6 +136,7 @@ def content(db: ivm.Database) -> list[Any]:
     return db.execute("FROM t ORDER BY ALL").fetchall()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("key", [" PRIMARY KEY", ""])
 def test_a_value_that_only_the_row_before_has_is_null_now(key: str) -> None:
     def change(data: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
@@ -151,6 +156,7 @@ def test_a_value_that_only_the_row_before_has_is_null_now(key: str) -> None:
         assert content(db) == [(0, None, 0), (1, None, None), (3, "a", 4), (9, None, 2)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("type", ["insert", "bootstrap-insert"])
 @pytest.mark.parametrize("beside", [{}, {"a": "b"}])
 def test_a_null_that_maxwell_leaves_out_of_a_known_row_is_null(
@@ -164,6 +170,7 @@ def test_a_null_that_maxwell_leaves_out_of_a_known_row_is_null(
         assert content(db) == [(1, None, "mine"), (2, beside.get("a"), "none")]
 
 
+@pytest.mark.full
 def test_debezium_s_rows_without_their_nulls() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a VARCHAR, n INTEGER)")
@@ -190,6 +197,7 @@ MESSAGES: list[Any] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("format", "wrapped"), [("debezium", plain), ("debezium with schema", with_schema)]
 )
@@ -226,6 +234,7 @@ TWICE = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("format", "line", "key"), TWICE)
 def test_a_key_that_comes_twice_is_refused(format: str, line: str, key: str) -> None:
     with ivm.connect() as db:
@@ -234,6 +243,7 @@ def test_a_key_that_comes_twice_is_refused(format: str, line: str, key: str) -> 
         assert content(db) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_key_of_no_column_may_come_twice(format: str) -> None:
     row = '{"id": 1, "x": 1, "x": 2}'
@@ -249,6 +259,7 @@ def test_a_key_of_no_column_may_come_twice(format: str) -> None:
         assert content(db) == [(1,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("bad", [{"op": "c", "after": {"id": 2, "s": "\ud800"}}, '{"op": "\ud800"'])
 def test_half_a_character_is_one_dead_letter(bad: Any) -> None:
     with ivm.connect() as db:

@@ -44,6 +44,7 @@ def moved(random: Random) -> tuple[list[Row], dict[int, int]]:
     return rows, dict(zip(range(count), random.sample(range(count + 2), count), strict=True))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", FORMS)
 def test_one_statement_keeps_every_row(form: str) -> None:
     with ivm.connect() as db:
@@ -72,6 +73,7 @@ def of_transaction(event: Any, form: str, number: int) -> Any:
     return event | ({"xid": number} if form == "maxwell" else {"source": {"txId": number}})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", FORMS)
 def test_a_statement_in_several_batches_keeps_every_row(form: str, tmp_path: Path) -> None:
     """Also where the database is closed between them, and an older transaction left rows behind."""
@@ -104,6 +106,7 @@ def test_a_statement_in_several_batches_keeps_every_row(form: str, tmp_path: Pat
             assert db.execute("FROM _ivm.displaced").fetchall() == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", FORMS)
 def test_a_statement_that_comes_again_changes_nothing(form: str) -> None:
     with ivm.connect() as db:
@@ -150,6 +153,7 @@ def cut(random: Random, changes: list[list[Any]]) -> Iterator[list[list[Any]]]:
         changes = changes[count:]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("times", [1, 2])
 def test_files_keep_every_row_in_all_their_batches(times: int, tmp_path: Path) -> None:
     """The statement may come again."""
@@ -224,6 +228,7 @@ def test_nothing_builds_on_a_row_that_a_refused_move_takes_away(apart: bool) -> 
         assert db.execute("FROM t").fetchall() == [(3, 1, 0)]
 
 
+@pytest.mark.full
 def test_what_comes_again_changes_nothing() -> None:
     history: list[Any] = [
         {"op": "c", "after": {"id": 1, "v": "a"}},
@@ -252,6 +257,7 @@ TRANSACTIONS: list[tuple[str, list[dict[str, Any]]]] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("form", "told"), TRANSACTIONS)
 def test_rows_meet_within_a_transaction_alone(form: str, told: list[dict[str, Any]]) -> None:
     """A row that came again is gone with the one of a later transaction."""

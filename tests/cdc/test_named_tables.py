@@ -34,6 +34,7 @@ def content(db: ivm.Database, table: str = "ours") -> list[int]:
     return [id for (id,) in db.execute(f"FROM {table} ORDER BY ALL").fetchall()]
 
 
+@pytest.mark.full
 def test_the_first_event_names_the_table(db: ivm.Database) -> None:
     truncate = {"op": "t", "source": {"db": "shop", "schema": "public", "table": "b"}}
     moved = {**debezium(1, "b", "u"), "before": {"id": 2}, "after": {"id": "x"}}
@@ -48,12 +49,14 @@ def test_the_first_event_names_the_table(db: ivm.Database) -> None:
     assert db.ingest("ours", [debezium(8, "b")], source="other").refused == {}
 
 
+@pytest.mark.full
 def test_maxwell_names_it_too(db: ivm.Database) -> None:
     batch = [maxwell(1, "a"), maxwell(2, "b"), maxwell(1, "b", "delete")]
     assert [*db.ingest("ours", batch, format="maxwell").refused] == [1, 2]
     assert content(db) == [1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("tables", "refused"),
     [("a", [1, 2]), ("public.a, b", [2]), ("shop.public.b", [0, 2]), ("*", []), ("?, ab", [])],

@@ -22,6 +22,7 @@ def ids(payloads: list[str | None]) -> list[int]:
     return [int(json.loads(str(payload))["id"]) for payload in payloads]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("limit", [1, 3, 7, 100])
 def test_rows_come_once_whatever_the_limits(tmp_path: Path, limit: int) -> None:
     write(tmp_path / "a.parquet", ROWS)

@@ -77,6 +77,7 @@ def retried(db: ivm.Database) -> int:
     return db.execute("RETRY DEAD LETTERS FOR s").rowcount
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("apart", [False, True])
 def test_an_older_event_changes_no_newer_row_and_brings_none_back(
     db: ivm.Database, send: Send, apart: bool
@@ -93,6 +94,7 @@ def test_an_older_event_changes_no_newer_row_and_brings_none_back(
     assert db.execute("FROM _ivm.letter_keys").fetchall() == []
 
 
+@pytest.mark.full
 def test_letters_of_one_row_are_retried_in_order(db: ivm.Database, send: Send) -> None:
     send(created(1, "1e9"), updated(1, "2e9"), created(2, "3e9"))
     send(updated(2, 1), updated(2, "4e9"))
@@ -101,6 +103,7 @@ def test_letters_of_one_row_are_retried_in_order(db: ivm.Database, send: Send) -
     assert content(db) == [(1, 2e9), (2, 4e9)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", ["NaN", None])
 def test_a_refused_move_leaves_no_row_under_the_old_key(
     db: ivm.Database, send: Send, n: str | None
@@ -121,6 +124,7 @@ def test_a_retried_move_takes_no_row_away(db: ivm.Database, send: Send) -> None:
     assert content(db) == [(1, 8.0), (5, 1e9)]
 
 
+@pytest.mark.full
 def test_a_stale_event_overtakes_no_letter(db: ivm.Database, send: Send) -> None:
     def versioned(n: str | int, m: int) -> dict[str, Any]:
         return {"op": "u", "before": {"id": 1}, "after": {"id": 1, "n": n, "m": m}}
@@ -132,12 +136,14 @@ def test_a_stale_event_overtakes_no_letter(db: ivm.Database, send: Send) -> None
     assert content(db) == [(1, 1e9)]
 
 
+@pytest.mark.full
 def test_what_empties_the_table_overtakes_all(db: ivm.Database, send: Send) -> None:
     send(created(1, "NaN"), {"op": "c", "after": {"id": "x"}})
     send({"op": "t"}, created(2, "NaN"))
     assert letters(db) == [True, True, False]
 
 
+@pytest.mark.full
 def test_overtaken_letters_are_known_after_a_restart(tmp_path: Path) -> None:
     file, path = tmp_path / "events.json", tmp_path / "t.duckdb"
     file.write_text(json.dumps(created(1, "NaN")) + "\n")

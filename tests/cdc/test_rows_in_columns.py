@@ -58,6 +58,7 @@ def file_of(query: str, folder: Path, format: str) -> Path:
     return path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_values_of_every_type_are_those_that_duckdb_reads(
     db: ivm.Database, tmp_path: Path, format: str
@@ -71,6 +72,7 @@ def test_values_of_every_type_are_those_that_duckdb_reads(
     assert db.execute("SELECT count(*) FROM t").fetchall() == [(2,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_a_value_that_we_cannot_hold_is_refused_alone(
     db: ivm.Database, tmp_path: Path, format: str
@@ -85,6 +87,7 @@ def test_a_value_that_we_cannot_hold_is_refused_alone(
     assert "an INTERVAL may have up to 2562046 hours" in str(reason)
 
 
+@pytest.mark.full
 def test_changes_without_all_columns(db: ivm.Database, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     db.execute('CREATE TABLE t (id INTEGER PRIMARY KEY, "Odd ""name" VARCHAR, n INTEGER)')
@@ -130,6 +133,7 @@ def test_letters_are_retried_as_the_rows_that_they_were(db: ivm.Database, tmp_pa
     assert [position for position, _, _ in letters(db)] == [2, 3, 4, 5]
 
 
+@pytest.mark.full
 def test_letters_of_parquet_are_retried_with_their_values(db: ivm.Database, tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     with duckdb.connect() as plain:
@@ -144,6 +148,7 @@ def test_letters_of_parquet_are_retried_with_their_values(db: ivm.Database, tmp_
     assert db.execute("FROM t EXCEPT ALL FROM wanted").fetchall() == []
 
 
+@pytest.mark.full
 def test_a_table_without_a_key(db: ivm.Database, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     db.execute("CREATE TABLE t (a INTEGER, b VARCHAR)")

@@ -42,6 +42,7 @@ def sink(db: ivm.Database, name: str, view: str, path: Path, **options: Any) -> 
     db.create_sink(name, view, ivm.sinks.Files(path=str(path), **options))
 
 
+@pytest.mark.full
 def test_debezium_events(tmp_path: Path) -> None:
     path = tmp_path / "f.jsonl"
     with made(":memory:", "grouped") as db:
@@ -66,6 +67,7 @@ def test_debezium_events(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.full
 def test_lines_of_rows_with_their_weights(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     with made(":memory:", "listed") as db:
@@ -139,6 +141,7 @@ def test_what_no_sink_can_be_of(tmp_path: Path) -> None:
         assert [found.name for found in db.sinks()] == ["f"]
 
 
+@pytest.mark.full
 def test_odd_names(tmp_path: Path) -> None:
     path = tmp_path / "it's ö.jsonl"
     text = str(path).replace("'", "''")
@@ -161,6 +164,7 @@ def test_odd_names(tmp_path: Path) -> None:
         assert db.sinks() == []
 
 
+@pytest.mark.full
 def test_a_rolled_back_sink_leaves_nothing(tmp_path: Path) -> None:
     with made(tmp_path / "a.duckdb", "grouped") as db:
         sink(db, "first", "grouped", tmp_path / "first")
@@ -176,6 +180,7 @@ def test_a_rolled_back_sink_leaves_nothing(tmp_path: Path) -> None:
         assert not (tmp_path / "f").exists()
 
 
+@pytest.mark.full
 def test_a_sink_of_the_name_of_a_dropped_one_is_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +209,7 @@ def test_a_sink_of_the_name_of_a_dropped_one_is_another(
         assert len(lines_of(tmp_path / "old.jsonl")) == 3
 
 
+@pytest.mark.full
 def test_a_sink_may_be_made_and_dropped_again_in_one_transaction(tmp_path: Path) -> None:
     with made(tmp_path / "x.duckdb", "listed") as db:
         db.execute("INSERT INTO t VALUES (1, 'a', 1)")
@@ -219,6 +225,7 @@ def test_a_sink_may_be_made_and_dropped_again_in_one_transaction(tmp_path: Path)
         assert db.execute("SELECT count(*) FROM _ivm.outbox").fetchall() == [(0,)]
 
 
+@pytest.mark.full
 def test_a_sink_gets_the_whole_transaction_that_creates_it(tmp_path: Path) -> None:
     with made(":memory:", "grouped") as db:
         sink(db, "other", "grouped", tmp_path / "other")
@@ -234,6 +241,7 @@ def test_a_sink_gets_the_whole_transaction_that_creates_it(tmp_path: Path) -> No
         assert [line["op"] for line in lines_of(tmp_path / "f")] == ["c", "u"]
 
 
+@pytest.mark.full
 def test_a_view_with_a_sink_is_not_dropped_by_itself(tmp_path: Path) -> None:
     with made(tmp_path / "a.duckdb", "grouped", "upper") as db:
         sink(db, "f", "upper", tmp_path / "f")
@@ -272,6 +280,7 @@ def test_a_view_that_is_filled_anew_gives_the_difference(tmp_path: Path) -> None
             assert rows_of(tmp_path / form) == rows_in(db, "v")
 
 
+@pytest.mark.full
 def test_a_sink_goes_on_where_it_stood(tmp_path: Path) -> None:
     file, path = tmp_path / "a.duckdb", tmp_path / "f"
     with made(file, "listed") as db:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ acts = st.one_of(
 )
 
 
+@pytest.mark.full
 @given(st.lists(acts, max_size=25))
 @settings(max_examples=examples(30))
 def test_a_batch_is_skipped_if_and_only_if_the_table_has_its_position(

@@ -87,6 +87,7 @@ def elsewhere(work: Callable[[], Any]) -> Any:
 # --- what they say -----------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_show_has_a_row_a_source(shop: ivm.Database) -> None:
     result = shop.execute("show  Sources")
     assert dict(zip(result.columns, result.types, strict=True)) == COLUMNS
@@ -104,6 +105,7 @@ def test_show_before_any_source(db: ivm.Database) -> None:
     assert (result.columns, result.fetchall()) == (list(COLUMNS), [])
 
 
+@pytest.mark.full
 def test_a_table_may_have_the_name_of_the_list(db: ivm.Database) -> None:
     """SHOW SOURCES is ours; DESCRIBE, quotes and all else mean the table."""
     db.execute("CREATE TABLE sources (a INTEGER); CREATE TABLE sinks (a INTEGER)")
@@ -113,6 +115,7 @@ def test_a_table_may_have_the_name_of_the_list(db: ivm.Database) -> None:
     assert db.execute("FROM sources").fetchall() == []
 
 
+@pytest.mark.full
 def test_source_is_no_reserved_word(db: ivm.Database) -> None:
     db.execute("CREATE TABLE source (source INTEGER, sink INTEGER)")
     db.execute("INSERT INTO source VALUES (1, 2)")
@@ -122,6 +125,7 @@ def test_source_is_no_reserved_word(db: ivm.Database) -> None:
 # --- names -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["SHOP", "Shop", '"shop"', '"SHOP"'])
 def test_names_are_without_regard_to_case(shop: ivm.Database, inbox: Path, name: str) -> None:
     with pytest.raises(SqlError, match="exists: DROP SOURCE"):
@@ -130,6 +134,7 @@ def test_names_are_without_regard_to_case(shop: ivm.Database, inbox: Path, name:
     assert names(shop) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ['"my source"', '"a;b"', '"it\'s"', '"größe"', '"a""b"', '"1"'])
 def test_names_that_need_quotes(db: ivm.Database, inbox: Path, name: str) -> None:
     db.execute(CREATE.format(inbox).replace("shop", name, 1))
@@ -139,6 +144,7 @@ def test_names_that_need_quotes(db: ivm.Database, inbox: Path, name: str) -> Non
     assert names(db) == []
 
 
+@pytest.mark.full
 def test_the_target_may_be_in_a_schema(db: ivm.Database, inbox: Path) -> None:
     db.execute('CREATE SCHEMA "S 1"; CREATE TABLE "S 1"."T.x" (id INTEGER PRIMARY KEY)')
     db.execute(CREATE.format(inbox).replace("orders", '"S 1"."T.x"', 1))
@@ -247,6 +253,7 @@ def test_if_exists_and_if_not_exists(shop: ivm.Database, inbox: Path) -> None:
 # --- transactions ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_first_source_comes_outside_of_a_transaction(db: ivm.Database, inbox: Path) -> None:
     db.execute("BEGIN")
     with pytest.raises(UnavailableError, match="outside of a transaction"):
@@ -256,6 +263,7 @@ def test_the_first_source_comes_outside_of_a_transaction(db: ivm.Database, inbox
     assert names(db) == ["shop"]
 
 
+@pytest.mark.full
 def test_a_rolled_back_statement_has_changed_nothing(shop: ivm.Database, inbox: Path) -> None:
     before = shop.execute("FROM _ivm.sources").fetchall()
     for statement in (
@@ -272,6 +280,7 @@ def test_a_rolled_back_statement_has_changed_nothing(shop: ivm.Database, inbox: 
         assert shop.execute("FROM _ivm.sources").fetchall() == before
 
 
+@pytest.mark.full
 def test_a_committed_transaction_has_changed_all(shop: ivm.Database, inbox: Path) -> None:
     shop.execute(f"BEGIN; PAUSE SOURCE shop; {CREATE.format(inbox).replace('shop', 'other', 1)}")
     assert [source.state for source in shop.sources()] == ["not started", "paused"]
@@ -282,6 +291,7 @@ def test_a_committed_transaction_has_changed_all(shop: ivm.Database, inbox: Path
     ]
 
 
+@pytest.mark.full
 def test_a_running_source_follows_what_is_committed(shop: ivm.Database, inbox: Path) -> None:
     shop.start_sources()
     put(inbox, 1)
@@ -301,6 +311,7 @@ def test_a_running_source_follows_what_is_committed(shop: ivm.Database, inbox: P
     waited(lambda: len(content(shop)) == 3, shop)
 
 
+@pytest.mark.full
 def test_a_source_created_in_a_transaction_runs_after_its_commit(
     shop: ivm.Database, inbox: Path
 ) -> None:
@@ -317,6 +328,7 @@ def test_a_source_created_in_a_transaction_runs_after_its_commit(
 # --- while it runs -----------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_altered_while_running(shop: ivm.Database, inbox: Path, tmp_path: Path) -> None:
     shop.start_sources()
     put(inbox, 1, 2)
@@ -328,6 +340,7 @@ def test_altered_while_running(shop: ivm.Database, inbox: Path, tmp_path: Path) 
     assert only(shop).events == 3  # counted since it was started here
 
 
+@pytest.mark.full
 def test_dropped_and_created_again_it_begins_anew(shop: ivm.Database, inbox: Path) -> None:
     put(inbox, 1, 2)
     shop.start_sources()
@@ -338,6 +351,7 @@ def test_dropped_and_created_again_it_begins_anew(shop: ivm.Database, inbox: Pat
     waited(lambda: len(content(shop)) == 2, shop)
 
 
+@pytest.mark.full
 def test_who_creates_a_source_or_a_sink_is_told_what_runs_it(
     db: ivm.Database, inbox: Path, tmp_path: Path
 ) -> None:
@@ -352,6 +366,7 @@ def test_who_creates_a_source_or_a_sink_is_told_what_runs_it(
     assert db.execute(sink.format("b", "b")).message == ""
 
 
+@pytest.mark.full
 def test_only_the_named_sources_are_started(shop: ivm.Database, inbox: Path) -> None:
     shop.execute(CREATE.format(inbox).replace("shop", "other", 1))
     put(inbox, 1)
@@ -366,6 +381,7 @@ def test_only_the_named_sources_are_started(shop: ivm.Database, inbox: Path) -> 
     assert [source.events for source in shop.sources()] == [1, 1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("change", "mend"),
     [
@@ -393,6 +409,7 @@ def test_a_table_that_goes_stops_its_source(
 # --- dead letters ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_discarded_letters_do_not_count_for_the_limit(shop: ivm.Database, inbox: Path) -> None:
     """The limit was counted from the start of the job, whatever was discarded since."""
     shop.execute("ALTER SOURCE shop SET (max_dead_letters 2)")
@@ -406,6 +423,7 @@ def test_discarded_letters_do_not_count_for_the_limit(shop: ivm.Database, inbox:
     assert only(shop).dead_letters == 0
 
 
+@pytest.mark.full
 def test_dead_letters_outlive_their_source(shop: ivm.Database, inbox: Path) -> None:
     inbox.write_text("{\n")
     shop.start_sources()
@@ -431,6 +449,7 @@ def filled(tmp_path: Path, inbox: Path) -> Path:
     return file
 
 
+@pytest.mark.full
 def test_a_source_goes_on_after_a_restart(tmp_path: Path, inbox: Path) -> None:
     file = filled(tmp_path, inbox)
     put(inbox, 3)
@@ -445,6 +464,7 @@ def test_a_source_goes_on_after_a_restart(tmp_path: Path, inbox: Path) -> None:
         assert only(db).state == "paused"
 
 
+@pytest.mark.full
 def test_the_file_without_us(tmp_path: Path, inbox: Path) -> None:
     file = filled(tmp_path, inbox)
     with duckdb.connect(str(file)) as plain:
@@ -457,6 +477,7 @@ def test_the_file_without_us(tmp_path: Path, inbox: Path) -> None:
         assert names(db) == ["shop"]
 
 
+@pytest.mark.full
 def test_recovered_sources(tmp_path: Path, inbox: Path) -> None:
     file = filled(tmp_path, inbox)
     assert ivm.recover(file).trouble is None
@@ -464,6 +485,7 @@ def test_recovered_sources(tmp_path: Path, inbox: Path) -> None:
         assert (names(db), only(db).position) == (["shop"], f"{inbox}: 3")
 
 
+@pytest.mark.full
 def test_an_exported_database_leaves_its_sources_behind(tmp_path: Path, inbox: Path) -> None:
     """A position is of one database: with it, another one would leave out what it has not got."""
     with ivm.connect(filled(tmp_path, inbox)) as db:
@@ -479,6 +501,7 @@ def test_an_exported_database_leaves_its_sources_behind(tmp_path: Path, inbox: P
         assert content(copy, "SELECT n FROM revenue") == [(2,)]
 
 
+@pytest.mark.full
 def test_an_import_keeps_the_sources_that_are_there(
     shop: ivm.Database, tmp_path: Path, inbox: Path
 ) -> None:
@@ -494,6 +517,7 @@ def test_an_import_keeps_the_sources_that_are_there(
     assert content(shop, "FROM extra") == [(1,)]
 
 
+@pytest.mark.full
 def test_tables_of_a_source_are_added_and_taken_out(tmp_path: Path) -> None:
     with ivm.connect(tmp_path / "a.duckdb") as db:
         db.execute("CREATE SOURCE shop FROM POSTGRES (dsn 'service=none', tables 'orders')")
@@ -509,6 +533,7 @@ def test_tables_of_a_source_are_added_and_taken_out(tmp_path: Path) -> None:
         assert json.loads(options)["tables"] == '"public"."Odd, ""name"""'
 
 
+@pytest.mark.full
 def test_a_source_of_the_name_of_a_dropped_one_begins_after_it(
     shop: ivm.Database, inbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -534,6 +559,7 @@ def test_a_source_of_the_name_of_a_dropped_one_begins_after_it(
     assert only(shop).state == "running"
 
 
+@pytest.mark.full
 def test_sources_and_the_streams_of_programs_have_names_of_their_own(
     shop: ivm.Database, inbox: Path
 ) -> None:

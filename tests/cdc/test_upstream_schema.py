@@ -272,6 +272,7 @@ def test_what_is_followed_is_done(
     world.duck.close()
 
 
+@pytest.mark.full
 def test_statements_run_in_a_database_with_views() -> None:
     """A widened key makes the table anew; its views stay, and hold what they should."""
     with ivm.connect() as db:

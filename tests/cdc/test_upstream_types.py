@@ -39,6 +39,7 @@ def duck() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("narrow", EXTREMES)
 def test_values_survive(duck: duckdb.DuckDBPyConnection, narrow: str) -> None:
     """Every value of a type comes back from each type that is said to hold it."""
@@ -64,6 +65,7 @@ def test_wider_is_a_join() -> None:
         assert found is None or wider(found, a) == wider(found, b) == found
 
 
+@pytest.mark.full
 @given(st.data())
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_numbers_survive(duck: duckdb.DuckDBPyConnection, data: st.DataObject) -> None:

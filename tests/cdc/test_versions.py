@@ -45,6 +45,7 @@ def applied(rows: dict[int, Row], drawn: Any) -> None:
         rows[new] = (new, version, x)
 
 
+@pytest.mark.full
 @given(st.lists(st.lists(events, max_size=8), max_size=4))
 def test_stale_events_change_nothing(batches: list[list[Any]]) -> None:
     rows: dict[int, Row] = {}
@@ -63,6 +64,7 @@ sent = st.fixed_dictionaries({"op": st.sampled_from("cud"), "before": rows, "aft
 defaults = st.sampled_from(["", "DEFAULT 3"])
 
 
+@pytest.mark.full
 @given(st.lists(sent, max_size=6), st.lists(st.booleans(), min_size=6), defaults)
 def test_where_batches_are_cut_changes_nothing(
     events: list[Any], ends: list[bool], default: str
@@ -90,6 +92,7 @@ def db() -> Any:
         yield opened
 
 
+@pytest.mark.full
 def test_a_batch_sent_twice_changes_nothing(db: ivm.Database) -> None:
     batch = [event(("c", 0, 1, 1, 10)), event(("u", 1, 1, 2, 20)), event(("c", 0, 2, 1, 30))]
     assert db.ingest("t", batch, version="VERSION").counts.get("stale") is None
@@ -98,6 +101,7 @@ def test_a_batch_sent_twice_changes_nothing(db: ivm.Database) -> None:
     assert (again.applied, again.counts["stale"]) == (0, 3)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("table", "version", "reason"),
     [

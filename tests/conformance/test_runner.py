@@ -54,6 +54,7 @@ def test_statements_are_translated() -> None:
     assert split("SELECT ';' -- ; \n; SELECT 2;", "postgres") == ["SELECT ';' -- ; \n", "SELECT 2"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("call", "starts"),
     [
@@ -73,6 +74,7 @@ def test_windows_in_from(call: str, starts: list[str]) -> None:
     assert {length for _, length in found} == {datetime.timedelta(seconds=10)}
 
 
+@pytest.mark.full
 def test_a_pair_tells_foreign_from_wrong() -> None:
     with Pair() as pair:
         create, foreign, random, reader = (
@@ -117,6 +119,7 @@ def test_an_entry_that_explains_nothing_is_stale() -> None:
     assert len(set(reasons)) == len(reasons)
 
 
+@pytest.mark.full
 def test_generated_changes_are_valid_and_change_every_table() -> None:
     made = tables(SCHEMA)
     assert [t.key for t in made] == [("I_ID",), ()]

@@ -321,6 +321,7 @@ def defined_in(tree: ast.AST, prefix: str = "") -> Iterator[str]:
             yield from defined_in(node, f"{prefix}{node.name}.")
 
 
+@pytest.mark.full
 def test_the_architecture_names_what_exists() -> None:
     page = text_of("ARCHITECTURE.md")
     assert [path for path in LINKED.findall(page) if not source_of(path).exists()] == []

@@ -93,6 +93,7 @@ def faults_of(layer: str, source: str) -> list[str]:
     return faults
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_layer_imports_only_from_below(layer: str) -> None:
     files = files_of(layer)
@@ -164,6 +165,7 @@ def breaches(module: str, source: str) -> list[str]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_room_imports_only_from_below(layer: str) -> None:
     found = [

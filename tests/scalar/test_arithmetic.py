@@ -17,6 +17,7 @@ DECIMALS = ["DECIMAL(4,1)", "DECIMAL(9,0)", "DECIMAL(15,2)", "DECIMAL(18,6)", "D
 NUMBERS = [*INTEGERS, *DECIMALS, "DOUBLE", "FLOAT"]
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize("sign", ["+", "-", "*", "/", "//", "%"])
 @pytest.mark.parametrize("type", NUMBERS)
@@ -30,6 +31,7 @@ MIXED += [("BIGINT", "DECIMAL(15,2)"), ("DECIMAL(4,1)", "DECIMAL(15,2)"), ("HUGE
 MIXED += [("DECIMAL(38,4)", "DECIMAL(4,1)"), ("DOUBLE", "DECIMAL(38,4)"), ("FLOAT", "BIGINT")]
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("types", MIXED, ids=str)
 @pytest.mark.parametrize("signs", ["+/", "-*"])
@@ -38,6 +40,7 @@ def test_operators_on_mixed_types(types: tuple[str, str], signs: str) -> None:
     check_pairs(f"c1 {signs[1]} c0", types)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("types", [*MIXED[-6:], ("DECIMAL(38,4)", "DECIMAL(18,9)")], ids=str)
 def test_modulo_of_mixed_types(types: tuple[str, str]) -> None:
     """Also of decimals that become doubles because of their digits: a zero stays an error."""

@@ -31,6 +31,7 @@ def test_cast(source: str, target: str) -> None:
     check(f"c0::{target}", [source], extremes(source))
 
 
+@pytest.mark.full
 @settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_random_casts(data: st.DataObject) -> None:
@@ -66,6 +67,7 @@ def test_conditional(text: str, types: list[str]) -> None:
     check_pairs(text, types)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scale", [18, 19, 38])
 def test_texts_of_decimals_with_many_digits_are_duckdbs(scale: int) -> None:
     """Bug: ten to the 19 does not fit into 64 bits, and a commit ended in an OverflowError."""

@@ -30,6 +30,7 @@ SIGNS = ["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT F
 COMPOUND = ["c0 BETWEEN c1 AND c1", "c0 IN (c1, NULL)", "c0 NOT IN (c1, c0)", "nullif(c0, c1)"]
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("types", PAIRS, ids=str)
 def test_every_pair(types: tuple[str, str]) -> None:
@@ -126,6 +127,7 @@ def test_predicate_skips_a_failing_side() -> None:
     check_predicate("c0 <> 0 AND 10 // c0 > 1", ["INTEGER"], [0, 1, 5, 100, None])
 
 
+@pytest.mark.full
 @given(st.data())
 @settings(max_examples=examples(30), deadline=None)
 def test_random_predicates(data: st.DataObject) -> None:

@@ -88,6 +88,7 @@ def _expressions(draw: st.DrawFn, kind: str, depth: int) -> str:
     return form
 
 
+@pytest.mark.full
 @settings(max_examples=examples(200), deadline=None)
 @given(text=st.sampled_from("snb").flatmap(lambda kind: _expressions(kind, 3)))
 def test_nested_expressions(text: str) -> None:

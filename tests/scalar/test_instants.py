@@ -58,6 +58,7 @@ def test_added_intervals(kind: str) -> None:
     check_all(texts, [kind], extremes(kind))
 
 
+@pytest.mark.full
 @settings(max_examples=examples(150), deadline=None)
 @given(MICROS, st.sampled_from(UNITS), st.sampled_from([*WIDTHS, *MONTHS]))
 def test_random_times(times: list[int | None], unit: str, width: str) -> None:

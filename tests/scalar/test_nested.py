@@ -40,6 +40,7 @@ def elements(kind: str) -> list[str]:
     return [*[f"CAST({value} AS {kind})" for value in VALUES[kind]], "NULL"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", NAMES)
 def test_lists(kind: str) -> None:
     some = elements(kind)
@@ -47,6 +48,7 @@ def test_lists(kind: str) -> None:
     check_all(CALLS, f"{kind}[]", ["NULL", *lists, "NULL", f"[{', '.join(some * 3)}]", "[]"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [name for name in NAMES if "UNION" not in name])
 def test_structs(kind: str) -> None:
     texts = ["(c0).a", "c0['a']", "struct_extract(c0, 'A')", '(c0)."B b"', "array_extract(c0, 'a')"]
@@ -74,6 +76,7 @@ def test_fields_of_elements() -> None:
 _LISTS = st.none() | st.lists(st.none() | st.integers(-9, 9), max_size=4)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(_LISTS, min_size=1, max_size=8), st.integers(-5, 5))
 def test_random_lists(lists: list[Any], place: int) -> None:

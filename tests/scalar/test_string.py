@@ -58,6 +58,7 @@ def test_slices() -> None:
     check_all(SLICES, ["VARCHAR"], extremes("VARCHAR"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("like", ["LIKE", "NOT LIKE", "ILIKE", "NOT ILIKE"])
 def test_patterns(like: str) -> None:
     patterns = [p for p in PATTERNS if p.isascii() or "ILIKE" not in like]

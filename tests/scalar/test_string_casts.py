@@ -32,6 +32,7 @@ ODD = ["", " 1", "1 ", "+1", "1e3", "1_000", "0x10", "1.", ".5", "1.5", "-1.55",
        "2024-01-01 (BC)"]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", PLAIN)
 @pytest.mark.parametrize("form", ["c0::{}", "TRY_CAST(c0 AS {})"])
 def test_casts(form: str, kind: str) -> None:
@@ -54,6 +55,7 @@ _TIMES = st.from_regex(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=examples(300), deadline=None)
 @given(st.data(), st.sampled_from([*PLAIN]), st.sampled_from(["c0::{}", "TRY_CAST(c0 AS {})"]))
 def test_random_strings(data: st.DataObject, kind: str, form: str) -> None:

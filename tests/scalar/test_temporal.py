@@ -27,11 +27,13 @@ def test_parts(kind: str) -> None:
     check_all([f"{name}(c0)" for name in FUNCTIONS], [kind], extremes(kind))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_truncation(kind: str) -> None:
     check_all([f"date_trunc('{unit}', c0)" for unit in UNITS], [kind], extremes(kind))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sign", ["+", "-"])
 def test_shift_by_an_interval(sign: str, kind: str) -> None:
@@ -42,6 +44,7 @@ def test_shift_by_an_interval(sign: str, kind: str) -> None:
 SPANS = ["90 MINUTE", "1 SECOND", "-26 HOUR", "1000000 HOUR", "0 SECOND", "36:00:01.5"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sign", ["+", "-"])
 def test_shift_with_a_time_zone_by_less_than_days(sign: str) -> None:
     kind = "TIMESTAMP WITH TIME ZONE"

@@ -55,6 +55,7 @@ def client(shop: Served) -> psycopg.Connection:
     return client
 
 
+@pytest.mark.full
 def test_relations_decide_and_no_other_words(client: psycopg.Connection) -> None:
     with client:
         for sql in PLAIN:

@@ -62,6 +62,7 @@ def test_every_file_is_in_the_package() -> None:
     assert all(data[folder.replace("/", ".")] == ["*"] for folder in folders)
 
 
+@pytest.mark.full
 def test_every_file_is_served_with_the_policy(world: HttpWorld) -> None:
     with world.client() as client:
         for name in FILES:
@@ -116,6 +117,7 @@ def test_what_is_of_others_has_its_licence() -> None:
 # -- the state -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_relations_have_their_rows_and_columns(database: ivm.Database) -> None:
     database.execute("CREATE VIEW plain AS SELECT id FROM orders")
     database.insert("orders", {"id": [3], "region": ["EU"], "amount": [1]})
@@ -139,6 +141,7 @@ def test_rows_are_counted_anew_after_commits(database: ivm.Database) -> None:
             database.insert("orders", {"id": [count + 1], "region": ["EU"], "amount": [1]})
 
 
+@pytest.mark.full
 def test_stale_and_broken_views(database: ivm.Database) -> None:
     database.execute(
         "CREATE MATERIALIZED VIEW picked AS SELECT string_agg(region) AS r FROM orders;"
@@ -161,6 +164,7 @@ def test_stale_and_broken_views(database: ivm.Database) -> None:
     assert "EU" in broken["reason"]
 
 
+@pytest.mark.full
 def test_users_are_told_of_what_they_may_read(database: ivm.Database) -> None:
     database.execute("CREATE SCHEMA reports; CREATE TABLE reports.sales (n INTEGER)")
     found = told(database, Grant("read", "reports"))

@@ -52,6 +52,7 @@ def query(sql: str | bytes) -> bytes:
     return message(b"Q", sql) if isinstance(sql, str) else message(b"Q", sql + b"\0")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("end", ["next", "commit", "too large", "leave", "rollback in a batch"])
 def test_what_nobody_can_read_is_not_computed(server: Listening, end: str) -> None:
     with taking_little(2 * MOST + 100):
@@ -77,6 +78,7 @@ def _leave_behind(client: Raw, end: str) -> None:
         assert told(client.send(run("", "ROLLBACK"), run("", "SELECT 1")))[-2:-1] == ["SELECT 1"]
 
 
+@pytest.mark.full
 def test_what_can_be_read_is_held_up_to_a_bound(server: Listening) -> None:
     with Raw(server.port) as client:
         client.send(run("", "BEGIN"), run("large", HUGE, 3))
@@ -89,6 +91,7 @@ def test_what_can_be_read_is_held_up_to_a_bound(server: Listening) -> None:
         assert b"held in memory" in next(a.body for a in failed if a.tag == "E")
 
 
+@pytest.mark.full
 def test_what_a_session_holds_is_bounded_together(server: Listening) -> None:
     most = MOST * 1_000_000 // 8  # of rows of a BIGINT
     with Raw(server.port) as client:
@@ -133,6 +136,7 @@ def test_a_call_of_a_function_is_answered(server: Listening) -> None:
         assert told(client.ask(call)) == ["0A000", "I"]
 
 
+@pytest.mark.full
 def test_a_client_may_send_much_as_soon_as_it_is_greeted(server: Listening) -> None:
     for _ in range(20):
         with Raw(server.port) as client:
@@ -158,6 +162,7 @@ MALFORMED = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("messages", "code"), MALFORMED)
 def test_a_malformed_message_fails_alone(
     server: Listening, messages: list[bytes], code: str

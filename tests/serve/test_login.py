@@ -188,6 +188,7 @@ def test_guesses_have_a_rate_however_many_are_made_at_once() -> None:
     assert failures.wait("h", "ann") == 0
 
 
+@pytest.mark.full
 def test_wrong_passwords_are_told_late_and_right_ones_are_let_in_meanwhile(
     server: Listening, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def described(server: Served, sql: str) -> list[str]:
     return asyncio.run(work())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "types"),
     [
@@ -253,6 +254,7 @@ def test_where_several_types_are_taken_the_client_says_which(tables: Served) -> 
     assert described(tables, "SELECT ts::DATE + $1::INTEGER FROM p") == ["int4"]
 
 
+@pytest.mark.full
 def test_thousands_of_parameters(connection: psycopg.Connection[Any]) -> None:
     """A list and the relations of a statement are looked at once, not for each parameter."""
     values = [f"{i:05}" for i in range(5000)]

@@ -123,6 +123,7 @@ def test_a_statement_that_takes_too_long_is_cancelled(pool: SessionPool) -> None
     assert "longer than 0.2 s" in str(found[0])
 
 
+@pytest.mark.full
 def test_a_writer_that_waits_for_the_lock_is_cancelled(pool: SessionPool) -> None:
     holder, waiter = opened(pool), opened(pool)
     run(holder, "BEGIN; INSERT INTO t VALUES (1)")

@@ -23,6 +23,7 @@ def _change(shop: Served, *statements: str) -> None:
             other.execute(statement.encode())
 
 
+@pytest.mark.full
 def test_a_statement_that_does_not_bind_has_no_name(shop: Served) -> None:
     """As pgx sends it, and as pgJDBC does, which executes it at once."""
     asked = "SELECT * FROM later"
@@ -64,6 +65,7 @@ def test_the_end_of_a_failed_transaction_is_described(shop: Served) -> None:
         assert ended[-1].body == b"I"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("asked", ["SELECT * FROM told", "UPDATE told SET c = c + 1 RETURNING *"])
 def test_columns_told_as_a_portal_runs_are_demanded_later(shop: Served, asked: str) -> None:
     """As pgJDBC, which describes a statement's first portal, and not those that follow."""
@@ -172,6 +174,7 @@ def _asyncpg(shop: Served, work: Callable[[asyncpg.Connection], Awaitable[None]]
     asyncio.run(run())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("asked", "change", "back"), CHANGED)
 def test_other_columns_than_were_told_are_refused(
     shop: Served, asked: str, change: str, back: str
@@ -243,6 +246,7 @@ def test_psycopg_prepares_anew_what_it_is_refused(shop: Served) -> None:
         assert cursor.fetchall() == [(2, 100.0)]
 
 
+@pytest.mark.full
 def test_ddl_that_leaves_the_columns_is_harmless(shop: Served) -> None:
     _told(shop)
 
@@ -296,6 +300,7 @@ RETURNED = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("asked", "names"), RETURNED)
 def test_what_a_change_returns_is_described_as_it_comes(
     shop: Served, asked: str, names: str
@@ -346,6 +351,7 @@ CATALOG_PARAMETERS = (  # queries about the session, the types of their paramete
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sql", "types", "values"), CATALOG_PARAMETERS)
 def test_parameters_of_queries_about_the_catalog(
     shop: Served, sql: str, types: list[str], values: list[Any]

@@ -172,6 +172,7 @@ def test_texts_in_a_statement_may_be_names(database: ivm.Database) -> None:
             assert _told(database, sql) == wanted
 
 
+@pytest.mark.full
 def test_names_that_come_of_rows_are_looked_at_each_time(
     database: ivm.Database, tmp_path: Path
 ) -> None:
@@ -190,6 +191,7 @@ def test_names_that_come_of_rows_are_looked_at_each_time(
         assert _told(database, asked) == asked
 
 
+@pytest.mark.full
 def test_a_word_that_only_a_value_can_stand_for(database: ivm.Database) -> None:
     change = (
         "INSERT INTO notes SELECT id, user FROM logs WHERE id < $1 "
@@ -199,6 +201,7 @@ def test_a_word_that_only_a_value_can_stand_for(database: ivm.Database) -> None:
     assert _told(database, asked) == wanted
 
 
+@pytest.mark.full
 def test_what_is_written_runs(database: ivm.Database) -> None:
     for sql, wanted in WRITTEN:
         if wanted is not None and "$" not in sql:
@@ -297,6 +300,7 @@ def test_nobody_takes_the_role_of_another(server: Listening) -> None:
         assert bob.execute(asked).fetchall() == [("bob", "bob")]
 
 
+@pytest.mark.full
 def test_what_is_prepared_gets_the_user_as_it_is_run(
     server: Listening, database: ivm.Database
 ) -> None:

@@ -38,6 +38,7 @@ def demand_cut(pool: SessionPool) -> None:
     assert pool.size == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql", [LARGE, f"COPY ({LARGE}) TO STDOUT", "SELECT repeat('x', 100000);" * 300]
 )
@@ -52,6 +53,7 @@ def test_over_postgresqls_protocol(
         assert len(reading.execute(LARGE).fetchall()) == 30000
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [HUGE, f"COPY ({HUGE}) TO STDOUT", f"DECLARE c CURSOR WITH HOLD FOR {HUGE}; FETCH 9 FROM c"],
@@ -105,6 +107,7 @@ def resident() -> int:
     return pages * resource.getpagesize() >> 20
 
 
+@pytest.mark.full
 def test_one_who_reads_slowly_is_not_cut(server: Listening) -> None:
     with psycopg.connect(server.dsn(), autocommit=True) as slow:
         copied = 0
@@ -116,6 +119,7 @@ def test_one_who_reads_slowly_is_not_cut(server: Listening) -> None:
         assert copied > 60_000_000
 
 
+@pytest.mark.full
 def test_over_http() -> None:
     world = HttpWorld(ivm.connect(), send_seconds=SECONDS)
     body = LARGE.encode()

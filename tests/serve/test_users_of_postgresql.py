@@ -38,6 +38,7 @@ def connected(server: Listening, user: str, password: str) -> psycopg.Connection
     )
 
 
+@pytest.mark.full
 def test_roles(server: Listening) -> None:
     with connected(server, "bob", "indigo") as bob:
         bob.execute("INSERT INTO t VALUES (%s)", [1])

@@ -57,6 +57,7 @@ def test_sql_from_the_command_line(shop: str) -> None:
         assert "│ EU      │       3 │" in result.stdout
 
 
+@pytest.mark.full
 def test_changes_print_nothing(shop: str) -> None:
     result = run("-c", "INSERT INTO orders VALUES ('US', 5)", shop)
     assert (result.exit_code, result.output) == (0, "")
@@ -70,15 +71,18 @@ def test_several_commands_run_in_order() -> None:
     assert result.stdout == "a\n1\n"
 
 
+@pytest.mark.full
 def test_sql_from_a_pipe(shop: str) -> None:
     result = run(shop, "--csv", stdin="FROM revenue;\nSELECT 1 AS\n  one")
     assert result.stdout == "region,total\nEU,3\none\n1\n"
 
 
+@pytest.mark.full
 def test_the_shell_command_reads_pipes_too(shop: str) -> None:
     assert run("shell", shop, "--csv", stdin="FROM revenue;").stdout == "region,total\nEU,3\n"
 
 
+@pytest.mark.full
 def test_a_script_runs_with_its_commands(shop: str, tmp_path: Path) -> None:
     script = tmp_path / "report.sql"
     script.write_text("-- a report\n.mode csv\nFROM revenue;\n.quit\nSELECT 'never';\n")
@@ -86,6 +90,7 @@ def test_a_script_runs_with_its_commands(shop: str, tmp_path: Path) -> None:
     assert run("run", "-", "--db", shop, stdin=script.read_text()).stdout == "region,total\nEU,3\n"
 
 
+@pytest.mark.full
 def test_a_script_may_come_from_a_process(tmp_path: Path) -> None:
     line = f"{shlex.join(command('run', '--csv'))} <(echo 'SELECT 1 AS a;')"
     done = subprocess.run(["bash", "-c", line], env=environment(), capture_output=True, text=True)
@@ -111,6 +116,7 @@ def test_a_script_that_reads_itself_ends(tmp_path: Path) -> None:
 # --- how it prints ---------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_output_modes(shop: str) -> None:
     assert json.loads(run("--json", "-c", "FROM revenue", shop).stdout) == [
         {"region": "EU", "total": 3}
@@ -139,6 +145,7 @@ def test_timing_of_a_script_goes_to_standard_error() -> None:
     assert "1 row · " in result.stderr
 
 
+@pytest.mark.full
 def test_plans_are_printed_as_they_are(shop: str) -> None:
     result = run("-c", "EXPLAIN MATERIALIZED VIEW revenue", shop)
     assert "orders" in result.stdout
@@ -217,6 +224,7 @@ def test_a_foreign_file_is_refused_and_kept(tmp_path: Path) -> None:
     assert file.read_text() == "not a database" * 1000
 
 
+@pytest.mark.full
 def test_an_open_transaction_is_rolled_back_at_the_end(shop: str) -> None:
     result = run("-c", "BEGIN; INSERT INTO orders VALUES ('EU', 100)", shop)
     assert "rolled back" in result.stderr
@@ -259,6 +267,7 @@ def test_version() -> None:
 # --- real processes --------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     query = "SELECT range FROM range(1000000)"
     line = f"set -o pipefail; {shlex.join(command('--csv', '-c', query))} | head -2"
@@ -272,6 +281,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "range\n0\n", "")
 
 
+@pytest.mark.full
 def test_sql_reads_no_variables_of_the_program() -> None:
     """Bug: an error told of those in the frame that runs a command."""
     line = command("-c", "FROM kwargs")
@@ -280,6 +290,7 @@ def test_sql_reads_no_variables_of_the_program() -> None:
     assert "Python" not in done.stderr
 
 
+@pytest.mark.full
 def test_statements_after_a_broken_pipe_still_run(tmp_path: Path) -> None:
     file = tmp_path / "t.duckdb"
     script = tmp_path / "script.sql"
@@ -313,6 +324,7 @@ def test_a_slow_writer_sees_its_answers(tmp_path: Path, behind: str) -> None:
         assert process.wait() == 0
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_a_statement_with_130(tmp_path: Path) -> None:
     slow = "SELECT 'begun' AS a; SELECT count(*) FROM range(100000000) a, range(100000) b; SELECT 2"
     with subprocess.Popen(
@@ -332,6 +344,7 @@ def test_ctrl_c_ends_a_statement_with_130(tmp_path: Path) -> None:
     assert (process.returncode, output, errors.strip()) == (130, "", "Cancelled.")
 
 
+@pytest.mark.full
 def test_a_second_process_gets_a_clear_error(shop: str, tmp_path: Path) -> None:
     with ivm.connect(shop):
         done = subprocess.run(
@@ -370,6 +383,7 @@ def test_odd_streams(tmp_path: Path, line: str, code: int, says: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.full
 def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     file = str(tmp_path / "t.duckdb")
     create = shlex.join(command("-c", "CREATE TABLE a (b INTEGER)", file))

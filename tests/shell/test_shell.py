@@ -75,19 +75,23 @@ def typed(db: ivm.Database, keys: PipeInput, text: str, capsys: Any) -> str:
 # --- keys ------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_enter_runs_closed_statements_only(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
     text = f"select 1 as a,{ENTER}2 as b{ENTER};{ENTER}"
     assert typed(db, keys, text, capsys) == "a,b\n1,2"
 
 
+@pytest.mark.full
 def test_a_line_may_hold_several_statements(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
     assert typed(db, keys, f"select 1 as a; select 2 as b;{ENTER}", capsys) == "a\n1\nb\n2"
 
 
+@pytest.mark.full
 def test_ctrl_c_drops_the_text(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
     assert typed(db, keys, f"select nonsense{CTRL_C}select 1 as a;{ENTER}", capsys) == "a\n1"
 
 
+@pytest.mark.full
 def test_the_history_survives_the_session(
     db: ivm.Database, keys: PipeInput, capsys: Any, state: Path
 ) -> None:
@@ -98,6 +102,7 @@ def test_the_history_survives_the_session(
     assert typed(db, keys, f"{UP}{ENTER}", capsys) == "a\n1"
 
 
+@pytest.mark.full
 def test_an_unwritable_history_is_no_obstacle(
     db: ivm.Database, keys: PipeInput, capsys: Any, state: Path
 ) -> None:
@@ -105,11 +110,13 @@ def test_an_unwritable_history_is_no_obstacle(
     assert typed(db, keys, f"select 1 as a;{ENTER}", capsys) == "a\n1"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("word", ["exit", "quit;", ".quit", ".q", ".exit", "\\q"])
 def test_words_that_leave(db: ivm.Database, keys: PipeInput, capsys: Any, word: str) -> None:
     assert typed(db, keys, f"{word}{ENTER}select 1 as never;{ENTER}", capsys) == ""
 
 
+@pytest.mark.full
 def test_an_error_keeps_the_shell_alive(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
     printed = typed(db, keys, f"select nope;{ENTER}select 1 as a;{ENTER}", capsys)
     assert printed.startswith("a\n1\nBinder Error")  # standard error comes after standard output
@@ -123,6 +130,7 @@ def test_help_lists_every_command(db: ivm.Database, keys: PipeInput, capsys: Any
     assert all(command.name in printed for command in COMMANDS)
 
 
+@pytest.mark.full
 def test_tables_and_views_are_listed(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
     db.execute("CREATE VIEW plain AS SELECT 1 AS one; CREATE SCHEMA s; CREATE TABLE s.t (a INT)")
     printed = typed(db, keys, f".tables{ENTER}.views{ENTER}", capsys).splitlines()
@@ -134,6 +142,7 @@ def test_tables_and_views_are_listed(db: ivm.Database, keys: PipeInput, capsys: 
     assert any(re.match("revenue,.*,orders,", line) for line in printed)
 
 
+@pytest.mark.full
 def test_schema_shows_what_made_things(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
     assert "CREATE TABLE orders" in typed(db, keys, f".schema{ENTER}", capsys)
     printed = typed(db, keys, f".schema revenue{ENTER}", capsys)
@@ -177,6 +186,7 @@ MADE = """
 """
 
 
+@pytest.mark.full
 def test_schema_can_be_run_again_after_a_reopening(tmp_path: Path) -> None:
     """DuckDB then numbers tables, as which views are stored, by name: "A count" before orders."""
     with ivm.connect(tmp_path / "a.duckdb") as database:
@@ -202,6 +212,7 @@ def test_schema_has_what_views_and_tables_were_given() -> None:
         assert list(statements(database)) == made
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "made"),
     [
@@ -229,6 +240,7 @@ def test_schema_lists_the_names_that_there_are() -> None:
             list(statements(database, "s"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["order", '"order"', "memory.main.ORDER", "'order'"])
 def test_commands_take_names_that_need_quotes(keys: PipeInput, capsys: Any, name: str) -> None:
     with ivm.connect() as database:
@@ -251,6 +263,7 @@ def test_explain_shows_the_plan(db: ivm.Database, keys: PipeInput, capsys: Any) 
     assert "orders" in typed(db, keys, f".explain revenue{ENTER}", capsys)
 
 
+@pytest.mark.full
 def test_explain_names_the_way_of_a_query_and_of_a_change(
     db: ivm.Database, keys: PipeInput, capsys: Any
 ) -> None:
@@ -260,6 +273,7 @@ def test_explain_names_the_way_of_a_query_and_of_a_change(
     assert "\nchanged by: fast path: DuckDB finds the rows" in changed
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -280,6 +294,7 @@ def test_commands_say_what_is_wrong(
     assert reason in typed(db, keys, line + ENTER, capsys)
 
 
+@pytest.mark.full
 def test_a_script_is_summed_up_in_one_line(
     db: ivm.Database, keys: PipeInput, capsys: Any, tmp_path: Path
 ) -> None:
@@ -304,6 +319,7 @@ def test_completion_inside_a_transaction_runs_no_query(
     db.execute("ROLLBACK")
 
 
+@pytest.mark.full
 def test_completion_goes_on_with_what_it_knew_if_nothing_can_be_read(
     db: ivm.Database, keys: PipeInput
 ) -> None:
@@ -322,6 +338,7 @@ def test_completion_goes_on_with_what_it_knew_if_nothing_can_be_read(
     assert "orders" in shell.names().tables
 
 
+@pytest.mark.full
 def test_modes_change_in_the_shell(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
     printed = typed(
         db,
@@ -419,6 +436,7 @@ def test_a_view_dropped_while_watched_ends_the_watching(db: ivm.Database, keys: 
             screen.run()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", ["DROP", "CREATE OR REPLACE"])
 def test_watching_ends_when_the_view_goes(db: ivm.Database, keys: PipeInput, change: str) -> None:
     """Once the thread that waits for changes ran without rest, and the screen stood still."""
@@ -506,6 +524,7 @@ def shop(tmp_path: Path) -> str:
     return str(file)
 
 
+@pytest.mark.full
 def test_a_session_on_a_file(shop: str) -> None:
     terminal = Terminal(shop)
     terminal.type("INSERT INTO orders VALUES ('EU', 1), ('EU', 2);")
@@ -558,6 +577,7 @@ def test_no_color_is_heeded(shop: str) -> None:
     assert terminal.leave() == 0
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_the_statement_and_not_the_shell(shop: str) -> None:
     terminal = Terminal(shop)
     terminal.type("SELECT count(*) FROM range(100000000) a, range(100000) b;")
@@ -585,6 +605,7 @@ def test_ctrl_c_says_what_has_become_of_the_statement(
     assert shown.splitlines()[2].startswith(told)
 
 
+@pytest.mark.full
 def test_leaving_rolls_an_open_transaction_back(shop: str) -> None:
     terminal = in_transaction(shop)
     terminal.type(".watch revenue")
@@ -596,6 +617,7 @@ def test_leaving_rolls_an_open_transaction_back(shop: str) -> None:
         assert database.execute("FROM orders").fetchall() == []
 
 
+@pytest.mark.full
 def test_a_failed_transaction_can_be_seen_and_left(shop: str) -> None:
     terminal = in_transaction(shop)
     terminal.type("SELEC * FROM orders;")

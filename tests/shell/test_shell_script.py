@@ -100,6 +100,7 @@ def test_what_is_open_at_the_end(text: str, sign: str | None) -> None:
     assert open_sign(text) == sign
 
 
+@pytest.mark.full
 def test_a_long_script_is_cut_in_a_moment() -> None:
     script = "insert into t values (1, 'a;b');\n" * 50_000
     assert len(texts(script)) == 50_000

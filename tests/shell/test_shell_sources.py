@@ -50,6 +50,7 @@ def ran(db: ivm.Database, text: str, mode: str = "csv") -> str:
     return stream.getvalue()
 
 
+@pytest.mark.full
 def test_without_sources_it_teaches(db: ivm.Database) -> None:
     for command in (".sources", ".sources start", ".sources stop"):
         assert ran(db, command).startswith("No sources yet: CREATE SOURCE name INTO table FROM")

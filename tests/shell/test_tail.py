@@ -42,6 +42,7 @@ def drop(shop: Path, number: int) -> None:
     (shop.parent / "in" / f"{number}.jsonl").write_text(line + "\n")
 
 
+@pytest.mark.full
 def test_tail_prints_the_rows_and_then_each_change(shop: Path) -> None:
     with tailing(shop, "--snapshot") as child:
         assert child.stdout is not None
@@ -66,6 +67,7 @@ def test_a_reader_that_leaves_ends_it_quietly(shop: Path) -> None:
         assert (child.wait(60), child.stderr.read()) == (0, "")
 
 
+@pytest.mark.full
 def test_what_cannot_be_tailed(shop: Path) -> None:
     for args, code, why in [
         ((str(shop), "nothing"), 1, "no materialized view 'nothing'"),

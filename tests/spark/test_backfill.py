@@ -130,6 +130,7 @@ def test_changes_that_come_meanwhile_are_there_once(
     assert not any((Path(f"{db.path}.ivm") / "backfill").iterdir())
 
 
+@pytest.mark.full
 def test_the_state_is_the_one_that_duckdb_builds(db: ivm.Database) -> None:
     db.execute(CREATE)
     db.backfill("v")
@@ -295,6 +296,7 @@ def test_a_snapshot_that_is_taken_beside_a_load_is_not_used(
     demand_right(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("owner", "name"),
     [(jobs.BackfillJob, "_bound"), (jobs.BackfillJob, "_bind"), (jobs, "export_scanned")],
@@ -323,6 +325,7 @@ def test_an_alter_that_is_not_committed_is_not_seen(
     demand_right(db)
 
 
+@pytest.mark.full
 def test_a_view_that_is_not_committed_is_not_filled(db: ivm.Database) -> None:
     db.execute("BEGIN")
     db.execute(CREATE)
@@ -376,6 +379,7 @@ def test_dropped_replaced_or_refreshed_meanwhile(
     assert not any((Path(f"{db.path}.ivm") / "backfill").iterdir())
 
 
+@pytest.mark.full
 def test_what_a_fill_writes_beside_a_refresh_is_not_there_twice(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -497,6 +501,7 @@ def test_a_failure_leaves_its_reason_and_is_tried_again(
     demand_right(db)
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "ended", ["DROP MATERIALIZED VIEW v", "REFRESH MATERIALIZED VIEW v",
@@ -525,6 +530,7 @@ def test_rows_on_which_the_query_fails_are_told(db: ivm.Database) -> None:
         db.backfill("v")
 
 
+@pytest.mark.full
 def test_a_row_that_cannot_be_read_is_named(db: ivm.Database, tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("id,v\n1,1.5\n")
     (tmp_path / "2.csv").write_text("id,v\n10,3\n11,bad\n")
@@ -565,6 +571,7 @@ def test_what_overflows_is_told_in_duckdbs_words(db: ivm.Database) -> None:
         db.backfill("v")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("query", "named"),
     [
@@ -586,6 +593,7 @@ def test_what_spark_cannot_fill_is_refused_at_once(
     assert db.views() == []
 
 
+@pytest.mark.full
 def test_a_database_in_memory_and_misspelt_options_are_refused() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (a INTEGER)")
@@ -598,6 +606,7 @@ def test_a_database_in_memory_and_misspelt_options_are_refused() -> None:
         assert [view.name for view in db.views()] == ["v"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("package", ["pandas", "pyspark.sql"])
 def test_a_package_that_is_missing_is_named(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -626,6 +635,7 @@ def test_verified_by_spark(db: ivm.Database) -> None:
     db.execute("ROLLBACK")
 
 
+@pytest.mark.full
 def test_a_view_is_dropped_while_spark_verifies_it(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -642,6 +652,7 @@ def test_a_view_is_dropped_while_spark_verifies_it(
     assert not db.views()
 
 
+@pytest.mark.full
 def test_progress_is_told(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate(monkeypatch, jobs, "run_stage")
     db.execute(CREATE)
@@ -680,6 +691,7 @@ def test_tables_that_stay_in_their_files(
     demand_right(db, "v")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("option", ["true", "'src'"])
 def test_files_that_tell_their_names(option: str, db: ivm.Database, tmp_path: Path) -> None:
     place = f"'{tmp_path}/customers.parquet'"

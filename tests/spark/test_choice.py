@@ -47,6 +47,7 @@ def test_a_large_history_is_filled_by_spark_where_it_is_set_up(tmp_path: Path) -
         assert db.execute(f"CREATE MATERIALIZED VIEW y AS {recomputed}").message == ""
 
 
+@pytest.mark.full
 @pytest.mark.cases(2)
 @pytest.mark.parametrize("missing", ["settings", "PySpark", "Java", "size", "file"])
 def test_otherwise_by_duckdb(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,6 +64,7 @@ def test_otherwise_by_duckdb(missing: str, tmp_path: Path, monkeypatch: pytest.M
         assert is_filled(db)
 
 
+@pytest.mark.full
 def test_settings_alone_do_not_change_who_fills_small_tables(tmp_path: Path) -> None:
     with ivm.connect(tmp_path / "shop.duckdb", spark=SPARK) as db:
         db.execute(TABLES)
@@ -70,6 +72,7 @@ def test_settings_alone_do_not_change_who_fills_small_tables(tmp_path: Path) -> 
         assert is_filled(db)
 
 
+@pytest.mark.full
 def test_a_misspelt_size_is_told(tmp_path: Path) -> None:
     configure(tmp_path, "much")
     with ivm.connect(tmp_path / "shop.duckdb", spark=SPARK) as db:
@@ -79,6 +82,7 @@ def test_a_misspelt_size_is_told(tmp_path: Path) -> None:
         assert db.views() == []
 
 
+@pytest.mark.full
 def test_of_files_the_columns_that_are_read_count(tmp_path: Path) -> None:
     with ivm.connect(tmp_path / "shop.duckdb") as db:
         db.execute("CREATE TABLE t AS SELECT range AS a, hash(range) AS b FROM range(10000)")
@@ -93,6 +97,7 @@ def test_of_files_the_columns_that_are_read_count(tmp_path: Path) -> None:
         assert history_bytes(db._engine, views["vcsv"]) == sizes["csv"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("text", "size"), [("512m", 512 << 20), ("8g", 8 << 30), ("1024", 1 << 30), ("1TB", 1 << 40)]
 )
@@ -100,6 +105,7 @@ def test_sizes(text: str, size: int) -> None:
     assert bytes_of(text) == size
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("settings", "share"),
     [
@@ -120,12 +126,14 @@ def test_the_session_says_what_a_worker_has() -> None:
     assert worker_memory(session()) == 256 << 20  # local[2], and a driver of 1g
 
 
+@pytest.mark.full
 def test_what_spark_says_at_each_start_is_no_reason() -> None:
     said = b"WARNING: Using incubator modules: x\nUsing Spark's default log4j profile: y\n"
     assert sessions._last_words(said) == "the Java process has ended without a word"
     assert sessions._last_words(said + b"no memory\n  at z\n") == "no memory"
 
 
+@pytest.mark.full
 def test_a_fill_without_access_to_files_says_so(tmp_path: Path) -> None:
     with ivm.connect(tmp_path / "shop.duckdb", spark=session()) as db:
         db.execute(f"{TABLES}; SET enable_external_access = false")

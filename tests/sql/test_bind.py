@@ -22,6 +22,7 @@ def cursor() -> Iterator[Cursor]:
         yield connection
 
 
+@pytest.mark.full
 @pytest.mark.cases(8)
 @pytest.mark.parametrize("query", [q for group in QUERIES.values() for q in group])
 def test_rendered_plan_is_the_query(cursor: Cursor, query: str) -> None:

@@ -118,6 +118,7 @@ CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, n INTEGER, code V
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("call", "values"),
     [

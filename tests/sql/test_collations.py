@@ -159,6 +159,7 @@ def test_groups_by_a_collation_show_their_first_text(db: ivm.Database, query: st
         assert_verified(db, "v")
 
 
+@pytest.mark.full
 def test_a_views_own_columns_have_no_collation(db: ivm.Database) -> None:
     """The view above one that hands a collated column on compares bytes."""
     db.execute("INSERT INTO t VALUES (1, 'a', 1, 'x'), (2, 'A', 1, 'x')")

@@ -81,6 +81,7 @@ QUANTIFIED = [
 ]
 
 
+@pytest.mark.full
 def test_quantified_comparisons_cast_as_duckdb_does(pair: Pair) -> None:
     """Bug: `=` compared them, which casts in the time zone, and from and to JSON.
 
@@ -117,6 +118,7 @@ JOINS = [
 ]
 
 
+@pytest.mark.full
 def test_keys_are_compared_in_the_type_that_duckdb_casts_to(pair: Pair) -> None:
     """Bug: BITs were compared as BLOBs, and TIMETZ as numbers, with the other side cast to that.
 
@@ -126,6 +128,7 @@ def test_keys_are_compared_in_the_type_that_duckdb_casts_to(pair: Pair) -> None:
     assert "whole recompute" not in found.values(), found
 
 
+@pytest.mark.full
 def test_variants_that_are_equal_to_duckdb_alone_are_no_keys(pair: Pair) -> None:
     """Bug: 1::INT and 1::TINYINT were two groups, and had no partner in each other."""
     keys = ["u.v = t.v", "u.v = t.n"]
@@ -133,6 +136,7 @@ def test_variants_that_are_equal_to_duckdb_alone_are_no_keys(pair: Pair) -> None
     assert found[JOINS[0].format(keys[0])] != "whole recompute"  # DuckDB compares the pairs
 
 
+@pytest.mark.full
 def test_variants_are_grouped_by_duckdb(pair: Pair) -> None:
     queries = [
         "SELECT v::INT AS v, n FROM (SELECT v, count(*) AS n FROM t GROUP BY v)",
@@ -143,6 +147,7 @@ def test_variants_are_grouped_by_duckdb(pair: Pair) -> None:
     assert set(strategies(pair, queries).values()) == {"whole recompute"}
 
 
+@pytest.mark.full
 def test_aggregates_that_distinguish_no_variants_stay_incremental(pair: Pair) -> None:
     queries = [f"SELECT {call} AS x FROM t GROUP BY n" for call in ("count(v)", "max(v)::INT")]
     assert "whole recompute" not in strategies(pair, queries).values()

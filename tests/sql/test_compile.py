@@ -37,6 +37,7 @@ def epochs() -> Iterator[Epochs]:
         yield followed(world, spare, ("t", "u", "w"), STEPS, [World.rendered])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("query", COMPILED)
 def test_view_follows_its_tables(epochs: Epochs, query: str) -> None:
     for epoch in epochs:
@@ -88,6 +89,7 @@ def test_views_with_equal_parts_share_them() -> None:
         assert compiler.circuit.views["a"] == compiler.circuit.views["b"]
 
 
+@pytest.mark.full
 def test_a_view_compiled_on_its_own_shares_the_nodes_of_the_circuit_that_takes_it() -> None:
     with duckdb.connect() as cursor:
         cursor.execute("SET arrow_lossless_conversion = true")

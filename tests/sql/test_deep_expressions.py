@@ -24,6 +24,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("query", "strategy"), list(VIEWS.items()), ids=range(len(VIEWS)))
 def test_a_long_expression_is_a_view(query: str, strategy: str) -> None:
     with ivm.connect() as db:

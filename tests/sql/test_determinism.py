@@ -120,6 +120,7 @@ def test_a_macro_of_the_users_takes_the_place_of_duckdbs_own() -> None:
         check_deterministic("SELECT pg_get_viewdef(1)", connection)
 
 
+@pytest.mark.full
 @pytest.mark.cases(10)
 @pytest.mark.parametrize("query", [q for group in QUERIES.values() for q in group])
 def test_functions_of_the_tables_pass(cursor: Cursor, query: str) -> None:
@@ -186,6 +187,7 @@ def test_what_the_session_holds_is_told_apart_from_chance(cursor: Cursor) -> Non
         check_deterministic("SELECT getvariable('x')", cursor)
 
 
+@pytest.mark.full
 def test_files_are_refused_through_whatever_they_are_read(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text("a,b\n1,2\n")

@@ -127,6 +127,7 @@ def check(text: str) -> None:
     assert wanted is None or tree(ours[0].text) == wanted
 
 
+@pytest.mark.full
 @settings(max_examples=examples(3000), deadline=None)
 @given(s.lists(s.sampled_from(PIECES), max_size=7).map("".join))
 def test_of_random_texts(text: str) -> None:
@@ -134,6 +135,7 @@ def test_of_random_texts(text: str) -> None:
     check(text)
 
 
+@pytest.mark.full
 def test_of_queries() -> None:
     for query in some(list(itertools.chain(*QUERIES.values())), 8):
         check(query)
@@ -158,6 +160,7 @@ def test_of_duckdbs_own_tests() -> None:
             check(text)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(3000), deadline=None)
 @given(s.lists(s.sampled_from([*PIECES[:40], *PIECES[-70:]]), max_size=9).map("".join))
 def test_blanks_are_plain_where_the_parser_reads_plain_ones(text: str) -> None:

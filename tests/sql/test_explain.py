@@ -21,6 +21,7 @@ from ivm.storage.errors import SqlError
 from tests.support.golden_cases import FOLDER, TABLES, sections, written
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda p: p.stem)
 def test_golden_file_still_holds(path: Path) -> None:
     text = path.read_text()
@@ -63,6 +64,7 @@ def asked(db: ivm.Database, sql: str) -> str:
     return str(row[1])
 
 
+@pytest.mark.full
 def test_analyze_counts_steps_and_rows(shop: ivm.Database) -> None:
     shop.execute("INSERT INTO t VALUES ('a', 1), ('a', -1), ('b', 2)")
     shop.execute("INSERT INTO t VALUES ('c', 3)")
@@ -75,6 +77,7 @@ def test_analyze_counts_steps_and_rows(shop: ivm.Database) -> None:
     assert "steps" not in asked(shop, "EXPLAIN MATERIALIZED VIEW v")
 
 
+@pytest.mark.full
 def test_analyze_counts_recomputations(shop: ivm.Database) -> None:
     shop.execute(
         "CREATE MATERIALIZED VIEW w AS WITH RECURSIVE best(k, n) USING KEY (k) AS"
@@ -101,6 +104,7 @@ def test_an_unknown_format_is_refused(shop: ivm.Database) -> None:
         shop.execute("EXPLAIN (FORMAT xml) MATERIALIZED VIEW v")
 
 
+@pytest.mark.full
 def test_a_view_can_be_explained_in_the_transaction_that_creates_it() -> None:
     # The circuit does not hold it before the commit.
     with ivm.connect() as db:
@@ -116,6 +120,7 @@ def test_a_view_can_be_explained_in_the_transaction_that_creates_it() -> None:
         assert [row[: len(listed[0])] for row in shown] == listed
 
 
+@pytest.mark.full
 def test_other_sessions_list_the_views_that_are_committed() -> None:
     def listed() -> list[str]:
         shown = [name for name, *_ in db.execute("SHOW MATERIALIZED VIEWS").fetchall()]

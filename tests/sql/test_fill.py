@@ -58,6 +58,7 @@ def _insert(db: ivm.Database, random: Random, numbers: Iterable[int]) -> None:
         db.execute(f"INSERT INTO t VALUES {places}", [v for row in rows for v in row])
 
 
+@pytest.mark.full
 @pytest.mark.cases(12)
 @pytest.mark.parametrize(("query", "wanted"), CASES)
 @pytest.mark.parametrize("seed", range(2))

@@ -84,6 +84,7 @@ def test_an_asof_join_touches_the_rows_up_to_the_neighbour() -> None:
         assert sum(n.work.rows_out for n in nodes) < 120
 
 
+@pytest.mark.full
 @pytest.mark.cases(2)
 @pytest.mark.parametrize("operator", [">=", ">", "<", "<="])
 def test_of_equal_right_rows_an_asof_join_takes_the_first(operator: str) -> None:

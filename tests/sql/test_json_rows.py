@@ -50,6 +50,7 @@ VIEWS = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(st.data(), st.booleans())
 @settings(max_examples=examples(12), deadline=None)
@@ -136,6 +137,7 @@ def documents(path: Path | str = ":memory:") -> ivm.Database:
     return db
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize(("query", "strategy"), VIEWS.items())
 def test_strategy(query: str, strategy: str) -> None:
@@ -162,6 +164,7 @@ def test_a_change_reads_its_own_documents_only() -> None:
         assert "1 row in, 3 out" in plan.splitlines()[0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("query", "row", "words"),
     [
@@ -211,6 +214,7 @@ def test_a_view_with_a_column_named_rowid() -> None:
         assert db.execute("FROM v").fetchall() == [(0,), (0,)]
 
 
+@pytest.mark.full
 def test_a_macro_of_that_name_comes_first() -> None:
     with documents() as db:
         db.execute("CREATE MACRO json_tree(a) AS TABLE SELECT 1 AS key")

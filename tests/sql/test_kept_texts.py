@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ivm.sql.statements.kept_texts import LONGEST, kept
 from ivm.sql.statements.tokens import kept_tokens
 
@@ -21,6 +23,7 @@ def test_short_texts_are_kept_and_of_the_long_ones_the_last() -> None:
     assert length("a", 1) == 2
 
 
+@pytest.mark.full
 def test_the_tokens_of_one_long_text_are_held() -> None:
     """They were of 64, of which each may have many megabytes."""
     texts = [f"SELECT {', '.join([str(i)] * LONGEST)}" for i in range(2)]

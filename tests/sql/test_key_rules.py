@@ -140,6 +140,7 @@ def plans(cursor: Cursor) -> dict[str, Plan]:
     return found
 
 
+@pytest.mark.full
 @settings(max_examples=examples(20), deadline=None)
 @given(data=contents)
 def test_the_rules_keep_the_content(
@@ -150,6 +151,7 @@ def test_the_rules_keep_the_content(
         assert multiset(cursor, render(plan)) == multiset(cursor, query), query
 
 
+@pytest.mark.full
 @settings(max_examples=examples(8), deadline=None)
 @given(data=contents)
 def test_keys_are_unique(cursor: Cursor, plans: dict[str, Plan], data: dict[str, object]) -> None:
@@ -163,6 +165,7 @@ def test_keys_are_unique(cursor: Cursor, plans: dict[str, Plan], data: dict[str,
                 assert rows(cursor, f"SELECT count(*) FROM ({counts}) WHERE n > 1") == [(0,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", LIFTED)
 def test_lookups_stand_above_the_aggregate(cursor: Cursor, name: str) -> None:
     width, query = LIFTED[name]
@@ -207,6 +210,7 @@ def test_a_semi_join_by_other_columns_stays(cursor: Cursor) -> None:
     assert any(isinstance(n, Join) for n in nodes(semi.left))
 
 
+@pytest.mark.full
 @settings(max_examples=examples(6), deadline=None)
 @given(history=st.lists(contents, min_size=2, max_size=3))
 def test_views_follow_their_tables(history: list[dict[str, object]]) -> None:

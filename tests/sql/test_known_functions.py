@@ -54,6 +54,7 @@ def test_a_function_is_known_as_one_thing() -> None:
     assert not [name for name in OF_THE_SESSION | VOLATILE if is_fixed(name)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("call", ["reverse(a)", "product(i)", "ntile(2) OVER (ORDER BY i)"])
 def test_what_a_new_build_brings_is_refused_in_a_view(
     call: str, monkeypatch: pytest.MonkeyPatch

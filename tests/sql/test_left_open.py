@@ -81,6 +81,7 @@ def test_what_is_fixed_is_the_same_in_every_order(cursors: list[Cursor], query: 
         assert all(first == other for other in others), part
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize("query", [*SOME, *OPEN, *OTHERS])
 def test_what_a_text_fixes_is_the_same_in_every_order(cursors: list[Cursor], query: str) -> None:
@@ -109,6 +110,7 @@ def test_the_parts(cursors: list[Cursor], query: str, parts: list[FixedPart]) ->
     assert set(fixed_parts(planned(query, cursors[0]))) == set(parts)
 
 
+@pytest.mark.full
 def test_joins_do_not_multiply_the_parts_without_end(cursors: list[Cursor]) -> None:
     numbered = "(SELECT k, g, row_number() OVER (ORDER BY k) AS r FROM t)"
     joins = " ".join(f"JOIN {numbered} AS q{i} USING (k)" for i in range(8))

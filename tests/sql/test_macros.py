@@ -36,6 +36,7 @@ def column(db: ivm.Database, view: str) -> list[int]:
     return sorted(row[0] for row in db.execute(f"SELECT * FROM {view}").fetchall())
 
 
+@pytest.mark.full
 def test_a_replaced_macro_fills_its_views_anew(db: ivm.Database) -> None:
     assert column(db, "a") == [2, 4]
     db.execute("CREATE OR REPLACE MACRO f(x, d := 10) AS x + 2")
@@ -43,6 +44,7 @@ def test_a_replaced_macro_fills_its_views_anew(db: ivm.Database) -> None:
     assert column(db, "a") == [3, 5, 7]
 
 
+@pytest.mark.full
 def test_views_follow_the_tables_that_a_replaced_definition_reads(
     db: ivm.Database, tmp_path: Path
 ) -> None:
@@ -60,6 +62,7 @@ def test_views_follow_the_tables_that_a_replaced_definition_reads(
         assert column(again, "b") == column(again, "c") == [100, 200, 300]
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("statement", "message"),
@@ -88,6 +91,7 @@ def test_what_would_break_a_view_is_refused(
         assert column(again, "b") == [1, 3, 5]
 
 
+@pytest.mark.full
 def test_a_rolled_back_replacement_leaves_the_views_as_they_were(db: ivm.Database) -> None:
     db.execute("BEGIN")
     db.execute("CREATE OR REPLACE VIEW plain AS SELECT k FROM u")

@@ -191,6 +191,7 @@ def test_an_expression_does_not_fail_on_rows_that_the_change_takes_away(
     assert view(db) == [(1000, 0), (100000000, 1), (100000000, 2)]
 
 
+@pytest.mark.full
 def test_a_leaf_touches_few_rows() -> None:
     """A new or removed edge to a new node, in a graph of any size."""
     query = "WITH RECURSIVE r(k) AS (SELECT k FROM s UNION SELECT b FROM e JOIN r ON a = k) FROM r"
@@ -238,6 +239,7 @@ UP = (
 )
 
 
+@pytest.mark.full
 def test_a_cycle_loses_its_way_in(db: ivm.Database) -> None:
     """Rows of a cycle derive each other; counting derivations alone would keep them."""
     db.execute(UP.format(all=""))
@@ -247,6 +249,7 @@ def test_a_cycle_loses_its_way_in(db: ivm.Database) -> None:
     assert view(db) == [(1,)]
 
 
+@pytest.mark.full
 def test_a_row_found_again_on_a_longer_way(db: ivm.Database) -> None:
     db.execute(UP.format(all=""))
     db.insert("edge", {"a": [1, 1, 2, 3, 4, 5], "b": [5, 2, 3, 4, 5, 6]})
@@ -256,6 +259,7 @@ def test_a_row_found_again_on_a_longer_way(db: ivm.Database) -> None:
     assert view(db) == [(1,), (2,), (3,)]
 
 
+@pytest.mark.full
 def test_recursion_without_end_is_refused(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +300,7 @@ def test_a_chain_may_be_longer_than_the_limit(
     assert len(view(db)) == 30
 
 
+@pytest.mark.full
 def test_an_error_in_a_later_iteration_changes_nothing(db: ivm.Database) -> None:
     db.execute(
         "CREATE MATERIALIZED VIEW v AS WITH RECURSIVE r(k, n) AS (SELECT 1, 1 UNION ALL "
@@ -310,6 +315,7 @@ def test_an_error_in_a_later_iteration_changes_nothing(db: ivm.Database) -> None
     assert (4, 1000000) in view(db)
 
 
+@pytest.mark.full
 def test_recursive_views_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "graph.duckdb"
     with ivm.connect(path) as db:
@@ -344,6 +350,7 @@ LINKS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.cases(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_recursive_views_of_a_database(tmp_path: Path, seed: int) -> None:
@@ -406,6 +413,7 @@ def test_a_recursive_view_is_explained(db: ivm.Database) -> None:
     assert len(set(row[1].splitlines())) == len(row[1].splitlines()) > 15
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("quantifier", ["EXISTS", "NOT EXISTS"])
 def test_a_step_compares_with_many_rows(db: ivm.Database, quantifier: str) -> None:
     """DuckDB's fault `merge_joins_in_recursion` would end the database."""
@@ -419,6 +427,7 @@ def test_a_step_compares_with_many_rows(db: ivm.Database, quantifier: str) -> No
     assert_verified(db)
 
 
+@pytest.mark.full
 def test_two_views_share_a_recursive_query(db: ivm.Database) -> None:
     db.execute(UP.format(all=""))
     db.execute(UP.format(all="").replace(" v ", " other "))
@@ -427,6 +436,7 @@ def test_two_views_share_a_recursive_query(db: ivm.Database) -> None:
     assert "shared by 2 views" in row[1].splitlines()[0]
 
 
+@pytest.mark.full
 def test_constants_alone_recur(db: ivm.Database) -> None:
     db.execute(
         "CREATE MATERIALIZED VIEW v AS WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL "
@@ -453,6 +463,7 @@ NOT_YET = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("query", NOT_YET)
 def test_what_is_recomputed_is_right_and_says_why(db: ivm.Database, query: str) -> None:
     db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")

@@ -73,6 +73,7 @@ def test_a_view_over_a_plain_view_of_a_schema(db: ivm.Database, schema: str) -> 
     assert_verified(db)
 
 
+@pytest.mark.full
 def test_names_of_the_own_schema_have_plans(db: ivm.Database) -> None:
     db.execute("CREATE VIEW s1.p AS SELECT id FROM t JOIN mv USING (id)")
     db.execute("CREATE MATERIALIZED VIEW m AS FROM s1.p")
@@ -80,17 +81,20 @@ def test_names_of_the_own_schema_have_plans(db: ivm.Database) -> None:
     assert (view.reads, view.strategy) == (("s1.mv", "s1.t"), "indexed")
 
 
+@pytest.mark.full
 def test_a_schema_with_macros_of_its_own(db: ivm.Database) -> None:
     db.execute("CREATE MACRO s1.sm(x) AS x + 1000; CREATE VIEW s1.p AS SELECT sm(id) AS x FROM t")
     db.execute("CREATE MATERIALIZED VIEW m AS FROM s1.p; INSERT INTO s1.t VALUES (1, 1)")
     assert db.execute("FROM m").fetchall() == db.execute("FROM s1.p").fetchall() == [(1001,)]
 
 
+@pytest.mark.full
 def test_a_view_reads_what_is_not_there(db: ivm.Database) -> None:
     with pytest.raises(IvmError):
         db.execute("CREATE MATERIALIZED VIEW m AS FROM s1.nope")
 
 
+@pytest.mark.full
 @pytest.mark.cases(6)
 @pytest.mark.parametrize(
     ("view", "capture"),
@@ -117,6 +121,7 @@ def test_a_name_that_comes_later_is_followed(db: ivm.Database, view: str, captur
         assert sorted(db.execute("FROM m").fetchall()) == wanted
 
 
+@pytest.mark.full
 def test_a_materialized_view_does_not_take_a_name_from_below_another(db: ivm.Database) -> None:
     db.execute("CREATE TABLE n (a INT); CREATE VIEW s1.p AS SELECT a FROM n")
     db.execute("CREATE MATERIALIZED VIEW m AS FROM s1.p")

@@ -59,6 +59,7 @@ def is_value_of(shown: str, text: str) -> bool:
     return digits and shown == ("0." if point else "0")
 
 
+@pytest.mark.full
 @settings(max_examples=examples(5000), deadline=None)
 @given(text=s.lists(s.sampled_from(PIECES), max_size=9).map("".join))
 def test_the_tokens_are_those_of_the_skeleton(text: str) -> None:
@@ -115,6 +116,7 @@ def test_each_is_read_as_if_it_were_the_first(text: str, literals: list[tuple[st
             assert outcome(script) == statements
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["t€", "बिक्री", "t😀", "té", "t$", "€"])
 def test_a_digit_of_a_name_is_no_literal(name: str) -> None:
     """Signs and marks are no letters to Python, but parts of names to DuckDB."""

@@ -112,6 +112,7 @@ def db() -> Iterator[ivm.Database]:
         yield database
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "query",
     [
@@ -134,6 +135,7 @@ def test_a_condition_of_a_join_alone_may_read_the_outer_row(db: ivm.Database, qu
     assert db.execute("SHOW MATERIALIZED VIEWS").fetchall()[0][1] == "indexed"
 
 
+@pytest.mark.full
 def test_a_change_that_gives_a_scalar_subquery_two_rows_is_refused(db: ivm.Database) -> None:
     db.execute(
         "CREATE MATERIALIZED VIEW looked_up AS"
@@ -170,6 +172,7 @@ def test_a_primary_key_makes_a_subquery_single(db: ivm.Database) -> None:
     assert found == [(1,), (30,), (30,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "query",
     [
@@ -208,6 +211,7 @@ WIDE = [
 ]
 
 
+@pytest.mark.full
 def test_decimals_whose_digits_are_too_many_in_all() -> None:
     """In IN, ANY and ALL they lose some behind the point, which they do not elsewhere."""
     with ivm.connect() as db:

@@ -139,6 +139,7 @@ def test_the_life_of_a_database_in_which_every_name_is_a_macro(
             assert_verified(db, name)
 
 
+@pytest.mark.full
 def test_a_macro_that_hides_min_costs_no_row(tmp_path: Path) -> None:
     with ivm.connect(tmp_path / "x.duckdb") as db:
         db.execute("CREATE TABLE t(id INT, a INT)")
@@ -212,6 +213,7 @@ CALLS = [  # a macro that hides a built-in function, and a query whose plan has 
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("macro", "query", "strategy"), CALLS[:: max(1, len(CALLS) // examples(len(CALLS)))]
 )
@@ -238,6 +240,7 @@ def test_calls_mean_what_duckdb_means(macro: str, query: str, strategy: str | No
         assert strategy in (None, found)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "statement",
     [

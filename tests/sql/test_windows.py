@@ -158,6 +158,7 @@ def test_excluded_peers_are_those_of_the_windows_own_order(
     assert multiset(numbered, rendered) == multiset(numbered, wanted)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sign", ["", "-"])
 @pytest.mark.parametrize(
     ("held", "near", "new"),
@@ -178,6 +179,7 @@ def test_sums_of_doubles_are_rounded(sign: str, held: str, near: str, new: str) 
         assert_verified(db, "v")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("words", [str.lower, str.upper, str.title])
 def test_words_of_a_frame_are_read_in_any_case(words: Callable[[str], str]) -> None:
     query = words(  # ties: the frame decides by which order the view completes them
@@ -195,6 +197,7 @@ def test_words_of_a_frame_are_read_in_any_case(words: Callable[[str], str]) -> N
         assert_verified(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("bound", ["1e0", "(1e0)", "0.5e0", "0.5"])
 def test_a_distance_may_be_any_number(bound: str) -> None:
     """Bug: a bound that DuckDB casts was taken for a relation named as the type."""

@@ -67,6 +67,7 @@ def change(db: ivm.Database, random: Random) -> None:
     db.execute("DELETE FROM t WHERE a IS NOT DISTINCT FROM ? AND b = 1", [gone])
 
 
+@pytest.mark.full
 @pytest.mark.cases(8)
 @pytest.mark.parametrize(("head", "order", "count", "key"), CASES)
 def test_the_first_rows_and_their_ties(

@@ -158,6 +158,7 @@ def check_lookups(store: Arrangement, model: Model, probes: Sequence[Row]) -> No
     assert net(live) == {key: weight for key, weight in want.items() if weight > 0}
 
 
+@pytest.mark.full
 @given(HISTORIES, KEYS, st.lists(ROWS, min_size=1, max_size=30), st.sampled_from([1, 2, 2**64]))
 @settings(max_examples=examples(150), deadline=None)
 def test_lookup_after_any_history(
@@ -178,6 +179,7 @@ def test_lookup_after_any_history(
         check_lookups(built, model, probes)
 
 
+@pytest.mark.full
 @given(HISTORIES, HISTORIES, st.sampled_from([(0,), (1,), (1, 0)]), st.lists(ROWS, min_size=6))
 @settings(max_examples=examples(60), deadline=None)
 def test_a_column_of_nulls_comes_later(
@@ -207,6 +209,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.full
 @given(
     STEPS,
     st.sampled_from([(2,), (1, 2), (0,)]),
@@ -386,6 +389,7 @@ def first_by_model(
     return result
 
 
+@pytest.mark.full
 @given(
     HISTORIES,
     KEYS,
@@ -534,6 +538,7 @@ def test_old_versions_stay_readable(
         assert net(version.lookup(keys)) == want
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("order", [(), (OrderKey(2, True, False),)])
 @pytest.mark.parametrize("late", [False, True])
 def test_merges_change_nothing_that_can_be_seen(
@@ -690,6 +695,7 @@ def test_first_touches_only_heads(monkeypatch: pytest.MonkeyPatch, keys: int) ->
     assert 0 < sum(taken) < 60
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stuck", [0, 3])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_first_passes_each_cancelled_row_once(

@@ -117,6 +117,7 @@ def test_keyed_table(shared: Duck, small: int, start: dict[int, Row], history: A
 updates = st.tuples(st.sets(keys), others, st.sets(st.sampled_from([1, 2])))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("small", [0, 256])
 @settings(max_examples=examples(80), deadline=None)
 @given(
@@ -295,6 +296,7 @@ def test_view_with_unique_columns(
 # -- every type ------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.cases(10)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("small", "column"), [(0, "v"), (256, "v"), (256, "RowID")])
@@ -418,6 +420,7 @@ def test_unique_values_may_change_places(duck: Duck) -> None:
     assert rows(duck, "FROM t ORDER BY id") == [(1, 20), (2, 10)]
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("name", [n for n in NAMES if flush.is_exact(type_of(n))])
 def test_one_row_of_any_type_is_updated_and_deleted_by_its_key(duck: Duck, name: str) -> None:

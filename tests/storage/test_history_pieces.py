@@ -37,6 +37,7 @@ def write(place: Path, format: str, counts: list[int]) -> None:
         duckdb.sql(f"COPY ({rows}) TO '{place}/it is {i}.{format}' (FORMAT {format}{tail})")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("format", "options"),
     [("parquet", {}), ("csv", {}), ("json", {}), ("parquet", {"union_by_name": "true"})],

@@ -70,6 +70,7 @@ def classes_by_group(columns: Sequence[Column], types: Sequence[ColumnType]) -> 
     return list(first[inverse])
 
 
+@pytest.mark.full
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("name", GROUPABLE)
 def test_group_as_duckdb_groups(duck: duckdb.DuckDBPyConnection, name: str) -> None:
@@ -150,6 +151,7 @@ def test_hashes_do_not_depend_on_the_batch(duck: duckdb.DuckDBPyConnection, name
             )
 
 
+@pytest.mark.full
 def test_hashes_are_the_same_in_every_process() -> None:
     script = (
         "import numpy, pyarrow; from ivm.storage.values import hashing; "
@@ -169,6 +171,7 @@ def test_hashes_are_the_same_in_every_process() -> None:
     assert len(seen) == 1
 
 
+@pytest.mark.full
 def test_hashes_scatter(duck: duckdb.DuckDBPyConnection) -> None:
     """No two of 300 000 different rows collide; low and high bits are both used."""
     query = "SELECT i, i::VARCHAR || 'x' AS s, [i, i + 1] AS l FROM range(300000) t(i)"

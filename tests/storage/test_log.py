@@ -108,6 +108,7 @@ def the_segment(folder: Path) -> Path:
 # -- what goes in comes out ------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.cases(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_type_comes_back_bit_for_bit(tmp_path: Path, name: str) -> None:
@@ -229,6 +230,7 @@ def removed_and_added() -> tuple[ZSet, tuple[int, ...], ZSet]:
 # -- torn tails and damage -------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_tail_torn_at_any_byte_is_cut(tmp_path: Path) -> None:
     log = written(tmp_path, 3, synced=3)
     end = log.nbytes
@@ -720,6 +722,7 @@ def test_epochs_that_duckdb_committed_alone_leave_a_gap(tmp_path: Path) -> None:
 # -- a killed process ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("lines", [1, 40, 173])
 def test_a_killed_writer_loses_nothing_it_had_synced(tmp_path: Path, lines: int) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

@@ -58,6 +58,7 @@ def view_name(database: ivm.Database, name: str) -> str:
     return found
 
 
+@pytest.mark.full
 def test_a_view_that_was_read_before_is_taken_along(db: ivm.Database) -> None:
     read(db, "total", "by_g")
     insert(db, 0)
@@ -73,6 +74,7 @@ def test_a_view_that_nobody_reads_is_not_taken_along(db: ivm.Database) -> None:
         assert fresh(db) == {"total"}
 
 
+@pytest.mark.full
 def test_a_view_is_taken_along_once_for_each_time_it_is_read(db: ivm.Database) -> None:
     read(db, "by_g")
     insert(db, 0)
@@ -87,6 +89,7 @@ def test_a_view_is_taken_along_once_for_each_time_it_is_read(db: ivm.Database) -
     assert fresh(db) == {"total", "by_g"}
 
 
+@pytest.mark.full
 def test_reading_a_fresh_view_counts(db: ivm.Database) -> None:
     read(db, "by_g", "total")
     for start in (0, 10, 20):
@@ -96,6 +99,7 @@ def test_reading_a_fresh_view_counts(db: ivm.Database) -> None:
         read(db, "by_g")  # flushes nothing
 
 
+@pytest.mark.full
 def test_only_few_rows_are_taken_along(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     read(db, "by_g", "whole")
     insert(db, 0, pending.ALONG + 1)
@@ -108,12 +112,14 @@ def test_only_few_rows_are_taken_along(db: ivm.Database, monkeypatch: pytest.Mon
     assert fresh(db) == {"total", "whole"}
 
 
+@pytest.mark.full
 def test_reading_a_table_brings_everything(db: ivm.Database) -> None:
     insert(db, 0, pending.ALONG + 1)
     read(db, "t")
     assert fresh(db) == {"t", *VIEWS}
 
 
+@pytest.mark.full
 def test_a_failed_flush_gives_back_what_it_took_along(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def _are_same(a: ZSet, b: ZSet, schema: Schema) -> bool:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("held", [(0, 1), (0,), (1,)])
 def test_columns_that_an_update_keeps_are_there_once(name: str, held: tuple[int, ...]) -> None:

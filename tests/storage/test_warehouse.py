@@ -122,6 +122,7 @@ def crash(path: Path, code: str) -> None:
 # -- commits, flushes, restarts --------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_what_the_log_holds_reaches_the_tables_once(path: Path) -> None:
     warehouse = create(path, 1, 2)
     warehouse.close()
@@ -149,6 +150,7 @@ def test_a_flush_is_one_transaction_with_its_epochs(path: Path) -> None:
     warehouse.close()
 
 
+@pytest.mark.full
 def test_views_may_run_ahead_of_the_tables(path: Path) -> None:
     warehouse = create(path, 1)
     run(warehouse.cursor(), "CREATE TABLE view AS SELECT sum(v)::BIGINT AS v FROM t")
@@ -304,6 +306,7 @@ def test_passed_epochs_are_dropped(memory: Warehouse) -> None:
 # -- who else is there -----------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_second_opening_is_refused(path: Path) -> None:
     warehouse = create(path, 1)
     with pytest.raises(UnavailableError, match="already open in this process"):
@@ -329,6 +332,7 @@ else:
 """
 
 
+@pytest.mark.full
 def test_a_program_that_copies_its_open_file_keeps_others_out(path: Path, tmp_path: Path) -> None:
     """Closing the copied file drops DuckDB's lock: two programs wrote, and one's commits went."""
     warehouse = taken(path)
@@ -342,6 +346,7 @@ def test_a_program_that_copies_its_open_file_keeps_others_out(path: Path, tmp_pa
     again.close()
 
 
+@pytest.mark.full
 def test_a_look_after_a_crash_leaves_the_file_locked(path: Path) -> None:
     killed = f"import ivm; db = ivm.connect({str(path)!r}); db.execute('CREATE TABLE t (v INT)');"
     crash(path, f"{killed} db.execute('INSERT INTO t VALUES (1)')")
@@ -355,6 +360,7 @@ def test_a_look_after_a_crash_leaves_the_file_locked(path: Path) -> None:
     warehouse.close()
 
 
+@pytest.mark.full
 def test_a_child_keeps_no_lock_of_a_parent_that_is_killed(path: Path) -> None:
     create(path, 1).close()
     code = f"""
@@ -403,6 +409,7 @@ def test_a_file_that_duckdb_reads_beside_memory_is_no_database(tmp_path: Path, n
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("damage", ["cut short", "header", "blocks"])
 def test_a_damaged_file_is_refused(path: Path, damage: str) -> None:
     create(path).close()
@@ -432,6 +439,7 @@ def test_a_path_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
         Warehouse.open(tmp_path / "nowhere" / "shop.duckdb")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("blocked", ["note.json", "note.new", ""])
 def test_a_side_folder_that_cannot_be_used_is_told(path: Path, blocked: str) -> None:
     """A folder stands where a file must be, or the other way round; also for lack of rights."""
@@ -453,6 +461,7 @@ def test_a_file_that_may_not_be_written_is_told(path: Path) -> None:
     assert "must be writable" in str(explained(path, denied))
 
 
+@pytest.mark.full
 def test_a_foreign_write_is_noticed(path: Path) -> None:
     create(path).close()
     with duckdb.connect(path) as plain:
@@ -473,6 +482,7 @@ def test_a_foreign_write_is_noticed(path: Path) -> None:
     warehouse.close()
 
 
+@pytest.mark.full
 def test_a_foreign_write_that_was_not_checkpointed_is_noticed(path: Path) -> None:
     warehouse = create(path)
     recover(warehouse)
@@ -484,6 +494,7 @@ def test_a_foreign_write_that_was_not_checkpointed_is_noticed(path: Path) -> Non
     warehouse.close()
 
 
+@pytest.mark.full
 def test_a_foreign_write_below_unflushed_commits_is_refused(path: Path) -> None:
     create(path, 1).close()
     with duckdb.connect(path) as plain:
@@ -521,6 +532,7 @@ commit(warehouse, 2)
     warehouse.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_crash_inside_a_checkpoint_loses_nothing(path: Path, when: str) -> None:
     code = f"""
@@ -547,6 +559,7 @@ warehouse.checkpoint()
     warehouse.close()
 
 
+@pytest.mark.full
 def test_a_lost_side_folder_of_a_closed_file_means_refreshing(path: Path) -> None:
     warehouse = create(path, 1)
     recover(warehouse)
@@ -557,6 +570,7 @@ def test_a_lost_side_folder_of_a_closed_file_means_refreshing(path: Path) -> Non
     warehouse.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("lost", ["folder", "note", "segments", "older"])
 def test_a_file_that_was_not_closed_needs_its_side_folder(path: Path, lost: str) -> None:
     taken(path).close()
@@ -584,6 +598,7 @@ def test_a_file_that_was_not_closed_needs_its_side_folder(path: Path, lost: str)
     warehouse.close()
 
 
+@pytest.mark.full
 def test_folders_of_other_databases_are_refused(path: Path, tmp_path: Path) -> None:
     create(path, 1).close()
     other = tmp_path / "other.duckdb"
@@ -595,6 +610,7 @@ def test_folders_of_other_databases_are_refused(path: Path, tmp_path: Path) -> N
     Warehouse.open(other, choice="give up").close()
 
 
+@pytest.mark.full
 def test_a_new_file_beside_an_old_folder(path: Path) -> None:
     warehouse = create(path, 1)
     recover(warehouse)
@@ -641,6 +657,7 @@ def test_checkpoints_run_in_the_background(path: Path, monkeypatch: pytest.Monke
     warehouse.close()
 
 
+@pytest.mark.full
 def test_duckdb_never_checkpoints_by_itself(path: Path) -> None:
     warehouse = create(path)
     before = warehouse.file.iteration()
@@ -710,6 +727,7 @@ def test_a_full_disk_leaves_the_tables_and_the_log(
     warehouse.close()
 
 
+@pytest.mark.full
 def test_a_log_that_cannot_be_trimmed_does_not_fail_a_flush(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -730,6 +748,7 @@ def test_a_log_that_cannot_be_trimmed_does_not_fail_a_flush(
     warehouse.close()
 
 
+@pytest.mark.full
 def test_a_failed_opening_lets_the_file_go(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise CorruptionError("no")

@@ -80,6 +80,7 @@ class Crowd:
         return False
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", seeds(ROUNDS))
 def test_closing_beside_statements_loses_nothing(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "x.duckdb"
@@ -176,6 +177,7 @@ def test_closing_ends_who_waits_for_the_turn() -> None:
     assert "closed" in told[0]
 
 
+@pytest.mark.full
 def test_two_threads_may_close(tmp_path: Path) -> None:
     db = ivm.connect(tmp_path / "x.duckdb")
     db.execute("CREATE TABLE t (a INTEGER)")
@@ -188,6 +190,7 @@ def test_two_threads_may_close(tmp_path: Path) -> None:
     ivm.connect(tmp_path / "x.duckdb").close()
 
 
+@pytest.mark.full
 def test_what_fails_at_closing_keeps_the_file_from_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +217,7 @@ def test_what_fails_at_closing_keeps_the_file_from_nobody(
         assert again.execute("FROM t").fetchall() == [(1,), (1,)]
 
 
+@pytest.mark.full
 def test_a_forgotten_database_that_cannot_be_closed_disturbs_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -230,6 +234,7 @@ def test_a_forgotten_database_that_cannot_be_closed_disturbs_no_other(
         ivm.connect(tmp_path / f"{i}.duckdb").close()
 
 
+@pytest.mark.full
 def test_a_forgotten_database_whose_result_is_read_is_left_alone(tmp_path: Path) -> None:
     result = ivm.connect(tmp_path / "x.duckdb").execute("FROM range(3)")
     with result._lock:  # as who reads it, in another thread
@@ -241,6 +246,7 @@ def test_a_forgotten_database_whose_result_is_read_is_left_alone(tmp_path: Path)
     ivm.connect(tmp_path / "x.duckdb").close()
 
 
+@pytest.mark.full
 def test_a_folder_that_is_gone_at_the_end_of_the_program_is_named(tmp_path: Path) -> None:
     program = """
         import ivm, shutil, sys

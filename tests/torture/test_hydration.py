@@ -71,6 +71,7 @@ def _follows(db: ivm.Database) -> None:
         assert_verified(db)
 
 
+@pytest.mark.full
 @pytest.mark.cases(6)
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_stands_and_follows(name: str) -> None:
@@ -90,6 +91,7 @@ def test_a_view_stands_and_follows(name: str) -> None:
     assert at > 1 or name == "plain"
 
 
+@pytest.mark.full
 def test_what_follows_in_the_script_is_not_run() -> None:
     with _database() as db:
         script = f"CREATE MATERIALIZED VIEW v AS {VIEWS['sums']}; INSERT INTO t VALUES (7, 7)"
@@ -110,6 +112,7 @@ def test_a_view_whose_rows_are_written_by_its_state_is_brought_to_its_end() -> N
         _follows(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("at", range(1, examples(24), 4))
 def test_altered_tables(at: int) -> None:
     with _database() as db:
@@ -121,6 +124,7 @@ def test_altered_tables(at: int) -> None:
         _follows(db)
 
 
+@pytest.mark.full
 def test_a_change_that_builds_the_state_is_cut_and_changes_nothing() -> None:
     with _database() as db:
         create = f"CREATE MATERIALIZED VIEW v AS {VIEWS['sums']}"

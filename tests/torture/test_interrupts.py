@@ -30,6 +30,7 @@ CALLS = ("writev", "fdatasync", "pwrite", "fsync", "replace", "run", "append", *
 SHORT = {"commit": ("fdatasync",), "flush": ("run COMMIT",), "checkpoint": ("run CHECKPOINT",)}
 
 
+@pytest.mark.full
 def test_no_signal_does_harm(tmp_path: Path) -> None:
     drawn = [str(seed) for seed in seeds(ROUNDS)]
     program = [sys.executable, "-m", "tests.torture.interrupted", str(tmp_path), *drawn]
@@ -107,6 +108,7 @@ def _end_statements(db: ivm.Database) -> None:
         session.cursor.interrupt()
 
 
+@pytest.mark.full
 @pytest.mark.cases(5)
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("endless", ENDLESS)
@@ -132,6 +134,7 @@ def test_ctrl_c_ends_what_duckdb_would_not(endless: str, within: bool) -> None:
         assert db.execute("SHOW TABLES").fetchall() == [("counts",), ("t",), ("v",)]
 
 
+@pytest.mark.full
 def test_a_signal_ends_one_statement_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that interrupts DuckDB may come late; no later statement is meant."""
     strike = interrupts._strike
@@ -150,6 +153,7 @@ def test_a_signal_ends_one_statement_alone(monkeypatch: pytest.MonkeyPatch) -> N
         assert db.execute(query).fetchall() == [(449_985_000,)]
 
 
+@pytest.mark.full
 def test_a_handler_that_raises_nothing_ends_no_statement() -> None:
     seen: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
@@ -188,6 +192,7 @@ def test_others_may_watch_signals() -> None:
         os.close(writer)
 
 
+@pytest.mark.full
 def test_a_forked_child_watches_for_itself() -> None:
     """A signal that it gets is none of its parent's."""
     with ivm.connect() as db:

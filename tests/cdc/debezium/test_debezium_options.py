@@ -27,6 +27,7 @@ def test_properties_stand_among_the_options() -> None:
     assert (again, hash(again)) == (source, hash(source))
 
 
+@pytest.mark.full
 def test_names_of_properties_are_written_with_quotes_or_without() -> None:
     with ivm.connect() as db:
         db.execute(
@@ -41,6 +42,7 @@ def test_names_of_properties_are_written_with_quotes_or_without() -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
@@ -87,6 +89,7 @@ def test_without_the_engine_its_package_is_named(
         start()
 
 
+@pytest.mark.full
 def test_without_java_the_way_to_get_it_is_named() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT_JAVA], cwd=ROOT, capture_output=True, text=True, check=True

@@ -46,6 +46,7 @@ def ids(db: ivm.Database) -> list[int]:
     return [i for (i,) in rows(db, "SELECT id FROM t")]
 
 
+@pytest.mark.full
 def test_a_topic_goes_into_the_table_of_its_name(broker: Broker) -> None:
     topic = broker.create("shop.public.Order-Items", 3)
     with ivm.connect() as db:
@@ -68,6 +69,7 @@ def test_a_topic_goes_into_the_table_of_its_name(broker: Broker) -> None:
         assert source.position == ", ".join(f"{topic}/{i}: {n}" for i, n in enumerate([1, 3, 1]))
 
 
+@pytest.mark.full
 @settings(max_examples=examples(12))
 @given(
     st.lists(st.lists(st.integers(0, 2), max_size=20), min_size=1, max_size=4),
@@ -156,6 +158,7 @@ def test_a_compacted_topic_has_gaps_that_are_none(broker: Broker, topic: Topic) 
         assert ids(db)[:3] == [27, 28, 29]
 
 
+@pytest.mark.full
 def test_messages_that_retention_has_removed_are_missed(broker: Broker, topic: Topic) -> None:
     name = topic()
     broker.send(name, texts(*range(10)))
@@ -187,6 +190,7 @@ def test_messages_are_missed_that_go_while_they_are_read(broker: Broker, topic: 
             following.catch_up()
 
 
+@pytest.mark.full
 def test_a_topic_that_was_created_again_is_another(broker: Broker, topic: Topic) -> None:
     name = topic()
     broker.send(name, texts(1, 2))
@@ -233,6 +237,7 @@ def test_partitions_are_added(broker: Broker, topic: Topic) -> None:
         assert ids(db) == [2, 3]
 
 
+@pytest.mark.full
 def test_the_latest_message_is_that_when_the_source_was_begun(broker: Broker, topic: Topic) -> None:
     name = topic()
     broker.send(name, texts(1))
@@ -245,6 +250,7 @@ def test_the_latest_message_is_that_when_the_source_was_begun(broker: Broker, to
         assert ids(db) == [2]
 
 
+@pytest.mark.full
 def test_dirt_stays_alone(broker: Broker, topic: Topic) -> None:
     name = topic(2)
     dirt = [b"\xff\xfe{}", b"\x00\x00\x00\x00\x01{}", b'{"id": "\xff"}', b"[", b'{"id": "x"}', b"1"]
@@ -308,6 +314,7 @@ def test_the_table_follows_the_schema_of_its_events(broker: Broker) -> None:
         assert "'payload'" in str(db.sources()[0].reason)
 
 
+@pytest.mark.full
 def test_schemas_of_several_partitions_come_in_any_order(broker: Broker) -> None:
     name = broker.create("followed.mixed", 2)
     with ivm.connect() as db:
@@ -325,6 +332,7 @@ def test_schemas_of_several_partitions_come_in_any_order(broker: Broker) -> None
         assert db.sources()[0].state == "running"
 
 
+@pytest.mark.full
 @settings(max_examples=examples(10))
 @given(st.lists(st.tuples(st.integers(0, 1), st.booleans()), max_size=12), st.integers(0, 6))
 def test_messages_that_wait_for_another_schema_are_read_once(
@@ -349,6 +357,7 @@ def test_messages_that_wait_for_another_schema_are_read_once(
         assert ids(db) == sorted(range(len(sent)), key=repr)
 
 
+@pytest.mark.full
 def test_a_table_that_does_not_follow_its_events(broker: Broker, topic: Topic) -> None:
     name = topic()
     broker.send(
@@ -387,6 +396,7 @@ def test_tombstones_delete_the_row_of_their_key(
         assert len(rows(db, "FROM _ivm.dead_letters")) == 2
 
 
+@pytest.mark.full
 def test_two_sources_read_one_topic(broker: Broker, topic: Topic) -> None:
     name = topic(2)
     broker.send(name, texts(1, 2))
@@ -400,6 +410,7 @@ def test_two_sources_read_one_topic(broker: Broker, topic: Topic) -> None:
         assert ids(db) == [1, 1, 2, 2, 3, 3]
 
 
+@pytest.mark.full
 def test_several_topics(broker: Broker, topic: Topic) -> None:
     one, other = topic(2), topic(1)
     broker.send(one, texts(1), 1)
@@ -419,6 +430,7 @@ def test_several_topics(broker: Broker, topic: Topic) -> None:
         assert [rows(db, f"SELECT id FROM {table}") for table in last] == [[(1,)], [(2,)]]
 
 
+@pytest.mark.full
 def test_brokers_that_are_not_there_are_told_at_once(broker: Broker) -> None:
     for address in ("127.0.0.1:1", "no.such.host.invalid:9092"):
         unreached = pytest.raises(errors.UnavailableError, match="cannot be reached")
@@ -452,6 +464,7 @@ def test_properties_go_to_the_client(
         assert "xyz" not in str(refused.value)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -482,6 +495,7 @@ def test_topics_of_one_table_need_into() -> None:
         source.open("s", None, {})
 
 
+@pytest.mark.full
 def test_the_examples_of_the_docs_are_accepted(broker: Broker) -> None:
     """And the first one runs; the brokers of the others are not there."""
     [example] = examples_of("sources.md")

@@ -12,6 +12,7 @@ from ivm.cdc.sources.kafka.tombstones import deletion
 TEXTS = ["null", "NaN", "-Infinity", "true", "007", "1e3", "1.50", "", "5", " 5", "0", "-0", "ä"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("text", TEXTS)
 def test_keys_that_are_texts(text: str) -> None:
     """Also those that are words of JSON."""

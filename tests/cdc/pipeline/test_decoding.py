@@ -170,6 +170,7 @@ def test_superseded_events_do_not_travel() -> None:
         assert rows(db, "SELECT id, n FROM t") == [(0, 297), (1, 298), (2, 299)]
 
 
+@pytest.mark.full
 def test_a_version_column_keeps_every_event() -> None:
     texts: list[str | None] = [
         json.dumps({"op": "u", "after": {"id": 1, "n": n, "s": "a", "d": None}}) for n in (5, 7, 6)

@@ -27,6 +27,7 @@ CUT = (
 )
 
 
+@pytest.mark.full(smoke=1)
 @pytest.mark.parametrize("seed", seeds(COUNT))
 @pytest.mark.timeout(300)
 def test_a_history_is_followed_or_stops_the_source(

@@ -79,6 +79,7 @@ def paused(db: ivm.Database, shop: Database) -> None:
     until(lambda: shop.execute(SLOT_OF) == [(None,)], db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", some(list(STOPS), of=2))
 @pytest.mark.parametrize("runs", [True, False])
 def test_what_is_not_sent_stops_the_source(
@@ -97,6 +98,7 @@ def test_what_is_not_sent_stops_the_source(
     assert ANEW in state(db)[1]
 
 
+@pytest.mark.full
 def test_values_that_were_generated_stop_the_source(db: ivm.Database, shop: Database) -> None:
     shop.execute("CREATE TABLE t (id int PRIMARY KEY, g int GENERATED ALWAYS AS (id * 2) STORED)")
     shop.execute("INSERT INTO t VALUES (1)")
@@ -118,6 +120,7 @@ def test_a_new_column_without_values_is_followed_through_a_rewrite(
     until(same(db, shop, "FROM t", "SELECT * FROM t"), db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "statements",
     [
@@ -160,6 +163,7 @@ REWRITTEN = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("old", "value", "new"), some(REWRITTEN, of=5))
 def test_a_type_that_rewrites_values_stops_the_source(
     db: ivm.Database, shop: Database, old: str, value: str, new: str
@@ -194,6 +198,7 @@ USING = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("column", some(list(USING), of=2))
 @pytest.mark.parametrize("runs", [True, False])
 def test_values_that_using_computes_stop_the_source(
@@ -215,6 +220,7 @@ def test_values_that_using_computes_stop_the_source(
     assert ANEW in state(db)[1]
 
 
+@pytest.mark.full
 def test_more_rows_than_are_compared_stop_the_source(
     db: ivm.Database, shop: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +232,7 @@ def test_more_rows_than_are_compared_stop_the_source(
     assert ANEW in state(db)[1]
 
 
+@pytest.mark.full
 def test_rows_that_are_changed_after_their_type_come_by_the_stream(
     db: ivm.Database, shop: Database
 ) -> None:
@@ -237,6 +244,7 @@ def test_rows_that_are_changed_after_their_type_come_by_the_stream(
     until(same(db, shop, "FROM t", "SELECT * FROM t"), db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("then", ["ADD c int", "ALTER k TYPE bigint"])
 def test_a_type_altered_in_a_transaction_that_alters_again_stops_the_source(
     db: ivm.Database, shop: Database, then: str
@@ -251,6 +259,7 @@ def test_a_type_altered_in_a_transaction_that_alters_again_stops_the_source(
     assert ANEW in state(db)[1]
 
 
+@pytest.mark.full
 def test_a_type_and_the_column_altered_again_stop_the_source(
     db: ivm.Database, shop: Database
 ) -> None:
@@ -265,6 +274,7 @@ def test_a_type_and_the_column_altered_again_stop_the_source(
     assert ANEW in state(db)[1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("using", ["", " USING id + 10"])
 def test_a_key_of_another_type_is_followed_if_it_is_the_same(
     db: ivm.Database, shop: Database, using: str
@@ -299,6 +309,7 @@ def test_types_that_keep_values_are_followed(db: ivm.Database, shop: Database) -
         assert given in ours
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("made", "altered"),
     [
@@ -321,6 +332,7 @@ def test_a_type_that_is_altered_stops_the_source(
     assert "has a type that was altered" in state(db)[1]
 
 
+@pytest.mark.full
 def test_a_renamed_column_is_renamed_here_and_goes_on(db: ivm.Database, shop: Database) -> None:
     shop.execute(TABLE, ROWS)
     follow(db, shop, "t")
@@ -373,6 +385,7 @@ def test_a_file_of_an_older_version_goes_on(db: ivm.Database, shop: Database) ->
     until(lambda: state(db)[0] == "stopped", db)
 
 
+@pytest.mark.full
 def test_a_look_does_not_wait_for_those_who_wait_for_a_copy(
     db: ivm.Database, shop: Database
 ) -> None:

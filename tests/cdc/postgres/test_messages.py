@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from ivm.cdc.sources.postgres.rows.texts import from_payloads, joined
 from tests.cdc.postgres.received import SLOT, Received
 from tests.support.postgres import Database
@@ -22,6 +24,7 @@ def changes(shop: Database, name: str = "t") -> list[dict[str, Any]]:
     return [json.loads(payload) for payload in payloads]
 
 
+@pytest.mark.full
 def test_a_row_before_is_told_where_the_key_has_changed(shop: Database) -> None:
     shop.execute(TABLE, PUBLICATION, SLOT)
     shop.execute(
@@ -42,6 +45,7 @@ def test_a_row_before_is_told_where_the_key_has_changed(shop: Database) -> None:
     ]
 
 
+@pytest.mark.full
 def test_large_values_that_have_not_changed_are_not_sent(shop: Database) -> None:
     shop.execute(TABLE, "ALTER TABLE t ALTER s SET STORAGE EXTERNAL", PUBLICATION, SLOT)
     shop.execute("INSERT INTO t VALUES (1, 1, repeat('ä', 5000))", "UPDATE t SET g = 2")

@@ -76,6 +76,7 @@ def test_a_server_that_hangs_is_not_caught_up(
     until(lambda: db.sources()[0].caught_up, db)
 
 
+@pytest.mark.full
 def test_a_stream_that_hangs_is_begun_anew(
     db: ivm.Database, shop: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_stream_that_hangs_is_begun_anew(
     until(same(db, shop, *ALL), db)
 
 
+@pytest.mark.full
 def test_nobody_stands_still_while_a_connection_is_made(db: ivm.Database, shop: Database) -> None:
     shop.execute(ORDERS)
     proxy = subprocess.Popen(
@@ -128,6 +130,7 @@ def test_nobody_stands_still_while_a_connection_is_made(db: ivm.Database, shop: 
     assert max(gaps) < 2.5
 
 
+@pytest.mark.full
 def test_a_stream_that_cannot_go_on_stops(db: ivm.Database, shop: Database) -> None:
     shop.execute(ORDERS)
     follow(db, shop)

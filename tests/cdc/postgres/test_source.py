@@ -45,6 +45,7 @@ def test_a_table_is_copied_and_followed(db: ivm.Database, shop: Database) -> Non
     until(same(db, shop, "FROM orders", "SELECT * FROM orders"), db)
 
 
+@pytest.mark.full
 def test_keys_that_are_checked_at_the_end_are_moved_in_any_order(
     db: ivm.Database, shop: Database
 ) -> None:
@@ -104,6 +105,7 @@ def test_retry_leaves_what_later_changes_have_overtaken(db: ivm.Database, shop: 
     assert ours == [(2, "2.0", "b"), (3, "3.0", "d"), (5, "nan", "f"), (6, "nan", "c")]
 
 
+@pytest.mark.full
 def test_tables_are_made_as_they_are_upstream(db: ivm.Database, shop: Database) -> None:
     shop.execute(
         'CREATE SCHEMA "My shop"',
@@ -128,6 +130,7 @@ def test_tables_are_made_as_they_are_upstream(db: ivm.Database, shop: Database) 
     assert db.execute('SELECT "Id", tags FROM "My shop"."Order, new"').fetchall() == [(5, ["a,b"])]
 
 
+@pytest.mark.full
 def test_transactions_of_several_tables_are_whole(db: ivm.Database, shop: Database) -> None:
     shop.execute(
         "CREATE TABLE a (id int PRIMARY KEY, x int); CREATE TABLE b (id int PRIMARY KEY, x int)",
@@ -164,6 +167,7 @@ def test_rows_without_a_key_are_counted(db: ivm.Database, shop: Database) -> Non
     until(same(db, shop, "FROM log", "SELECT * FROM log"), db)
 
 
+@pytest.mark.full
 def test_partitions_are_one_table(db: ivm.Database, shop: Database) -> None:
     shop.execute(
         "CREATE TABLE p (id int PRIMARY KEY, x int) PARTITION BY RANGE (id)",
@@ -204,6 +208,7 @@ def test_large_transactions_are_one_epoch(db: ivm.Database, shop: Database) -> N
     assert rows(db, "FROM revenue") == sorted(shop.execute(REVENUE), key=repr)
 
 
+@pytest.mark.full
 def test_values_that_were_not_sent_stay(db: ivm.Database, shop: Database) -> None:
     shop.execute(ORDERS, "ALTER TABLE orders ALTER t SET STORAGE EXTERNAL")
     shop.execute(
@@ -217,6 +222,7 @@ def test_values_that_were_not_sent_stay(db: ivm.Database, shop: Database) -> Non
     until(same(db, shop, "FROM orders", "SELECT * FROM orders"), db)
 
 
+@pytest.mark.full
 def test_a_large_key_that_was_not_sent_is_that_of_the_row_before(
     db: ivm.Database, shop: Database
 ) -> None:
@@ -235,6 +241,7 @@ def test_a_large_key_that_was_not_sent_is_that_of_the_row_before(
     assert db.execute("FROM _ivm.dead_letters").fetchall() == []
 
 
+@pytest.mark.full
 def test_a_value_that_does_not_fit_is_a_dead_letter(db: ivm.Database, shop: Database) -> None:
     shop.execute("CREATE TABLE other (x int PRIMARY KEY)")
     shop.execute("CREATE TABLE t (id int PRIMARY KEY, x numeric(5,1))")
@@ -250,6 +257,7 @@ def test_a_value_that_does_not_fit_is_a_dead_letter(db: ivm.Database, shop: Data
     assert db.execute("FROM _ivm.dead_letters").fetchall() == []
 
 
+@pytest.mark.full
 def test_others_write_while_retry_asks(
     db: ivm.Database, shop: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +283,7 @@ def test_others_write_while_retry_asks(
     assert len(db.execute("FROM _ivm.dead_letters").fetchall()) == 1
 
 
+@pytest.mark.full
 def test_tables_follow_new_columns(db: ivm.Database, shop: Database) -> None:
     shop.execute(ORDERS, "INSERT INTO orders VALUES (1, 1, 1, 'x')")
     follow(db, shop)
@@ -296,6 +305,7 @@ def test_tables_follow_new_columns(db: ivm.Database, shop: Database) -> None:
     assert "ALTER TABLE" in state(db)[1]
 
 
+@pytest.mark.full
 def test_rows_of_the_transaction_that_adds_a_column_come(db: ivm.Database, shop: Database) -> None:
     """Those that it has written before are told without the column."""
     shop.execute(ORDERS, "INSERT INTO orders VALUES (1, 1, 1, 'x')")
@@ -309,6 +319,7 @@ def test_rows_of_the_transaction_that_adds_a_column_come(db: ivm.Database, shop:
     until(same(db, shop, "FROM orders", "SELECT * FROM orders"), db)
 
 
+@pytest.mark.full
 def test_rows_older_than_a_column_have_its_default(db: ivm.Database, shop: Database) -> None:
     """PostgreSQL's stream does not tell of them."""
     shop.execute(
