@@ -1,12 +1,13 @@
 """How much a test run does: `quick` some in minutes, `full` all, `fuzz` far more, with new seeds.
 
 `IVM_TESTS` names the tier (`make test`, `make test-all`, `make fuzz` and `make torture`); plain
-pytest is `full`. `IVM_SEED` is the first seed of all that the torture tests draw. `smoke` is `quick`
+pytest is `full`. `IVM_SEED` is the first seed of all that the torture tests draw. `smoke` is quick
 and some of what that leaves out, for the installed package. Marks of a test, or of its whole
 module, tell what a run takes:
 
-- `@pytest.mark.full`: a quick run leaves it out; `full(smoke=n)`: a smoke run takes the first of so
-  many cases. It drives whole databases, processes or Spark for long.
+- `@pytest.mark.full`: a quick run leaves it out, as it drives whole databases, processes or Spark
+  for long, or takes long for the little code that it reaches alone. `full(smoke=n)`: a smoke run
+  takes the first of so many cases.
 - `@pytest.mark.cases(n)`: it has many cases alike, of which quick and smoke runs take the first of
   so many. Of the cases of other tests they take the first two, and then one in a dozen.
 
