@@ -45,6 +45,7 @@ _PERHAPS = (  # not after every one: DuckDB does not tell
     "This is a fault of DuckDB's own. If what follows is refused, it has given the database up: "
     "close it then and open it again. Of a file's commits none is lost"
 )
+_NO_TEXT = "std::bad_cast"  # what DuckDB's binding says of a name with half a surrogate pair
 _LOST = "a value is refused, and DuckDB's words are lost: they quote bytes that are no UTF-8 text"
 """As after DuckDB's fault `undecodable_messages`."""
 _INTERRUPTED = "Query interrupted"  # DuckDB's words for a KeyboardInterrupt
@@ -170,6 +171,8 @@ def ours(error: Exception) -> IvmError:
         )
     if isinstance(error, UnicodeError):
         return InputError(f"a text is not valid Unicode ({error}): mend it")
+    if isinstance(error, RuntimeError) and str(error) == _NO_TEXT:
+        return InputError("the name of a parameter is no valid Unicode: mend it")
     if isinstance(error, ImportError):
         return UnavailableError(f"{error}: install it to have results in this form")
     if isinstance(error, OSError):

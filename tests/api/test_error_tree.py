@@ -104,6 +104,9 @@ def test_names(db: ivm.Database) -> None:
         demand_ours(subscribe, db, name)
         for sql in ("FROM {}", "VERIFY MATERIALIZED VIEW {}", "EXPLAIN MATERIALIZED VIEW {}"):
             demand_ours(answer, db, sql.format(name))
+        if isinstance(name, str):
+            demand_ours(db.execute, "SELECT $a", {name: 1})
+            demand_ours(db.executemany, "INSERT INTO t (id) VALUES ($a)", [{name: 1}])
     assert db.execute('SELECT n FROM "we""ird"').fetchall() == [(0,)]
 
 
