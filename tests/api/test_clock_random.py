@@ -259,6 +259,7 @@ class Clocked(BesideTwin):
         assert all(v[4] for v in self.db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
 
 
+@pytest.mark.full
 def test_views_at_any_time() -> None:
     run_state_machine_as_test(
         Clocked,

@@ -47,6 +47,7 @@ def changed(path: Path, sql: str) -> None:
         plain.execute(sql)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", CHANGES)
 def test_a_view_that_no_longer_fits_its_table_is_broken(sql: str, tmp_path: Path) -> None:
     """Bug: its rows were those of other types, or in other columns, and VERIFY said they fit."""
@@ -165,6 +166,7 @@ def test_a_view_that_would_read_a_later_one_is_broken(sql: str, here: str, tmp_p
         assert_verified(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "back"),
     [
@@ -300,6 +302,7 @@ def test_the_name_of_a_view_is_not_taken_from_something_else(tmp_path: Path) -> 
         ivm.connect(tmp_path / "t.duckdb")
 
 
+@pytest.mark.full
 def test_a_view_without_table_and_tables_to_read_can_be_dropped_or_comes_back(
     tmp_path: Path,
 ) -> None:
@@ -325,6 +328,7 @@ def test_a_view_without_table_and_tables_to_read_can_be_dropped_or_comes_back(
         assert [row[0] for row in db.execute("SHOW MATERIALIZED VIEWS").fetchall()] == ["other"]
 
 
+@pytest.mark.full
 def test_what_sinks_have_got_is_gone_with_the_table(tmp_path: Path) -> None:
     """They are not fed before the user agrees that they get all rows again."""
     path, target = tmp_path / "t.duckdb", tmp_path / "lines.jsonl"

@@ -68,6 +68,7 @@ def effect(run: Any, sql: str) -> tuple[Exception | None, list[Any]]:
     return error, found
 
 
+@pytest.mark.full
 def test_ddl_concerns_what_duckdb_means(pair: Pair) -> None:
     for i, name in enumerate(TABLES):
         pair.both(f"INSERT INTO {name} VALUES ({i}, 'set up')")
@@ -96,6 +97,7 @@ def _is_elsewhere(pair: Pair, name: str) -> bool:
 VIEWS = ["mv", "Mv", '"M.v"', "s.mv", "S.MV", "shop.s.mv", 'shop.s1.s2."m""v"', "main.mv", '"Ä".mv']
 
 
+@pytest.mark.full
 def test_a_view_lies_where_a_plain_view_of_its_name_would(pair: Pair) -> None:
     for name in (*VIEWS, *SPELLINGS):
         query = "AS SELECT id, w FROM shop.main.t"
@@ -108,6 +110,7 @@ def test_a_view_lies_where_a_plain_view_of_its_name_would(pair: Pair) -> None:
         assert found == expected, (name, found, expected)
 
 
+@pytest.mark.full
 def test_our_statements_and_calls_find_a_view_by_every_spelling(pair: Pair) -> None:
     for i, name in enumerate(VIEWS[:-1]):
         pair.ours.execute("BEGIN")
@@ -128,6 +131,7 @@ def test_our_statements_and_calls_find_a_view_by_every_spelling(pair: Pair) -> N
             pair.ours.subscribe(name)
 
 
+@pytest.mark.full
 def test_python_calls_change_the_table_that_duckdb_means(pair: Pair) -> None:
     for i, name in enumerate(SPELLINGS):
         key = 10 * i

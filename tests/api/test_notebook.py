@@ -105,6 +105,7 @@ def notebook(kernel: KernelManager) -> Iterator[Notebook]:
     client.stop_channels()
 
 
+@pytest.mark.full
 def test_a_cell_runs_statements_and_shows_the_last_result(notebook: Notebook) -> None:
     (shown,) = notebook.run(_SETUP).results
     assert "pen" in shown["text/plain"]
@@ -248,6 +249,7 @@ def test_watching_ends(notebook: Notebook) -> None:
     assert second is not first
 
 
+@pytest.mark.full
 def test_names_of_watched_views_are_sqls(notebook: Notebook) -> None:
     """Bug: what `watch` takes, quoted or qualified, `unwatch` did not know."""
     notebook.run(_SETUP)
@@ -280,6 +282,7 @@ def test_watching_shows_what_is_committed(notebook: Notebook) -> None:
     assert "2 rows" in notebook.shown("prices")["text/plain"]
 
 
+@pytest.mark.full
 def test_an_interrupted_cell(kernel: KernelManager, notebook: Notebook) -> None:
     """The query ends, and the notebook goes on."""
     notebook.run(_SETUP)
@@ -295,6 +298,7 @@ def test_an_interrupted_cell(kernel: KernelManager, notebook: Notebook) -> None:
     assert "2" in notebook.run("%ivm SELECT count(*) FROM prices").results[0]["text/plain"]
 
 
+@pytest.mark.full
 def test_a_terminal_has_no_place_that_changes() -> None:
     """IPython without a kernel: SQL runs, watching is refused."""
     code = (
@@ -313,6 +317,7 @@ def test_a_terminal_has_no_place_that_changes() -> None:
     assert "needs a notebook" in done.stdout
 
 
+@pytest.mark.full
 def test_nothing_needs_ipython() -> None:
     """Without it the package is imported and works; only loading the extension fails."""
     code = (

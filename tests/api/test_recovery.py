@@ -102,7 +102,7 @@ def cut_openings(
     return images.taken
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_views_ahead_of_the_tables_survive_a_crash_around_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +204,7 @@ def test_a_first_opening_that_is_cut_off_is_done_again(
             assert db.execute("FROM t").fetchall() == [(1,)]
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_a_lost_side_folder_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "x.duckdb"
     db = ahead(path)

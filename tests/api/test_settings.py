@@ -136,7 +136,7 @@ INSTANTS = [
 ]
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_constant_instants_are_told_in_the_zone_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "events.duckdb"
     listed = ", ".join(f"{value} AS v{i}" for i, value in enumerate(INSTANTS))

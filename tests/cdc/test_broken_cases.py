@@ -47,6 +47,7 @@ def test_a_removal_that_fails(db: ivm.Database) -> None:
     right(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("within", [False, True])
 def test_reading_beside_a_broken_view(db: ivm.Database, within: bool) -> None:
     """Also where words of a statement, or other relations, have the name of a broken view."""
@@ -103,6 +104,7 @@ def test_the_shell_lists_broken_views(db: ivm.Database) -> None:
     assert found["n"] == ("materialized view", 1)
 
 
+@pytest.mark.full
 def test_refresh_of_a_view_that_is_not_broken(db: ivm.Database) -> None:
     db.execute(f"CREATE MATERIALIZED VIEW whole AS {WHOLE}")
     db.execute("CREATE MATERIALIZED VIEW above AS SELECT s || '!' AS s FROM whole")
@@ -132,6 +134,7 @@ def test_a_lower_view_that_breaks_later(db: ivm.Database) -> None:
     right(db)
 
 
+@pytest.mark.full
 def test_views_that_share_what_fails(db: ivm.Database) -> None:
     db.execute("CREATE MATERIALIZED VIEW twin AS SELECT id, s::INTEGER AS i FROM t")
     db.execute("CREATE MATERIALIZED VIEW other AS SELECT max(s::UTINYINT) AS m FROM t")
@@ -158,6 +161,7 @@ def test_a_change_that_only_a_stale_view_makes_fail(db: ivm.Database) -> None:
     right(db)
 
 
+@pytest.mark.full
 def test_ddl_beside_a_broken_view(db: ivm.Database) -> None:
     db.execute("CREATE VIEW below AS FROM v; CREATE MATERIALIZED VIEW x AS SELECT id FROM below")
     db.execute("CREATE VIEW free AS FROM n; CREATE MATERIALIZED VIEW y AS FROM free")
@@ -198,6 +202,7 @@ def test_odd_names() -> None:
         assert db.execute('FROM "s 1"."Ä ""V"').fetchall() == []
 
 
+@pytest.mark.full
 def test_a_replay_that_meets_a_failure_breaks_the_view(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +262,7 @@ def _pending(db: ivm.Database) -> list[tuple[str, int]]:
     return [(sink.name, sink.lag_rows) for sink in db.sinks()]
 
 
+@pytest.mark.full
 def test_state_that_cannot_be_built_breaks_its_view(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

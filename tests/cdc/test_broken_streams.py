@@ -158,6 +158,7 @@ class _Images:
         self.taken.append(image(self._path, copy))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("flushed", [False, True])
 def test_a_kill_during_a_break(tmp_path: Path, flushed: bool) -> None:
     """The batch is applied whole or not; if it is, what fails on it is broken."""
@@ -185,6 +186,7 @@ def test_a_kill_during_a_break(tmp_path: Path, flushed: bool) -> None:
             world.mend(db)
 
 
+@pytest.mark.full
 def test_a_kill_during_a_refresh(tmp_path: Path) -> None:
     """The views are all mended or none; nothing of the tables is lost."""
     run = _Run(tmp_path)
@@ -210,6 +212,7 @@ def _position(db: ivm.Database) -> int:
     return int(found)
 
 
+@pytest.mark.full
 def test_readers_meet_the_rows_before_or_the_error(tmp_path: Path) -> None:
     run = _Run(tmp_path)
     run.step("batch", "t", BEFORE)

@@ -124,6 +124,7 @@ def test_lists_of_views_say_what_is_broken(db: ivm.Database) -> None:
     assert found[1]["broken"] == shown[1]["broken"]
 
 
+@pytest.mark.full
 def test_refresh_mends_a_view_and_those_above(db: ivm.Database) -> None:
     db.ingest("t", BAD)
     with pytest.raises(errors.EvaluationError, match="'v' cannot be filled: Conversion Error"):
@@ -147,6 +148,7 @@ def test_refresh_wants_the_name_of_a_view(db: ivm.Database) -> None:
         db.execute("REFRESH MATERIALIZED VIEW v WITH NO DATA")
 
 
+@pytest.mark.full
 def test_a_view_above_that_fails_by_itself_stays_broken(db: ivm.Database) -> None:
     db.execute("CREATE MATERIALIZED VIEW small AS SELECT i::TINYINT AS i FROM v")
     db.ingest("t", BAD)
@@ -185,6 +187,7 @@ def test_a_stream_within_a_transaction_of_the_user_is_refused(db: ivm.Database) 
     assert db.execute("FROM t").fetchall() == []
 
 
+@pytest.mark.full
 def test_refresh_within_a_transaction(db: ivm.Database) -> None:
     db.ingest("t", BAD)
     found: list[Any] = []
@@ -227,6 +230,7 @@ def test_changefeeds_end_with_the_reason(db: ivm.Database) -> None:
         assert [other.poll(0) is not None for _ in range(3)] == [True, True, False]
 
 
+@pytest.mark.full
 def test_a_view_above_a_recomputed_one(db: ivm.Database) -> None:
     """The change marks the lower view as stale; the upper one breaks once that is recomputed."""
     db.execute(f"CREATE MATERIALIZED VIEW whole AS {WHOLE}")
@@ -255,6 +259,7 @@ def test_a_recomputed_view_that_fails_is_refused_when_read(db: ivm.Database) -> 
     assert not broken(db)
 
 
+@pytest.mark.full
 def test_export_and_import_keep_the_mark(db: ivm.Database, tmp_path: Path) -> None:
     db.ingest("t", BAD)
     db.execute("DROP MACRO TABLE called")  # DuckDB imports it before the view that it names
@@ -271,6 +276,7 @@ def test_export_and_import_keep_the_mark(db: ivm.Database, tmp_path: Path) -> No
         assert other.execute("FROM plain").fetchall() == [(12,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("closed", [True, False])
 def test_the_mark_survives(tmp_path: Path, closed: bool) -> None:
     path, copy = tmp_path / "a.duckdb", tmp_path / "b.duckdb"

@@ -101,6 +101,7 @@ def decoded(db: ivm.Database, lines: list[str | None], table: str, format: str) 
 FORMATS = ["debezium", "debezium with schema", "maxwell", "json", "json appends"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("seed", range(examples(12)))
 def test_known_keys_change_nothing(format: str, seed: int) -> None:
@@ -119,6 +120,7 @@ def test_known_keys_change_nothing(format: str, seed: int) -> None:
             json_lines._known.update(kept)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("seed", range(examples(12)))
 def test_lines_mean_the_same_alone_and_together(format: str, seed: int) -> None:
@@ -140,6 +142,7 @@ def test_lines_mean_the_same_alone_and_together(format: str, seed: int) -> None:
             assert shown(together) == shown(interleaved(alone, {}))
 
 
+@pytest.mark.full
 def test_lines_keep_their_order(db: ivm.Database) -> None:
     lines = [json.dumps({"op": "c", "after": {"id": i, "customer": i % 9}}) for i in range(60_000)]
     info = db._engine.catalog.tables["orders"]
@@ -149,6 +152,7 @@ def test_lines_keep_their_order(db: ivm.Database) -> None:
     assert found.lines.tolist() == list(range(60_000))
 
 
+@pytest.mark.full
 def test_a_stream_is_surveyed_once(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     surveys: list[int] = []
 

@@ -61,6 +61,7 @@ def everything_is_there_once(folder: Path) -> None:
         assert_verified(db)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("module", "owner", "method", "nth"), POINTS)
 def test_each_epoch_is_there_once(

@@ -96,6 +96,7 @@ def test_nobody_waits_for_a_target(
     assert rows_of(tmp_path / "f") == rows_of(tmp_path / "other") == rows_in(db, "v")
 
 
+@pytest.mark.full
 def test_acknowledgements_wait_for_open_transactions(db: ivm.Database, tmp_path: Path) -> None:
     db.start_sinks()
     insert(db, 1)
@@ -223,6 +224,7 @@ def test_what_another_program_has_written_comes_as_a_difference(
         assert_verified(again)
 
 
+@pytest.mark.full
 def test_a_snapshot_of_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_sinks, "SNAPSHOT_ROWS", 2048)
     monkeypatch.setattr(job, "BATCH", 2000)

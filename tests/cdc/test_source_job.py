@@ -66,6 +66,7 @@ def db(tmp_path: Path, inbox: Path) -> Iterator[ivm.Database]:
         yield opened
 
 
+@pytest.mark.full
 def test_events_are_applied_as_they_come(db: ivm.Database, inbox: Path) -> None:
     db.start_sources()
     for id in range(3):
@@ -78,6 +79,7 @@ def test_events_are_applied_as_they_come(db: ivm.Database, inbox: Path) -> None:
     assert len(content(db)) == 3
 
 
+@pytest.mark.full
 def test_a_full_disk_is_waited_for(
     db: ivm.Database, inbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +131,7 @@ def test_dead_letters_are_discarded(db: ivm.Database, inbox: Path) -> None:
     assert content(db, "FROM _ivm.dead_letters") == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("limit", "dirt", "reason"),
     [
@@ -196,6 +199,7 @@ with ivm.connect(sys.argv[1]) as db:
 """
 
 
+@pytest.mark.full
 def test_kill_9_loses_and_doubles_nothing(tmp_path: Path) -> None:
     rounds, count = (3, 3_000) if TIER == "quick" else (10, 30_000)
     inbox, file = tmp_path / "in.jsonl", tmp_path / "shop.duckdb"

@@ -57,6 +57,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Captures:
     return captured(tmp_path_factory.mktemp("tiny"))
 
 
+@pytest.mark.full
 def test_views_of_a_suite_have_duckdbs_rows_on_spark(captures: Captures) -> None:
     session()  # or it is not run
     outcomes = compute(captures)

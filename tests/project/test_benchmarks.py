@@ -57,6 +57,7 @@ def test_every_change_of_the_stream_is_valid(shop: Path, tmp_path: Path, size: i
             live -= set(ids) if change.kind == "delete" else set()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", ["maintain", "recompute", "circuit_step"])
 @pytest.mark.parametrize("amount", ["double", "decimal"])
 def test_a_cell_is_measured(engine: str, amount: str, tmp_path: Path) -> None:
@@ -93,6 +94,7 @@ def test_every_line_has_its_peer() -> None:
         assert line.against.read == line.cell.read
 
 
+@pytest.mark.full
 def test_the_demo_runs(tmp_path: Path) -> None:
     printed = io.StringIO()
     demo.demo(Console(file=printed, width=120), tmp_path, scale=0.01, seconds=2)
@@ -101,6 +103,7 @@ def test_the_demo_runs(tmp_path: Path) -> None:
     assert "8 views right, before and after a restart" in text
 
 
+@pytest.mark.full
 def test_change_events_are_measured_and_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,6 +114,7 @@ def test_change_events_are_measured_and_verified(
     assert "x read_json" in shown
 
 
+@pytest.mark.full
 def test_the_memory_of_a_fill_is_measured_and_its_view_verified(tmp_path: Path) -> None:
     session()  # or the test is not run
     parquet = tmp_path / "parquet"
@@ -121,6 +125,7 @@ def test_the_memory_of_a_fill_is_measured_and_its_view_verified(tmp_path: Path) 
     assert len(spark_memory.line("join", numbers)) == len(spark_memory.HEAD)
 
 
+@pytest.mark.full
 def test_everyday_statements_run_on_both_sides(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +139,7 @@ def test_everyday_statements_run_on_both_sides(
     assert lines == ["ms", "---", *of_one_view, "ms", "---", *[case.name for case in found]]
 
 
+@pytest.mark.full
 def test_a_minute_of_commits_is_shown_beside_its_syncs_and_duckdb(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

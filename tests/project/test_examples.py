@@ -69,23 +69,27 @@ def test_every_example_is_tested() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == PRINTS.keys()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", PRINTS)
 def test_example(name: str, tmp_path: Path) -> None:
     lines = [line for line in lines_of(tmp_path, f"{name}.py") if not line.endswith("rows/s")]
     assert lines == PRINTS[name]
 
 
+@pytest.mark.full
 def test_home_timeline(tmp_path: Path) -> None:
     lines = lines_of(tmp_path, "home_timeline/home_timeline.py", "50")
     assert [line for line in lines if not line.endswith("µs each")] == TIMELINE
 
 
+@pytest.mark.full
 def test_postgres_cdc(tmp_path: Path) -> None:
     lines = lines_of(tmp_path, "postgres_cdc/postgres_cdc.py", "1")
     said = lines.index("the view has PostgreSQL's own answer:")
     assert [line.split()[0] for line in lines[said + 1 :]] == ["east", "north", "south", "west"]
 
 
+@pytest.mark.full
 def test_lake_backfill(tmp_path: Path) -> None:
     session()  # or the test is not run
     lines = lines_of(tmp_path, "lake_backfill/lake_backfill.py", "--lines", "40000")
@@ -95,6 +99,7 @@ def test_lake_backfill(tmp_path: Path) -> None:
     assert lines[-1] == "verified: [('revenue', 4, 0, 0, True)]"
 
 
+@pytest.mark.full
 def test_dashboard(tmp_path: Path) -> None:
     lines = lines_of(tmp_path, "dashboard/dashboard.py", "--orders", "5")
     assert lines[0].startswith("open http://127.0.0.1:")

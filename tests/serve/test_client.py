@@ -368,6 +368,7 @@ with ivm.connect(sys.argv[1]) as db:
 """
 
 
+@pytest.mark.full
 def test_forks_have_connections_of_their_own(world: HttpWorld) -> None:
     asked = [sys.executable, "-c", _FORKED, world.url.replace("http", "ivm")]
     subprocess.run(asked, check=True, timeout=120, cwd=ROOT)
@@ -498,6 +499,7 @@ def test_a_changefeed_of_a_server_that_does_not_answer() -> None:
         db.subscribe("revenue")
 
 
+@pytest.mark.full
 def test_many_threads_use_one_client(db: RemoteDatabase) -> None:
     failures: list[BaseException] = []
 

@@ -174,6 +174,7 @@ def _goes(connection: psycopg.Connection[Any], sql: str) -> bytes:
         return b"".join(map(bytes, copy))
 
 
+@pytest.mark.full
 def test_rows_come_as_in_postgresql(connection: psycopg.Connection[Any]) -> None:
     for options, data, wanted in COMES:
         assert _comes(connection, f"COPY copied FROM STDIN {options}", data) == wanted, data[:99]
@@ -182,6 +183,7 @@ def test_rows_come_as_in_postgresql(connection: psycopg.Connection[Any]) -> None
         assert found == [(value,) for value in values], data
 
 
+@pytest.mark.full
 def test_rows_in_several_pieces(connection: psycopg.Connection[Any]) -> None:
     """More than is made rows of at a time, with ends of lines in values wherever they are cut."""
     rows = [(i, f'{i}\n\\{"x" * (i % 500)}"\n') for i in range(40_000)]
@@ -364,6 +366,7 @@ def test_a_binary_copy_has_its_header_before_the_first_row(
             assert [bytes(piece) for piece in copy] == wanted
 
 
+@pytest.mark.full
 def test_drivers_read_a_binary_copy_row_by_row(
     connection: psycopg.Connection[Any], shop: Served
 ) -> None:

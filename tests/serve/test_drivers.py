@@ -78,6 +78,7 @@ def connection(shop: Served) -> Iterator[psycopg.Connection[Any]]:
 # -- values -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_every_number_of_nested_values_is_json(connection: psycopg.Connection[Any]) -> None:
     # DuckDB's own JSON has `.5` for a DECIMAL(p, p), and a bare NaN.
     value = "{'x': -0.5::DECIMAL(18, 18), 't': ':.5', 'd': 'nan'::DOUBLE}"
@@ -555,6 +556,7 @@ def test_values_in_a_message_do_not_change_its_code(shop: Served) -> None:
             with pytest.raises(psycopg.Error) as raised:
                 client.execute(sql.encode())
             assert raised.value.sqlstate == code, sql
+        client.execute("DROP TABLE told")  # the server is that of all tests
 
 
 def test_binary_numerics_without_a_number_are_doubles(
@@ -585,6 +587,7 @@ def test_prepared_statements_and_portals_with_limits(shop: Served) -> None:
         assert [id for (id,) in rows] == list(range(1000))
 
 
+@pytest.mark.full
 def test_statements_that_a_client_gives_up_are_forgotten(shop: Served) -> None:
     with psycopg.connect(shop.dsn(), autocommit=True) as connection:
         connection.prepare_threshold, connection.prepared_max = 0, 5
@@ -627,6 +630,7 @@ def test_settings_are_undone_with_their_transaction(shop: Served) -> None:
             assert moment.fetchone() == ("2024-01-01 09:00:00+09",)
 
 
+@pytest.mark.full
 def test_discard_leaves_nothing_to_the_next_user_of_a_connection(shop: Served) -> None:
     """Else a pool's next client would read it, in place of the database's own table, too."""
     made = (
@@ -654,6 +658,7 @@ def test_discard_leaves_nothing_to_the_next_user_of_a_connection(shop: Served) -
                 with pytest.raises(psycopg.Error, match="does not exist"):
                     client.execute(gone.encode())
         assert client.execute("SELECT getvariable('held')").fetchone() == (None,)
+        client.execute("DROP TABLE pooled")  # the server is that of all tests
 
 
 def test_discard_all_is_refused_in_a_transaction(shop: Served) -> None:
@@ -813,6 +818,7 @@ def _copy(cursor: psycopg.Cursor[Any], rows: list[Any]) -> None:
             copy.write_row(row)
 
 
+@pytest.mark.full
 def test_many_rows_and_large_values(connection: psycopg.Connection[Any]) -> None:
     rows = connection.execute("SELECT i, 'x' || i FROM range(300_000) t(i)").fetchall()
     assert rows[::50_000] == [(i, f"x{i}") for i in range(0, 300_000, 50_000)]

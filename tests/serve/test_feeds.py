@@ -392,6 +392,7 @@ def test_who_wants_no_snapshot_gets_none_though_commits_go_on(
         assert next(events(response))[:2] == (str(world.database.epoch), "changes")
 
 
+@pytest.mark.full
 def test_many_subscribers_get_each_epoch_once(world: HttpWorld) -> None:
     count, epochs = 200, 100
     begin = world.database.epoch
@@ -437,6 +438,7 @@ def test_many_subscribers_get_each_epoch_once(world: HttpWorld) -> None:
         assert state.rows == rows
 
 
+@pytest.mark.full
 def test_a_slow_subscriber_is_cut_off_alone(
     world: HttpWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -142,6 +142,7 @@ def test_duckdb_reads_csv(client: httpx.Client, tmp_path: Path) -> None:
     assert rows == [(1, 'x"y,\nz'), (2, None)]
 
 
+@pytest.mark.full
 def test_a_result_of_many_batches_is_whole(client: httpx.Client) -> None:
     query = "SELECT range AS a, repeat('x', 30) AS b FROM range(100_000)"
     found = sql(client, query)
@@ -217,6 +218,7 @@ def test_an_error_while_rows_are_read_is_told(client: httpx.Client) -> None:
     assert "Could not convert" in error(answer, 409, "evaluation")
 
 
+@pytest.mark.full
 def test_limits(world: HttpWorld, client: httpx.Client) -> None:
     world.pool.settings = type(world.pool.settings)(
         **{**vars(world.pool.settings), "result_megabytes": 0.5, "request_megabytes": 0.1}
@@ -501,6 +503,7 @@ def test_a_long_poll_waits_for_a_change(world: HttpWorld, client: httpx.Client) 
     timer.join()
 
 
+@pytest.mark.full
 def test_a_view_is_read_while_a_transaction_is_open(world: HttpWorld, client: httpx.Client) -> None:
     """Bug: the first to ask for a view waited for the end of a transaction of somebody else."""
     session = {"Ivm-Session": client.post("/sessions").json()["session"]}
@@ -532,6 +535,7 @@ def test_a_long_poll_of_a_view_that_goes(world: HttpWorld, client: httpx.Client)
         epoch = int(answer.headers.get("ivm-epoch", 0))
 
 
+@pytest.mark.full
 def test_names_in_paths(world: HttpWorld, client: httpx.Client) -> None:
     world.database.execute('CREATE SCHEMA "s/%41"')
     for name in ("a/b", "a%2Fb", "/", "/changes", "ü?#", 'a"b', "a.b", " ", "."):

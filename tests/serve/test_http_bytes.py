@@ -130,6 +130,7 @@ def silent() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("silent")
 def test_malformed_requests_hurt_nobody(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "BEAT", 0.5)  # by which it is noticed that clients have left

@@ -31,6 +31,7 @@ def two(shop: Served) -> Iterator[Two]:
         yield one, other
 
 
+@pytest.mark.full
 def test_temporary_tables_are_those_of_their_session(two: Two) -> None:
     one, other = two
     one.execute("CREATE TEMPORARY TABLE mine (a INTEGER PRIMARY KEY, b TEXT)")
@@ -69,6 +70,7 @@ def test_an_index_has_the_columns_that_it_names(two: Two) -> None:
     assert found.fetchall() == [(2,), (1,), (3,)]
 
 
+@pytest.mark.full
 def test_a_table_with_an_index_is_renamed_beside_the_catalog(two: Two) -> None:
     one, other = two
     one.execute("CREATE SCHEMA IF NOT EXISTS apart; CREATE TABLE apart.before (a INTEGER)")
@@ -87,6 +89,7 @@ def test_a_table_with_an_index_is_renamed_beside_the_catalog(two: Two) -> None:
     one.execute("DROP TABLE apart.more; DROP TABLE apart.afterwards")
 
 
+@pytest.mark.full
 def test_psql_describes_a_temporary_table(shop: Served) -> None:
     told = psql(shop, "CREATE TEMPORARY TABLE tt (a INTEGER NOT NULL, b TEXT)", r"\d tt")
     assert 'Table "temp.tt"' in told

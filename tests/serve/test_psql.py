@@ -69,6 +69,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_psql_shows_of_the_catalog(shop: Served, name: str) -> None:
     version = psql(shop, r"\echo :VERSION_NAME")

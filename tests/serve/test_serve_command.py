@@ -50,6 +50,7 @@ def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[object
     return thread, found
 
 
+@pytest.mark.full
 def test_sigterm_lets_statements_finish_and_closes_the_file(path: Path) -> None:
     with served(path) as server, psycopg.connect(server.dsn(), autocommit=True) as connection:
         idle = psycopg.connect(server.dsn())
@@ -70,6 +71,7 @@ def test_sigterm_lets_statements_finish_and_closes_the_file(path: Path) -> None:
         assert database.execute("SELECT count(*) FROM customers").fetchall() == [(100,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kilobytes", [10, 10_000])
 def test_who_reads_slowly_has_the_whole_answer_after_sigterm(path: Path, kilobytes: int) -> None:
     with served(path) as server, contextlib.closing(psycopg.connect(server.dsn())) as connection:
@@ -86,6 +88,7 @@ def test_who_reads_slowly_has_the_whole_answer_after_sigterm(path: Path, kilobyt
         assert server.process.wait(30) == 0
 
 
+@pytest.mark.full
 def test_a_second_signal_ends_it_at_once(path: Path) -> None:
     with served(path) as server:
         connection = psycopg.connect(server.dsn(), autocommit=True)
@@ -98,6 +101,7 @@ def test_a_second_signal_ends_it_at_once(path: Path) -> None:
         connection.close()
 
 
+@pytest.mark.full
 def test_what_takes_too_long_at_the_end_is_cancelled(path: Path) -> None:
     path.with_name("ivm.toml").write_text("[server]\ngrace_seconds = 0.5\n", encoding="utf-8")
     with served(path) as server:
@@ -133,6 +137,7 @@ def test_sighup_reads_the_settings_anew(path: Path) -> None:
         second.close()
 
 
+@pytest.mark.full
 def test_every_acknowledged_row_survives_kill_9(path: Path) -> None:
     acknowledged: list[list[int]] = [[], [], []]
 
@@ -162,6 +167,7 @@ def test_every_acknowledged_row_survives_kill_9(path: Path) -> None:
         assert found.issuperset(rows), worker
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("slow", [SLOW, SLOW_IN_CATALOG])
 def test_a_cancel_ends_the_statement_and_nothing_else(path: Path, slow: str) -> None:
     with (
@@ -180,6 +186,7 @@ def test_a_cancel_ends_the_statement_and_nothing_else(path: Path, slow: str) -> 
         assert connection.execute("SELECT 2").fetchone() == (2,)
 
 
+@pytest.mark.full
 def test_a_client_that_leaves_ends_its_statement_and_undoes_its_transaction(path: Path) -> None:
     with served(path) as server, psycopg.connect(server.dsn(), autocommit=True) as other:
         leaving = psycopg.connect(server.dsn())
@@ -195,6 +202,7 @@ def test_a_client_that_leaves_ends_its_statement_and_undoes_its_transaction(path
         assert found == [("stays",)]
 
 
+@pytest.mark.full
 def test_a_client_that_does_not_read_holds_up_nobody(path: Path) -> None:
     with served(path) as server:
         lazy = _raw(server)
@@ -209,6 +217,7 @@ def test_a_client_that_does_not_read_holds_up_nobody(path: Path) -> None:
         assert server.end() == 0
 
 
+@pytest.mark.full
 def test_without_trust_nobody_comes_in(path: Path) -> None:
     with served(path, options=()) as server:
         told = psql(server, "SELECT 1")
@@ -218,6 +227,7 @@ def test_without_trust_nobody_comes_in(path: Path) -> None:
         server.wait_for("login of 'ann' refused")
 
 
+@pytest.mark.full
 def test_tls_with_a_certificate_of_its_own(path: Path) -> None:
     options = ("--trust-loopback", "--tls", "self-made")
     with served(path, options) as server:
@@ -236,6 +246,7 @@ def test_tls_with_a_certificate_of_its_own(path: Path) -> None:
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+@pytest.mark.full
 def test_what_a_served_database_makes_is_its_owners_alone(path: Path) -> None:
     fresh = path.with_name("fresh.duckdb")
     with served(fresh) as server, psycopg.connect(server.dsn(), autocommit=True) as connection:
@@ -262,6 +273,7 @@ def _umask() -> int:
     return found
 
 
+@pytest.mark.full
 def test_passwords_are_not_logged(path: Path) -> None:
     with (
         served(path) as server,
@@ -283,6 +295,7 @@ def test_passwords_are_not_logged(path: Path) -> None:
         assert "geheim" not in server.told()
 
 
+@pytest.mark.full
 def test_a_command_line_that_makes_no_sense(path: Path) -> None:
     def told(*options: str) -> str:
         command = [sys.executable, "-m", "ivm", "serve", str(path), *options]
@@ -315,6 +328,7 @@ def _megabytes(pid: int) -> float:
     return int(line.split()[1]) / 1024
 
 
+@pytest.mark.full
 def test_who_finds_the_file_locked_is_told_where_it_is_served(path: Path) -> None:
     options = ("--trust-loopback", "--http", "127.0.0.1:0")
     with served(path, options) as server:

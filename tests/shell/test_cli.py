@@ -355,7 +355,7 @@ def test_a_second_process_gets_a_clear_error(shop: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.full(smoke=5)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("line", "code", "says"),
     [

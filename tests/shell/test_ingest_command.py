@@ -95,6 +95,7 @@ def assert_whole(file: str, count: int) -> None:
 # --- what it runs ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_once_applies_what_is_there_and_leaves(shop: str, inbox: Path) -> None:
     put(inbox / "a.jsonl", 0, 1)
     put(inbox / "b.jsonl", 2)
@@ -121,6 +122,7 @@ def test_lines_of_json(shop: str, inbox: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.full
 def test_only_the_named_sources_run(shop: str, inbox: Path) -> None:
     execute(shop, f"{TABLE.replace('clicks', 'b')}; {CREATE.format('b', 'b', inbox / '*.jsonl')}")
     put(inbox / "a.jsonl", 0)
@@ -140,6 +142,7 @@ def test_dead_letters_are_told(shop: str, inbox: Path) -> None:
     assert "could not" not in run(shop, "--once").stderr  # those of before are not told again
 
 
+@pytest.mark.full
 def test_sinks_run_beside_sources(shop: str, inbox: Path, tmp_path: Path) -> None:
     target = tmp_path / "pages.jsonl"
     execute(shop, f"CREATE SINK feed FROM pages INTO FILES (path '{target}')")
@@ -151,6 +154,7 @@ def test_sinks_run_beside_sources(shop: str, inbox: Path, tmp_path: Path) -> Non
     assert execute(shop, "FROM _ivm.outbox") == []
 
 
+@pytest.mark.full
 def test_a_view_that_breaks_is_told(shop: str, inbox: Path) -> None:
     execute(shop, "CREATE MATERIALIZED VIEW small AS SELECT id::TINYINT AS id FROM clicks")
     put(inbox / "a.jsonl", 0, 1000)
@@ -193,6 +197,7 @@ def test_when_all_is_paused_it_says_so(shop: str, once: list[str]) -> None:
     assert done.stderr == "Error: nothing runs, all is paused: RESUME SOURCE clicks\n"
 
 
+@pytest.mark.full
 def test_a_source_that_stops_leaves_the_others_running(shop: str, inbox: Path) -> None:
     lost = inbox.parent / "lost.jsonl"
     execute(shop, f"{TABLE.replace('clicks', 'b')}; {CREATE.format('b', 'b', lost)}")
@@ -308,6 +313,7 @@ def is_running(line: dict[str, Any]) -> bool:
     return bool(line.get("state") == "running")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_signal_in_the_middle_loses_nothing(
     shop: str, inbox: Path, number: int, code: int
@@ -354,6 +360,7 @@ print(next(filter(None, map(waits, itertools.count()))))
 """
 
 
+@pytest.mark.full
 def test_a_signal_at_any_moment_is_noticed() -> None:
     """One in the middle of the waiting itself has hung the process for good."""
     run = [sys.executable, "-c", _AT_EVERY_STEP]
@@ -372,6 +379,7 @@ def test_signals_that_are_ignored_stay_so() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.full
 def test_kill_9_in_the_middle_loses_nothing(shop: str, inbox: Path) -> None:
     count = fill(inbox, files=6)
     for seconds in (0.05, 0.3, 0.6):
@@ -383,6 +391,7 @@ def test_kill_9_in_the_middle_loses_nothing(shop: str, inbox: Path) -> None:
     assert_whole(shop, count)
 
 
+@pytest.mark.full
 def test_files_that_grow_and_come_meanwhile(shop: str, inbox: Path) -> None:
     """--once ends although there is always more, and the runs together apply all of it."""
     writing = [sys.executable, "-c", _WRITER, str(inbox)]
@@ -413,6 +422,7 @@ while not over.wait(0.003):
 """
 
 
+@pytest.mark.full
 def test_a_reader_that_leaves_ends_the_output_alone(shop: str, inbox: Path) -> None:
     count = fill(inbox, rows=10_000)
     line = f"set -o pipefail; {shlex.join(command(shop, '--once', '--json'))} | head -1"
@@ -423,6 +433,7 @@ def test_a_reader_that_leaves_ends_the_output_alone(shop: str, inbox: Path) -> N
     assert_whole(shop, count)
 
 
+@pytest.mark.full
 def test_a_second_process_gets_a_clear_error(shop: str, inbox: Path) -> None:
     process = Process(shop)
     process.wait_for(is_running)
@@ -454,6 +465,7 @@ def on_terminal(shop: str, columns: int, **variables: str) -> tuple[str, int]:
     return seen + process.before, int(process.exitstatus or 0)
 
 
+@pytest.mark.full
 def test_a_live_panel(shop: str, inbox: Path) -> None:
     put(inbox / "a.jsonl", 0, 1)
     seen, code = on_terminal(shop, 100)
@@ -465,6 +477,7 @@ def test_a_live_panel(shop: str, inbox: Path) -> None:
     assert seen.rindex("\x1b[?25h") > seen.rindex("\x1b[?25l")  # the cursor is there again
 
 
+@pytest.mark.full
 def test_a_panel_without_colours_on_a_narrow_terminal(shop: str) -> None:
     seen, code = on_terminal(shop, 40, NO_COLOR="1")
     assert code == 130
@@ -474,6 +487,7 @@ def test_a_panel_without_colours_on_a_narrow_terminal(shop: str) -> None:
     assert max(map(len, lines)) == 40
 
 
+@pytest.mark.full
 def test_a_terminal_without_escape_sequences_gets_lines(shop: str) -> None:
     seen, code = on_terminal(shop, 100, TERM="dumb")
     assert (code, "\x1b" in seen) == (130, False)

@@ -540,7 +540,7 @@ def test_a_session_on_a_file(shop: str) -> None:
         assert database.execute("FROM revenue").fetchall() == [("EU", 3)]
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_tab_completes_and_enter_takes_the_completion(shop: str) -> None:
     terminal = Terminal(shop)
     terminal.process.send("SELECT 'done' FROM reve")
@@ -556,7 +556,7 @@ def test_tab_completes_and_enter_takes_the_completion(shop: str) -> None:
     assert terminal.leave() == 0
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_tables_are_coloured_and_cut_on_a_terminal(shop: str) -> None:
     terminal = Terminal(shop)
     terminal.type("SELECT range AS i, repeat('x', 500) AS s FROM range(1000);")
@@ -635,7 +635,7 @@ def test_a_failed_transaction_can_be_seen_and_left(shop: str) -> None:
     assert terminal.leave() == 0
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_watch_on_a_terminal(shop: str) -> None:
     terminal = Terminal(shop)
     terminal.type("INSERT INTO orders VALUES ('EU', 1);")

@@ -148,7 +148,7 @@ def _answered(terminal: Terminal, cell: str) -> str:
     return told if "shop>" in told.rpartition(cell)[2] else told + terminal.wait_for("shop>")
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_troubles_are_told_before_the_next_prompt(shop: str, inbox: Path, tmp_path: Path) -> None:
     terminal = Terminal(shop, XDG_STATE_HOME=str(tmp_path))
     terminal.type(".sources start")

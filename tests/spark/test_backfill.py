@@ -105,7 +105,7 @@ class Gate:
 POINTS = [(jobs, "export_scanned"), (jobs, "run_stage"), (HandOver, "load"), (HandOver, "finish")]
 
 
-@pytest.mark.full(smoke=2)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("owner", "name"), POINTS, ids=lambda point: getattr(point, "__name__", point)
 )
@@ -177,7 +177,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_views_of_every_kind_and_over_each_other(db: ivm.Database) -> None:
     for name, query in VIEWS.items():
         db.execute(f"CREATE MATERIALIZED VIEW {name} WITH (backfill = 'spark') AS {query}")
@@ -191,7 +191,7 @@ def test_views_of_every_kind_and_over_each_other(db: ivm.Database) -> None:
     demand_right(db, "above", *VIEWS)
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_closed_in_the_middle_it_goes_on_where_it_was(
     db: ivm.Database, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +220,7 @@ def test_closed_in_the_middle_it_goes_on_where_it_was(
     assert not any(computed)
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_a_change_that_the_log_lacks_begins_it_anew(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +236,7 @@ def test_a_change_that_the_log_lacks_begins_it_anew(
     demand_right(db)
 
 
-@pytest.mark.full(smoke=2)
+@pytest.mark.full
 @pytest.mark.parametrize("by_load", [False, True])
 def test_a_change_that_the_log_lacks_beside_the_export_begins_it_anew(
     by_load: bool, db: ivm.Database, monkeypatch: pytest.MonkeyPatch
@@ -272,7 +272,7 @@ def waits_for_a_commit(patch: pytest.MonkeyPatch, engine: Engine) -> threading.E
     return waits
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_a_snapshot_that_is_taken_beside_a_load_is_not_used(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,7 +335,7 @@ def test_a_view_that_is_not_committed_is_not_filled(db: ivm.Database) -> None:
     assert not list((Path(f"{db.path}.ivm") / "backfill").glob("*"))
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_definitions_below_the_view_change_meanwhile(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,7 +357,7 @@ def test_definitions_below_the_view_change_meanwhile(
     demand_right(db)
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_dropped_replaced_or_refreshed_meanwhile(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,7 +415,7 @@ def test_what_a_fill_writes_beside_a_refresh_is_not_there_twice(
     db.backfill("v")  # which has nothing to do, and no error to tell
 
 
-@pytest.mark.full(smoke=3)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "replaced",
     [
@@ -437,7 +437,7 @@ def test_a_view_that_is_created_anew_as_it_was_has_all_rows(
     demand_right(db)
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_no_transaction_refreshes_what_is_being_filled(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -489,7 +489,7 @@ def fail_a_fill(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
         db.backfill("v")
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_a_failure_leaves_its_reason_and_is_tried_again(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -544,7 +544,7 @@ HIGH = """CREATE TABLE high (id INTEGER, x BIGINT, region VARCHAR);
 INSERT INTO high VALUES (1, 5, 'r2'), (2, 9223372036854775807, 'r3'), (3, NULL, NULL);"""
 
 
-@pytest.mark.full(smoke=2)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "query",
     [
@@ -561,7 +561,7 @@ def test_values_at_which_duckdb_need_not_look(query: str, db: ivm.Database) -> N
     assert db.execute("VERIFY MATERIALIZED VIEW v USING SPARK").fetchall()[0][4]
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_what_overflows_is_told_in_duckdbs_words(db: ivm.Database) -> None:
     db.execute(HIGH)
     db.execute(
@@ -619,7 +619,7 @@ def test_a_package_that_is_missing_is_named(
             db.backfill("v")
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_verified_by_spark(db: ivm.Database) -> None:
     db.execute(f"CREATE MATERIALIZED VIEW v AS {QUERY}")
     text = "VERIFY MATERIALIZED VIEW v USING SPARK"
@@ -667,7 +667,7 @@ def test_progress_is_told(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> 
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 @pytest.mark.parametrize("piece", [history_pieces.PIECE_BYTES, 1000], ids=["whole", "in pieces"])
 def test_tables_that_stay_in_their_files(
     db: ivm.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
@@ -724,7 +724,7 @@ MANY_VIEWS = {
 }
 
 
-@pytest.mark.full(smoke=2)
+@pytest.mark.full
 @pytest.mark.parametrize("name", MANY_VIEWS)
 def test_stages_that_spark_sorts_make_runs_as_they_come(
     name: str, db: ivm.Database, monkeypatch: pytest.MonkeyPatch
@@ -749,7 +749,7 @@ def test_stages_that_spark_sorts_make_runs_as_they_come(
     demand_right(db)
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_changes_are_written_to_the_view_while_it_catches_up(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

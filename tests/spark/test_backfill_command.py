@@ -37,6 +37,7 @@ def started(*arguments: str, cwd: Path, path: str | None = None) -> subprocess.P
     )  # fmt: skip
 
 
+@pytest.mark.full
 def test_ctrl_c_stops_and_the_next_run_goes_on(file: Path) -> None:
     first = started("backfill", file.name, cwd=file.parent)
     assert first.stdout is not None
@@ -58,6 +59,7 @@ def test_ctrl_c_stops_and_the_next_run_goes_on(file: Path) -> None:
         assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall()[0][4]
 
 
+@pytest.mark.full
 def test_what_is_missing_is_said(file: Path) -> None:
     without_java = started("backfill", file.name, cwd=file.parent, path="/nowhere")
     _, errors = without_java.communicate(timeout=120)
@@ -77,6 +79,7 @@ def test_what_is_missing_is_said(file: Path) -> None:
     assert missing.returncode == 2
 
 
+@pytest.mark.full
 def test_the_settings_of_the_file_are_used(file: Path) -> None:
     (file.parent / "ivm.toml").write_text(
         '[spark]\nmaster = "local[1]"\n[spark.config]\n"spark.sql.shuffle.partitions" = 1\n'

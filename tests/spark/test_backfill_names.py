@@ -12,6 +12,7 @@ from tests.support.spark import session
 pytestmark = pytest.mark.full(smoke=1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("folder", ["day=1 [new] {1}", "c0=5", "number=7", "c1=a/id=x"])
 def test_a_path_is_no_pattern(folder: str, tmp_path: Path) -> None:
     """Nor does a folder give the files of ours below it another column, or other values."""
@@ -28,6 +29,7 @@ def test_a_path_is_no_pattern(folder: str, tmp_path: Path) -> None:
         demand_filled(db, "SELECT g, max(l.id) AS m FROM lake l JOIN plain USING (g) GROUP BY g")
 
 
+@pytest.mark.full
 def test_names_may_be_long(tmp_path: Path) -> None:
     with ivm.connect(tmp_path / "shop.duckdb", spark=session()) as db:
         name = f'"{"a long name " * 40}"'

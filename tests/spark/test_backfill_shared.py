@@ -55,6 +55,7 @@ def begin_stages_after(file: Path, owner: Any, patch: pytest.MonkeyPatch) -> Non
     patch.setattr(owner, "run_stage", waiting)
 
 
+@pytest.mark.full
 def test_a_fill_that_is_ended_ends_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +100,7 @@ def python_handler() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("python_handler")
 def test_ctrl_c_ends_a_verification_on_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -135,6 +137,7 @@ print(signal.getsignal(signal.SIGINT) is own)
 """
 
 
+@pytest.mark.full
 def test_a_programs_handler_of_signals_stays(tmp_path: Path) -> None:
     session()  # or the test is not run
     command = [sys.executable, "-c", HANDLER, str(tmp_path / "a.duckdb"), repr(OPTIONS)]

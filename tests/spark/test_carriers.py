@@ -20,6 +20,7 @@ WITHOUT = {"VARIANT", "VARIANT[]", "GEOMETRY"} | {n for n in NAMES if n.startswi
 UNTYPED = ["[NULL]", "[]", "{'a': NULL, 'b': 1}", "[{'a': NULL}]", "MAP([1], [NULL])", "(NULL, 2)"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in WITHOUT])
 def test_values_come_back(name: str) -> None:
     cursor = in_utc(duckdb.connect())

@@ -28,7 +28,7 @@ def is_filled(db: ivm.Database) -> bool:
     return not db.unfilled_views()
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_a_large_history_is_filled_by_spark_where_it_is_set_up(tmp_path: Path) -> None:
     configure(tmp_path, "60k")
     with ivm.connect(tmp_path / "shop.duckdb", spark=session()) as db:

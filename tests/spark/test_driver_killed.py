@@ -74,6 +74,7 @@ def told(script: str, *arguments: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 def test_a_fill_goes_on(tmp_path: Path) -> None:
     spark = session()  # or the test is not run
     path = tmp_path / "shop.duckdb"
@@ -86,6 +87,7 @@ def test_a_fill_goes_on(tmp_path: Path) -> None:
         demand_right(db)
 
 
+@pytest.mark.full
 def test_a_pipeline_goes_on(tmp_path: Path) -> None:
     session()  # or the test is not run
     path = tmp_path / "a.duckdb"

@@ -45,6 +45,7 @@ CASES = [(name, query) for name, (_, queries) in CORPORA.items() for query in qu
 CASES += [("nexmark", query) for query in nexmark.QUERIES.values()]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("corpus", "query"), some(CASES, of=40))
 def test_rows_are_those_of_duckdb(corpus: str, query: str, worlds: dict[str, World]) -> None:
     world = worlds[corpus]

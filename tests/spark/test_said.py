@@ -62,6 +62,7 @@ CASES: list[tuple[tuple[str, ...], list[str]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("types", "texts"), some(CASES, of=6), ids=str)
 def test_values_are_those_of_duckdb(types: tuple[str, ...], texts: list[str]) -> None:
     cursor = in_utc(duckdb.connect())

@@ -84,6 +84,7 @@ def demand_right(db: ivm.Database, twin: duckdb.DuckDBPyConnection) -> None:
         assert found, name
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 2])
 def test_all_views_are_filled_from_files_and_follow(seed: int, tmp_path: Path) -> None:
     spark = session()  # or it is not run

@@ -26,6 +26,7 @@ def world() -> Iterator[World]:
     cursor.close()
 
 
+@pytest.mark.full
 @given(SEEDS)
 @settings(SLOW, max_examples=examples(150))
 def test_rows_of_a_random_query(world: World, seed: int) -> None:

@@ -14,6 +14,7 @@ from tests.support.spark import session
 pytestmark = pytest.mark.full(smoke=1)
 
 
+@pytest.mark.full
 def test_all_views_are_filled_and_follow(tmp_path: Path) -> None:
     session()  # or it is not run
     tpch.generate(tmp_path / "parquet", 0.01)

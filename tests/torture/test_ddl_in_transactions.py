@@ -159,6 +159,7 @@ def _go_on(twins: Twins) -> None:
     twins.close()
 
 
+@pytest.mark.full
 def test_views_follow_every_kind_of_ddl_beside_changes(tmp_path: Path) -> None:
     twins = Twins(tmp_path / "twins.duckdb", CHOSEN)
     choice = random.Random(SEED)

@@ -104,6 +104,7 @@ class Altered(Twins):
             assert_verified(left)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", seeds(examples(8)))
 def test_views_follow(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:

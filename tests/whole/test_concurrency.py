@@ -37,6 +37,7 @@ def run_all(*jobs: Callable[[], None]) -> None:
         raise failures[0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("durability", ["commit", "interval"])
 def test_readers_see_whole_transactions(tmp_path: Path, durability: str) -> None:
     with ivm.connect(tmp_path / "c.duckdb", durability=durability) as db:

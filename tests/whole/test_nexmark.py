@@ -28,6 +28,7 @@ def test_no_query_is_recomputed(empty: ivm.Database, name: str) -> None:
     check(empty, f"nexmark_{name}", QUERIES[name])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 2])
 def test_all_views_are_right_after_every_change(seed: int) -> None:
     statements = list(changes(seed, 25))

@@ -130,6 +130,7 @@ def test_plan_of_a_random_query_is_the_query(databases: Databases, seed: int) ->
     assert_plan_is(cursor, query, plan)
 
 
+@pytest.mark.full
 @given(SEEDS)
 @settings(SLOW, max_examples=examples(12))
 def test_random_views_follow_their_tables(databases: Databases, seed: int) -> None:
@@ -140,6 +141,7 @@ def test_random_views_follow_their_tables(databases: Databases, seed: int) -> No
     assert_views_follow(cursor, spare, random, queries)
 
 
+@pytest.mark.full
 def test_most_random_queries_have_a_plan(databases: Databases) -> None:
     """What is left to whole recompute must stay rare, or the tests above see nothing."""
     cursor, _ = databases.cursors()

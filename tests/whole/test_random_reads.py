@@ -89,6 +89,7 @@ def test_a_random_query(db: ivm.Database, seed: int) -> None:
         assert Counter(map(repr, result.fetchall())) == Counter(map(repr, wanted[0])), text
 
 
+@pytest.mark.full
 def test_memory_answers_many_of_them(db: ivm.Database) -> None:
     """If it answered few, the test above would see nothing."""
     from_memory = asked = 0

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.full(smoke=2)
 REVENUE = "SELECT customer, count(*) AS n, sum(amount) AS amount FROM orders GROUP BY customer"
 
 
+@pytest.mark.full
 def test_a_table_is_copied_and_followed_and_left(
     tmp_path: Path, db: ivm.Database, upstream: Upstream
 ) -> None:

@@ -53,6 +53,7 @@ class Writer(threading.Thread):
         return moves
 
 
+@pytest.mark.full
 @pytest.mark.timeout(900)  # on a busy machine, so many processes take long to start
 def test_a_killed_process_loses_and_doubles_nothing(
     db: ivm.Database, upstream: Upstream, tmp_path: Path

@@ -105,7 +105,7 @@ def test_every_message_is_read_once_wherever_the_source_is_left(
         assert ids(db) == sorted(range(number), key=repr)
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_only_what_was_committed_is_read(broker: Broker, topic: Topic) -> None:
     name = topic()
     producer = broker.producer(**{"transactional.id": name})
@@ -137,7 +137,7 @@ def test_only_what_was_committed_is_read(broker: Broker, topic: Topic) -> None:
         assert ids(db) == [1, 2, 4, 5]
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_a_compacted_topic_has_gaps_that_are_none(broker: Broker, topic: Topic) -> None:
     name = topic(
         cleanup_policy="compact",
@@ -220,7 +220,7 @@ def test_a_deleted_topic_stops_the_source(broker: Broker, topic: Topic) -> None:
         assert "there is no topic" in str(db.sources()[0].reason)
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_partitions_are_added(broker: Broker, topic: Topic) -> None:
     name = topic()
     broker.send(name, texts(1))

@@ -65,6 +65,7 @@ def test_a_broker_that_comes_back_is_read_on(own_broker: Broker, how: str) -> No
         wait_until(lambda: db.sources()[0].caught_up)
 
 
+@pytest.mark.full
 def test_a_broker_that_is_away_is_waited_for(
     own_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +109,7 @@ _WRITER = textwrap.dedent("""
 """)
 
 
+@pytest.mark.full
 def test_each_epoch_is_written_once_by_a_process_that_is_killed(
     own_broker: Broker, tmp_path: Path
 ) -> None:
@@ -144,6 +146,7 @@ def running(script: str, path: Path) -> Iterator[None]:
         child.kill()
 
 
+@pytest.mark.full
 def test_each_message_is_applied_once_by_a_process_that_is_killed(
     own_broker: Broker, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def reason(db: ivm.Database) -> str:
     return str(db.sources()[0].reason)
 
 
+@pytest.mark.full
 def test_a_pipeline_and_ingest_take_turns(broker: Broker, topic: Topic, tmp_path: Path) -> None:
     name = topic(2)
     with database(tmp_path) as db:
@@ -74,6 +75,7 @@ def test_a_pipeline_and_ingest_take_turns(broker: Broker, topic: Topic, tmp_path
         assert positions == [(f"{name}/0", 30), (f"{name}/1", 21)]
 
 
+@pytest.mark.full
 def test_what_is_no_message_is_passed(broker: Broker, topic: Topic, tmp_path: Path) -> None:
     """Marks of transactions, aborted messages, and partitions that are added."""
     name = topic()
@@ -96,6 +98,7 @@ def test_what_is_no_message_is_passed(broker: Broker, topic: Topic, tmp_path: Pa
             wait_until(lambda: ids(db) == [0, 2, 7])
 
 
+@pytest.mark.full
 def test_the_latest_is_that_of_the_first_run(broker: Broker, topic: Topic, tmp_path: Path) -> None:
     name = topic()
     broker.send(name, texts(1))
@@ -108,6 +111,7 @@ def test_the_latest_is_that_of_the_first_run(broker: Broker, topic: Topic, tmp_p
             wait_until(lambda: ids(db) == [2])
 
 
+@pytest.mark.full
 def test_topics_of_two_tables_and_tombstones(broker: Broker, topic: Topic, tmp_path: Path) -> None:
     one, other = topic(), topic()
     tables = {each: each.rpartition(".")[2] for each in (one, other)}
@@ -123,6 +127,7 @@ def test_topics_of_two_tables_and_tombstones(broker: Broker, topic: Topic, tmp_p
             wait_until(lambda: rows(db, f"SELECT id FROM {tables[other]}") == [(3,)])
 
 
+@pytest.mark.full
 def test_gaps_and_other_topics_stop_it(broker: Broker, topic: Topic, tmp_path: Path) -> None:
     name = topic()
     broker.send(name, texts(*range(5)))
@@ -161,6 +166,7 @@ def test_a_view_that_fails_is_broken(broker: Broker, topic: Topic, tmp_path: Pat
         assert db.views()[0].broken is not None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sent", [0, 3])
 def test_ends_without_messages(broker: Broker, topic: Topic, tmp_path: Path, sent: int) -> None:
     """The last offsets of a micro-batch may have no message: an aborted transaction."""

@@ -158,6 +158,7 @@ def test_what_the_topic_has_is_left_out(broker: Broker, topic: Topic) -> None:
 ENDS = ["flush", "lose", "fail"]
 
 
+@pytest.mark.full
 @settings(max_examples=examples(10))
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["flush", "lose", "fail"])), max_size=9)
@@ -254,6 +255,7 @@ def test_what_means_nothing_is_refused() -> None:
     assert one.identity != ivm.sinks.Kafka(**given).prepared([]).identity
 
 
+@pytest.mark.full
 def test_a_sink_and_a_source_of_many_rows(broker: Broker, topic: Topic) -> None:
     name = topic(2)
     with made() as db, ivm.connect() as copy:

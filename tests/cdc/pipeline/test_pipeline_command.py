@@ -53,6 +53,7 @@ def started(shop: Path, *arguments: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+@pytest.mark.full
 def test_it_catches_up_and_leaves(shop: Path) -> None:
     fill(shop, 0)
     write(shop / "in" / "dirt.json", ["{"])
@@ -68,6 +69,7 @@ def test_it_catches_up_and_leaves(shop: Path) -> None:
     assert "there is no source 'other'; there are: orders" in errors
 
 
+@pytest.mark.full
 def test_ctrl_c_stops_after_the_micro_batch_under_way(shop: Path) -> None:
     fill(shop, 0)
     first = started(shop)
@@ -81,6 +83,7 @@ def test_ctrl_c_stops_after_the_micro_batch_under_way(shop: Path) -> None:
     assert errors.splitlines()[-1].startswith("Stopped")
 
 
+@pytest.mark.full
 def test_kill_9_loses_and_doubles_nothing(shop: Path) -> None:
     number, chosen = 0, random.Random(7)
     for _ in range(KILLS):

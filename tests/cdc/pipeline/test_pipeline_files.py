@@ -94,7 +94,7 @@ def content(db: ivm.Database) -> dict[str, list[Any]]:
     }
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_a_pipeline_equals_ingest(tmp_path: Path) -> None:
     for number, lines in enumerate(LINES.values()):
         write(tmp_path / f"t{number}- ü+%41.json", [*lines, *DIRT], b'\xff{"id"\n')
@@ -115,7 +115,7 @@ def test_a_pipeline_equals_ingest(tmp_path: Path) -> None:
             db.start_pipeline()
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_an_idle_pipeline_stays_caught_up(tmp_path: Path) -> None:
     write(tmp_path / "a.json", ['{"n": 1}'])
     with ivm.connect(tmp_path / "a.duckdb", spark=session()) as db:
@@ -134,7 +134,7 @@ def test_an_idle_pipeline_stays_caught_up(tmp_path: Path) -> None:
         wait(db)
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_a_name_that_is_a_pattern_has_no_file_read_twice(tmp_path: Path) -> None:
     for name in ("a", "b [1]", "c", "{d}", "e?"):
         write(tmp_path / f"{name}.json", ['{"n": 1}', "", "{"])
@@ -167,7 +167,7 @@ def ids(db: ivm.Database) -> list[int]:
     return [i for (i,) in db.execute("FROM t ORDER BY ALL").fetchall()]
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_each_file_is_read_once_whatever_comes_between(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     write(tmp_path / "in" / "a.json", numbers(0, 10))
@@ -205,7 +205,7 @@ def aged(file: Path, days: float) -> None:
     os.utime(file, (then, then))
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_files_of_any_age_are_read(tmp_path: Path) -> None:
     """Bug: one that was a week older than the newest was passed over for good."""
     (tmp_path / "in").mkdir()
@@ -273,7 +273,7 @@ def test_a_file_that_is_away_is_waited_for(
         assert ids(db) == expected
 
 
-@pytest.mark.full(smoke=3)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["my data", "a%20b", "ü+#"])
 def test_a_folder_of_any_name_has_the_checkpoint(tmp_path: Path, name: str) -> None:
     """Bug: Spark's notes were in a folder with another name, and stayed when the source went."""
@@ -289,7 +289,7 @@ def test_a_folder_of_any_name_has_the_checkpoint(tmp_path: Path, name: str) -> N
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_a_name_with_a_colon_is_named(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     write(tmp_path / "in" / "a.json", numbers(0, 10))
@@ -311,7 +311,7 @@ def stopped_by(db: ivm.Database, start: Callable[[], object]) -> None:
     raise errors.IvmError(reason)
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_a_lost_checkpoint_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     write(tmp_path / "in" / "a.json", numbers(0, 10))

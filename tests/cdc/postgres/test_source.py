@@ -409,7 +409,7 @@ def test_a_table_that_is_gone_here_is_not_made_anew_without_its_rows(
     assert same(db, shop, "FROM orders", "SELECT * FROM orders")()
 
 
-@pytest.mark.full(smoke=1)
+@pytest.mark.full
 def test_a_table_is_added_while_the_stream_goes_on(db: ivm.Database, shop: Database) -> None:
     shop.execute(
         ORDERS,

@@ -21,6 +21,7 @@ ALL = ("FROM orders", "SELECT * FROM orders")
 SLOT_OF = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = 'ivm_shop'"
 
 
+@pytest.mark.full
 def test_a_cut_connection_is_made_again(db: ivm.Database, shop: Database) -> None:
     shop.execute(ORDERS)
     follow(db, shop)
@@ -32,6 +33,7 @@ def test_a_cut_connection_is_made_again(db: ivm.Database, shop: Database) -> Non
     assert state(db) == ("running", "")
 
 
+@pytest.mark.full
 def test_a_server_that_stops_and_starts_is_followed_again(tmp_path: Path) -> None:
     with running() as server, ivm.connect(tmp_path / "a.duckdb") as db:
         shop = server.database("shop")
@@ -48,6 +50,7 @@ def test_a_server_that_stops_and_starts_is_followed_again(tmp_path: Path) -> Non
             until(same(db, shop, *ALL), db)
 
 
+@pytest.mark.full
 def test_a_slot_that_was_dropped_is_noticed(db: ivm.Database, shop: Database) -> None:
     shop.execute(ORDERS)
     follow(db, shop)
@@ -111,6 +114,7 @@ def test_a_publication_of_fewer_changes_is_noticed(
     assert "may be missing" in state(db)[1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_server_whose_disk_was_put_back_is_noticed(tmp_path: Path, goes_on: bool) -> None:
     """The log has grown past our position again, and the slot is there."""
@@ -163,6 +167,7 @@ def test_closing_does_not_wait_for_transactions_upstream(shop: Database, tmp_pat
 COPY_PID = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'COPY (SELECT%' AND pid <> {}"
 
 
+@pytest.mark.full
 def test_a_copy_that_is_cut_or_left_begins_anew(shop: Database, tmp_path: Path) -> None:
     shop.execute(
         ORDERS,
@@ -187,6 +192,7 @@ def test_a_copy_that_is_cut_or_left_begins_anew(shop: Database, tmp_path: Path) 
         assert same(db, shop, *ALL)()
 
 
+@pytest.mark.full
 def test_a_table_is_altered_while_a_copy_waits_for_it(db: ivm.Database, shop: Database) -> None:
     """The copy has one session for its lock and the rows: it never waits for those behind it."""
     shop.execute(
@@ -239,6 +245,7 @@ def test_a_dropped_source_leaves_nothing(db: ivm.Database, shop: Database) -> No
     assert shop.execute("SELECT pubname FROM pg_publication") == []
 
 
+@pytest.mark.full
 def test_what_a_dropped_source_could_not_remove_is_told(tmp_path: Path) -> None:
     with running() as server, ivm.connect(tmp_path / "a.duckdb") as db:
         shop = server.database("shop")
