@@ -2,15 +2,17 @@
 
 Invariant: `views` is in dependency order (a view after everything it reads), so one pass over it
 serves every propagation. Names are canonical (see `identifiers`); `NameRules` resolves them. Those
-who read have no lock: `tables` and `views` are replaced and never changed in place, and what may
-change in a `View` (`broken`) is looked at once.
+who read have no lock: a `CatalogVersion` never changes and is replaced whole, in one assignment;
+what may change in a `View` (`broken`) is looked at once.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ivm.catalog.names import NOTHING, NameRules
 from ivm.sql.compile.compile import CircuitCompiler
@@ -81,6 +83,56 @@ class View:
         return not self.bases
 
 
+@dataclass(frozen=True, eq=False)
+class CatalogVersion:
+    """What all names mean at one moment; another object after every change of the catalog.
+
+    Attributes:
+        database: DuckDB's name of it.
+        tables: base tables by canonical name.
+        views: materialized views by canonical name, in dependency order.
+        view_indexes: the indexes on materialized views by name.
+        qualified: SQL spelling of every table and view by canonical name.
+        databases: the names of the attached databases.
+        schemas: those of the database.
+        committed: the views before the open transaction changed the catalog; None if no open
+            transaction has.
+    """
+
+    database: str
+    tables: Mapping[str, TableInfo] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    view_indexes: Mapping[str, ViewIndex] = field(default_factory=dict)
+    qualified: Mapping[str, str] = field(default_factory=dict)
+    databases: tuple[str, ...] = ()
+    schemas: tuple[Path, ...] = ()
+    committed: Mapping[str, View] | None = None
+
+    @functools.cached_property
+    def names(self) -> NameRules:
+        """Resolves names."""
+        relations = (*self.tables, *self.views)
+        return NameRules(self.database, self.databases, self.schemas, relations)
+
+    def relation_schema(self, name: str) -> Schema:
+        """The columns of the table or view of a canonical name."""
+        view = self.views.get(name)
+        return self.tables[name].schema if view is None else view.schema
+
+    @property
+    def committed_views(self) -> Mapping[str, View]:
+        """The views as of the last commit."""
+        return self.views if self.committed is None else self.committed
+
+    def at_or_below(self, names: Iterable[str]) -> set[str]:
+        """The views among these relations, and all views they read."""
+        found = self.views.keys() & names
+        for view in reversed(list(self.views.values())):
+            if view.name in found:
+                found |= self.views.keys() & view.reads
+        return found
+
+
 class Catalog:
     """Base tables and materialized views of one database.
 
@@ -88,45 +140,72 @@ class Catalog:
         database: DuckDB's name of it.
 
     Attributes:
-        tables: base tables by canonical name.
-        views: materialized views by canonical name, in dependency order.
-        qualified: SQL spelling of every table and view by canonical name.
-        view_indexes: the indexes on materialized views by name.
+        version: what its names mean now. Who needs several of its parts together holds one.
         expected: the views that `add_view` will add, which were made after all that it has added.
-        names: resolves names; another object after every change of the catalog.
-        committed: the views before the open transaction changed the catalog; None if no open
-            transaction has.
     """
 
     def __init__(self, database: str) -> None:
-        self.tables: Mapping[str, TableInfo] = {}
-        self.views: Mapping[str, View] = {}
-        self.committed: Mapping[str, View] | None = None
-        self.view_indexes: Mapping[str, ViewIndex] = {}
-        self.qualified: dict[str, str] = {}
-        self.database = database
-        self._databases: tuple[str, ...] = ()
-        self._schemas: tuple[Path, ...] = ()
+        self.version = CatalogVersion(database)
         self.expected: frozenset[str] = frozenset()
-        self._indexing = threading.Lock()
-        self._index()
+        # ATTACH and DETACH come without the writer lock, beside other changes.
+        self._changing = threading.Lock()
+
+    def _change(self, **parts: Any) -> None:
+        with self._changing:
+            self.version = replace(self.version, **parts)
+
+    @property
+    def database(self) -> str:
+        """DuckDB's name of it."""
+        return self.version.database
+
+    @property
+    def tables(self) -> Mapping[str, TableInfo]:
+        """Base tables by canonical name."""
+        return self.version.tables
+
+    @property
+    def views(self) -> Mapping[str, View]:
+        """Materialized views by canonical name, in dependency order."""
+        return self.version.views
+
+    @property
+    def view_indexes(self) -> Mapping[str, ViewIndex]:
+        """The indexes on materialized views by name."""
+        return self.version.view_indexes
+
+    @property
+    def qualified(self) -> Mapping[str, str]:
+        """SQL spelling of every table and view by canonical name."""
+        return self.version.qualified
+
+    @property
+    def names(self) -> NameRules:
+        """Resolves names."""
+        return self.version.names
 
     def expect_views(self, names: Iterable[str]) -> None:
         """Announces names whose tables hold views that `add_view` will add: no base tables."""
         self.expected = frozenset(names)
 
-    def load_tables(self, tables: Mapping[str, TableInfo], schemas: Iterable[Path]) -> None:
-        """Replaces the tables and schemas by those of the file; some tables hold views."""
-        self.qualified = {name: info.qualified for name, info in tables.items()}
+    def load_tables(
+        self,
+        tables: Mapping[str, TableInfo],
+        schemas: Iterable[Path],
+        view_indexes: Mapping[str, ViewIndex],
+    ) -> None:
+        """Replaces all but the views by what is in the file; some tables hold views."""
         held = self.views.keys() | self.expected
-        self.tables = {name: info for name, info in tables.items() if name not in held}
-        self._schemas = tuple(schemas)
-        self._index()
+        self._change(
+            qualified={name: info.qualified for name, info in tables.items()},
+            tables={name: info for name, info in tables.items() if name not in held},
+            schemas=tuple(schemas),
+            view_indexes=view_indexes,
+        )
 
     def load_databases(self, names: Iterable[str]) -> None:
         """Replaces the names of the attached databases."""
-        self._databases = tuple(names)
-        self._index()
+        self._change(databases=tuple(names))
 
     def add_view(self, view: View) -> None:
         """Adds a view whose `reads` are all known, and derives `bases` and `recomputed_below`."""
@@ -143,10 +222,9 @@ class Catalog:
                 below[name] = None
         view.bases = frozenset(bases)
         view.recomputed_below = tuple(name for name in self.views if name in below)
-        self.views = {**self.views, view.name: view}
         self.expected -= {view.name}  # once it is dropped, a table may have its name
-        self.tables = {name: info for name, info in self.tables.items() if name != view.name}
-        self._index()
+        tables = {name: info for name, info in self.tables.items() if name != view.name}
+        self._change(views={**self.views, view.name: view}, tables=tables)
 
     def with_sources(self, reads: Iterable[str]) -> frozenset[str]:
         """Relations together with the base tables and recomputed views below them."""
@@ -155,9 +233,8 @@ class Catalog:
         return frozenset(reads).union(*below)
 
     def relation_schema(self, name: str) -> Schema:
-        """The columns of the table or view of a canonical name."""
-        view = self.views.get(name)
-        return self.tables[name].schema if view is None else view.schema
+        """See `CatalogVersion.relation_schema`."""
+        return self.version.relation_schema(name)
 
     def snapshot(self) -> dict[str, View]:
         """A copy of the views for `restore`; `bind` changes the objects themselves."""
@@ -165,27 +242,33 @@ class Catalog:
 
     def restore(self, views: dict[str, View]) -> None:
         """Undoes changes of the views; the caller loads the tables anew."""
-        self.views = views
+        self._change(views=views)
 
     def remove_view(self, name: str) -> None:
-        self.views = {other: view for other, view in self.views.items() if other != name}
-        self._index()
+        self._change(views={other: view for other, view in self.views.items() if other != name})
 
-    def _index(self) -> None:
-        # ATTACH and DETACH come here without the writer lock: whoever comes last sees all names.
-        with self._indexing:
-            relations = (*self.tables, *self.views)
-            self.names = NameRules(self.database, self._databases, self._schemas, relations)
+    def begin_change(self, committed: Mapping[str, View]) -> None:
+        """Notes that a transaction is about to change the catalog, and the views before."""
+        self._change(committed=committed)
+
+    def end_change(self) -> None:
+        """Notes that a transaction has ended, whether it has changed the catalog or not."""
+        if self.version.committed is not None:
+            self._change(committed=None)
 
     def resolve(self, parts: Sequence[str], hidden: frozenset[str] = NOTHING) -> str | None:
         """The canonical name of a relation, or None if there is none; see `NameRules.resolve`."""
         return self.names.resolve(parts, hidden)
 
     @property
+    def is_changing(self) -> bool:
+        """Whether an open transaction has changed the catalog, or is about to."""
+        return self.version.committed is not None
+
+    @property
     def committed_views(self) -> Mapping[str, View]:
         """The views as of the last commit."""
-        committed = self.committed
-        return self.views if committed is None else committed
+        return self.version.committed_views
 
     def committed_view(self, parts: Sequence[str]) -> View | None:
         """The view of that name as of the last commit; None if there is none.
@@ -226,23 +309,18 @@ class Catalog:
         return views
 
     def at_or_below(self, names: Iterable[str]) -> set[str]:
-        """The views among these relations, and all views they read."""
-        found = self.views.keys() & names
-        for view in reversed(list(self.views.values())):
-            if view.name in found:
-                found |= self.views.keys() & view.reads
-        return found
+        """See `CatalogVersion.at_or_below`."""
+        return self.version.at_or_below(names)
 
     def lacks(self, name: str) -> bool:
         """Returns whether a relation that a view reads, or one below it, is not there.
 
         Needs no DuckDB, where a query that does not bind ends the transaction.
         """
-        there = {fold(name) for name in (*self.tables, *self.views)}
-        reads = {
-            fold(read) for below in self.at_or_below([name]) for read in self.views[below].reads
-        }
-        return not reads <= there
+        version = self.version
+        there = {fold(name) for name in (*version.tables, *version.views)}
+        below = [version.views[name] for name in version.at_or_below([name])]
+        return not {fold(read) for view in below for read in view.reads} <= there
 
     def recomputed(self, changed: Iterable[str]) -> Iterator[View]:
         """The recomputed views that a change of these base tables makes stale."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ivm.catalog.catalog import name_parts
+from ivm.catalog.catalog import CatalogVersion, name_parts
 from ivm.cdc import records, stored_sources
 from ivm.cdc.apply import Applied, Prepared, apply_parts, prepare
 from ivm.cdc.dead_letter_limit import DeadLetterLimit
@@ -52,13 +52,13 @@ class _Ahead:
     """A batch that was read, and its parts as decoded, unless their tables must change first.
 
     Attributes:
-        names: the names of the catalog at that time; any change replaces the object.
+        version: of the catalog at that time.
         caught_up: whether the upstream had no more at some time during the reading.
     """
 
     batch: Batch
     prepared: list[Prepared] | None
-    names: object
+    version: CatalogVersion
     caught_up: bool
 
 
@@ -182,11 +182,11 @@ class SourceJob:
         batch = reader.read(self._limit, _WAIT)
         if batch is None:  # one that only moves a position has no events either
             batch = Batch((), {})
-        caught_up, names = reader.caught_up(), self._engine.catalog.names
+        caught_up, version = reader.caught_up(), self._engine.catalog.version
         if any(self._must_follow(part) for part in batch.parts):
-            return _Ahead(batch, None, names, caught_up)
+            return _Ahead(batch, None, version, caught_up)
         prepared = self._with_session(lambda s: [prepare(s, part) for part in batch.parts])
-        return _Ahead(batch, prepared, names, caught_up)
+        return _Ahead(batch, prepared, version, caught_up)
 
     # -- applying -------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class SourceJob:
         self._adapt(len(batch), applied.held)
 
     def _prepared(self, session: Session, found: _Ahead, i: int) -> Prepared:
-        if found.prepared is None or self._engine.catalog.names is not found.names:
+        if found.prepared is None or self._engine.catalog.version is not found.version:
             return prepare(session, found.batch.parts[i])
         return found.prepared[i]
 

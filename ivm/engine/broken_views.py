@@ -139,8 +139,8 @@ class BrokenViews:
             self._save(views, reason)
             for view in views:
                 view.broken = reason
-                if self._catalog.committed is not None and view.name in self._catalog.committed:
-                    self._catalog.committed[view.name].broken = reason
+                if (committed := self._catalog.committed_views.get(view.name)) is not None:
+                    committed.broken = reason
             for name, to_blame in broken_views(self._catalog.views).items():
                 if name not in before:
                     self._maintenance.detach(name)

@@ -104,10 +104,10 @@ class Engine:
 
     def meaning(self) -> Hashable:
         """Equal as long as names mean the same; None while a transaction changes the catalog."""
-        catalog = self.catalog
-        if catalog.committed is not None:
+        version = self.catalog.version
+        if version.committed is not None:
             return None
-        return self.definitions.relations.generation, catalog.names
+        return self.definitions.relations.generation, version
 
     def _columns_read(self, table: str) -> frozenset[int]:
         return self._columns_of_views(table) | self.retention.columns(table)
@@ -382,8 +382,8 @@ class Engine:
             functions: functions may have changed, too.
         """
         before = self.catalog.tables
-        self.catalog.view_indexes = load_view_indexes(cursor)
-        self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
+        tables, schemas = self.warehouse.tables(cursor), self.warehouse.schemas(cursor)
+        self.catalog.load_tables(tables, schemas, load_view_indexes(cursor))
         now = self.catalog.tables
         altered = [n for n, t in before.items() if n not in now or _is_other(t, now[n])]
         self.unfilled.outdate_twice([*altered, *rewritten])

@@ -169,14 +169,16 @@ class Maintenance:
         self, changes: Sequence[TableChange], sources: _Sources
     ) -> Iterator[tuple[str, ZSet]]:
         by_table: dict[str, list[TableChange]] = {}
+        tables = self._catalog.tables
         for change in changes:
             by_table.setdefault(change.table, []).append(change)
         for table, parts in by_table.items():
             read = sources.get(table, ())
             union = tuple(sorted({i for _, columns in read for i in columns}))
             whole, cancels = self._joined(parts, union)
-            types = [self._catalog.tables[table].schema[i][1] for i in union]
-            pairs = _pairs(self._catalog.tables[table], parts) if len(read) and cancels else 0
+            info = tables[table]
+            types = [info.schema[i][1] for i in union]
+            pairs = _pairs(info, parts) if len(read) and cancels else 0
             for source, columns in read if len(whole) else ():
                 positions = [union.index(i) for i in columns]
                 delta = whole.project(positions)

@@ -267,7 +267,7 @@ class OpenChanges(Expiring):
         self._functions_differ |= functions
         if self._views_before is None:
             self._views_before = self._engine.catalog.snapshot()
-            self._engine.catalog.committed = self._views_before
+            self._engine.catalog.begin_change(self._views_before)
 
     def change_tables(self) -> None:
         """Notes that a statement has created, dropped or altered tables."""

@@ -230,7 +230,7 @@ class Transaction(OpenChanges):
         self.over = reason
         self._late_flush.end()
         self._defaults.end()
-        self._engine.catalog.committed = None
+        self._engine.catalog.end_change()
         self.held = time.perf_counter() - self._since
         self._engine.writer_lock.release()
         if self.changes_catalog:

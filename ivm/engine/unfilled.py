@@ -38,8 +38,8 @@ class Unfilled:
         self._unrecorded: frozenset[str] = frozenset()
         self.generation = 0
         self._refreshed: str | None = None
-        self._columns: dict[str, frozenset[int]] = {}
-        self._columns_of: object = None
+        nothing: dict[str, frozenset[int]] = {}
+        self._columns = catalog.version, nothing  # of the catalog as it was when they were read
 
     def views(self) -> list[View]:
         """The views that are not filled yet."""
@@ -54,9 +54,11 @@ class Unfilled:
 
     def columns_read(self, table: str) -> frozenset[int]:
         """The positions of the table's columns that some unfilled view reads."""
-        if self._columns_of is not self._catalog.names:
-            self._columns, self._columns_of = self._read(), self._catalog.names
-        return self._columns.get(table, frozenset())
+        version, (known, columns) = self._catalog.version, self._columns
+        if known is not version:
+            columns = self._read()
+            self._columns = version, columns
+        return columns.get(table, frozenset())
 
     def _read(self) -> dict[str, frozenset[int]]:
         found: dict[str, frozenset[int]] = {}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from ivm.catalog.names import NameRules
+from ivm.catalog.catalog import CatalogVersion
 from ivm.engine.engine import Engine
 from ivm.engine.view_reads import NamedText, views_and_macros
 from ivm.serve.from_clauses import means_by_catalog
@@ -38,12 +38,12 @@ class Texts(NamedTuple):
     changing: frozenset[str]
 
 
-_known: WeakKeyDictionary[Engine, tuple[tuple[int, NameRules], Texts]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Engine, tuple[tuple[int, CatalogVersion], Texts]] = WeakKeyDictionary()
 
 
 def texts_of(engine: Engine) -> Texts:
     """What stands in the texts, of what is committed."""
-    now = engine.definitions.relations.generation, engine.catalog.names
+    now = engine.definitions.relations.generation, engine.catalog.version
     then, found = _known.get(engine, (None, None))
     if found is None or then != now:
         found = _read(engine)

@@ -88,16 +88,16 @@ def table_of(session: Session, statement: st.Dml) -> TableInfo | None:
     Raises:
         UnsupportedError: it is a materialized view, or a table of schema _ivm.
     """
-    catalog = session.engine.catalog
     if statement.table is None:
         return None
     refuse_own(statement.table)
     name = session.names.resolve(statement.table)
     if name is None:
         return None
-    if (view := catalog.views.get(name)) is not None:
+    version = session.engine.catalog.version
+    if (view := version.views.get(name)) is not None:
         refuse_view(view)
-    return catalog.tables.get(name)
+    return version.tables.get(name)
 
 
 def refuse_hidden(session: Session, text: str) -> None:

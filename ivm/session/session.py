@@ -129,10 +129,9 @@ class Session:
         engine, transaction = self.engine, self.transaction
         if isinstance(transaction, ReadOnlyTransaction) and transaction.over is None:
             return transaction.views
-        committed = engine.catalog.committed
-        if committed is None or (transaction is not None and transaction.changes_catalog):
+        if transaction is not None and transaction.changes_catalog:
             return engine.catalog.views
-        return committed
+        return engine.catalog.committed_views
 
     def refuse_temporary(self, queries: Iterable[tuple[str, str]]) -> None:
         """Refuses views that would read temporary things; see `ivm.session.temporary`."""
@@ -287,8 +286,8 @@ class Session:
             A function for the holder of the lock, which returns the result or raises the error.
         """
         catalog, error = self.engine.catalog, None
-        names = catalog.names  # any change of the catalog replaces this object
-        if self.transaction is not None or catalog.committed is not None:
+        version = catalog.version
+        if self.transaction is not None or version.committed is not None:
             return compute  # the lock is held already, or the catalog is not a committed one
         if self.results.opened is not None:
             self.release()
@@ -299,7 +298,7 @@ class Session:
 
         def found() -> T:
             nonlocal error
-            if catalog.names is not names:
+            if catalog.version is not version:
                 return compute()
             if error is not None:
                 try:

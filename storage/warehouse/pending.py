@@ -220,8 +220,9 @@ def hinders(
     To it a row that the transaction has removed still refers to its parent, which then cannot be
     removed.
     """
+    tables = relations.tables
     for change in changes:
-        info = relations.tables.get(change.table)
+        info = tables.get(change.table)
         if info is None or not info.referenced_by or not len(change.removed):
             continue
         if any(name in parts and parts[name].removes for name in info.referenced_by):

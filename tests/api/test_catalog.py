@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,7 @@ import pytest
 
 import ivm
 from ivm.catalog import catalog
-from ivm.catalog.catalog import Catalog
-from ivm.catalog.names import NameRules
+from ivm.catalog.catalog import Catalog, CatalogVersion
 from ivm.storage.warehouse.table_info import TableInfo
 
 
@@ -26,17 +26,17 @@ def test_databases_attached_beside_a_new_table_do_not_hide_it(
     tables = Catalog("shop")
     under_way, go_on = threading.Event(), threading.Event()
 
-    def slow(*args: Any) -> NameRules:
+    def slow(version: CatalogVersion, **parts: Any) -> CatalogVersion:
         if not under_way.is_set():  # of the thread that attaches: it has read the tables
             under_way.set()
             assert go_on.wait(10)
-        return NameRules(*args)
+        return replace(version, **parts)
 
-    monkeypatch.setattr(catalog, "NameRules", slow)
+    monkeypatch.setattr(catalog, "replace", slow)
     with ThreadPoolExecutor(2) as threads:
         attaching = threads.submit(tables.load_databases, ["other"])
         assert under_way.wait(10)
-        creating = threads.submit(tables.load_tables, {"orders": info("orders")}, [])
+        creating = threads.submit(tables.load_tables, {"orders": info("orders")}, [], {})
         wait([creating], 0.5)  # it need not wait for the other, but may
         go_on.set()
         attaching.result(10)
