@@ -354,13 +354,17 @@ def insert_and_ask(db: ivm.Database, query: str) -> None:
 
 
 def test_a_fault_of_duckdbs_own_loses_no_commit(tmp_path: Path) -> None:
-    # DuckDB 2.0 fails on an ASOF join of INTERVALs, and refuses whatever is asked of it afterwards.
+    """DuckDB 2.0.0 fails on an ASOF join of INTERVALs, and refuses all that is asked afterwards."""
     db = ivm.connect(tmp_path / "fault.duckdb")
     db.execute("CREATE TABLE a (iv INTERVAL, n INTEGER)")
     db.execute("CREATE MATERIALIZED VIEW total AS SELECT sum(n) AS n FROM a")
     db.execute("INSERT INTO a VALUES ('1 day', 1)")
+    asof = "SELECT x.n FROM a AS x ASOF JOIN a AS y ON x.iv >= y.iv"
+    if duckdb.__version__ != "2.0.0":  # mended in 2.0.1
+        assert db.execute(asof).fetchall() == [(1,)]
+        return db.close()
     with pytest.raises(errors.UnavailableError, match="open it again") as told:
-        insert_and_ask(db, "SELECT x.n FROM a AS x ASOF JOIN a AS y ON x.iv >= y.iv")
+        insert_and_ask(db, asof)
     assert "Stack Trace" not in str(told.value)
     db.insert("a", {"n": [2]})
     with pytest.raises(errors.UnavailableError, match="open it again"):
