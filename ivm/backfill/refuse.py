@@ -37,7 +37,7 @@ def refuse_uncomputable(engine: Engine, view: View, done: str = "filled") -> Non
     what = f"the view {view.name!r} cannot be {done} on Spark"
     if view.plan is None:
         raise UnsupportedError(f"{what}: it is recomputed whole ({view.reason}); {way}")
-    lower = [engine.catalog.views[n] for n in engine.catalog.at_or_below([*view.reads])]
+    lower = [engine.catalog.views[n] for n in engine.catalog.version.at_or_below([*view.reads])]
     if any(each.tick is not None for each in (view, *lower)):
         raise UnsupportedError(f"{what}: it reads the time, which goes on meanwhile; {way}")
     names = BindingCatalog(engine.catalog)

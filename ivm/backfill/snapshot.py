@@ -51,7 +51,7 @@ def export_scanned(
     for relation, columns in scanned(plans).items():
         check()
         name, folder = names.canonical(relation), to / _folder(relation)
-        schema, info = engine.catalog.relation_schema(name), engine.catalog.tables.get(name)
+        schema, info = engine.catalog.version.relation_schema(name), engine.catalog.tables.get(name)
         history = None if info is None else info.history
         key = () if info is None else info.key_columns
         if history and export_lake(cursor, history, schema, key, columns, folder):

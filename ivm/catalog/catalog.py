@@ -120,6 +120,11 @@ class CatalogVersion:
         return self.tables[name].schema if view is None else view.schema
 
     @property
+    def is_changing(self) -> bool:
+        """Whether an open transaction has changed the catalog, or is about to."""
+        return self.committed is not None
+
+    @property
     def committed_views(self) -> Mapping[str, View]:
         """The views as of the last commit."""
         return self.views if self.committed is None else self.committed
@@ -232,10 +237,6 @@ class Catalog:
         below = [{*view.bases, *view.recomputed_below} for view in lower]
         return frozenset(reads).union(*below)
 
-    def relation_schema(self, name: str) -> Schema:
-        """See `CatalogVersion.relation_schema`."""
-        return self.version.relation_schema(name)
-
     def snapshot(self) -> dict[str, View]:
         """A copy of the views for `restore`; `bind` changes the objects themselves."""
         return {name: replace(view) for name, view in self.views.items()}
@@ -253,22 +254,12 @@ class Catalog:
 
     def end_change(self) -> None:
         """Notes that a transaction has ended, whether it has changed the catalog or not."""
-        if self.version.committed is not None:
+        if self.version.is_changing:
             self._change(committed=None)
 
     def resolve(self, parts: Sequence[str], hidden: frozenset[str] = NOTHING) -> str | None:
         """The canonical name of a relation, or None if there is none; see `NameRules.resolve`."""
         return self.names.resolve(parts, hidden)
-
-    @property
-    def is_changing(self) -> bool:
-        """Whether an open transaction has changed the catalog, or is about to."""
-        return self.version.committed is not None
-
-    @property
-    def committed_views(self) -> Mapping[str, View]:
-        """The views as of the last commit."""
-        return self.version.committed_views
 
     def committed_view(self, parts: Sequence[str]) -> View | None:
         """The view of that name as of the last commit; None if there is none.
@@ -277,7 +268,7 @@ class Catalog:
             SqlError: see `NameRules.resolve`.
         """
         path = self.names.path(parts)
-        found = self.committed_views.items()
+        found = self.version.committed_views.items()
         named = (view for name, view in found if tuple(map(fold, path_of(name))) == path)
         return next(named, None)
 
@@ -307,10 +298,6 @@ class Catalog:
                 found.add(view.name)
                 views.append(view)
         return views
-
-    def at_or_below(self, names: Iterable[str]) -> set[str]:
-        """See `CatalogVersion.at_or_below`."""
-        return self.version.at_or_below(names)
 
     def lacks(self, name: str) -> bool:
         """Returns whether a relation that a view reads, or one below it, is not there.
@@ -368,7 +355,7 @@ class BindingCatalog:
 
     def schema(self, name: str) -> Schema | None:
         """See `ivm.sql.resolve.catalog.RelationCatalog`."""
-        return self._catalog.relation_schema(self.canonical(name))
+        return self._catalog.version.relation_schema(self.canonical(name))
 
     def view_plan(self, name: str) -> Plan | None:
         """See `ivm.sql.resolve.catalog.RelationCatalog`."""

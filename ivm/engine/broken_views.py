@@ -139,7 +139,7 @@ class BrokenViews:
             self._save(views, reason)
             for view in views:
                 view.broken = reason
-                if (committed := self._catalog.committed_views.get(view.name)) is not None:
+                if (committed := self._catalog.version.committed_views.get(view.name)) is not None:
                     committed.broken = reason
             for name, to_blame in broken_views(self._catalog.views).items():
                 if name not in before:

@@ -99,7 +99,7 @@ class Clock:
 
     def ticks(self) -> list[int]:
         """The widths of the ticks that views read, ascending."""
-        views = self._catalog.committed_views
+        views = self._catalog.version.committed_views
         return sorted({view.tick for view in views.values() if view.tick is not None})
 
     def pause(self) -> float | None:

@@ -105,7 +105,7 @@ class Engine:
     def meaning(self) -> Hashable:
         """Equal as long as names mean the same; None while a transaction changes the catalog."""
         version = self.catalog.version
-        if version.committed is not None:
+        if version.is_changing:
             return None
         return self.definitions.relations.generation, version
 

@@ -158,7 +158,7 @@ class Outbox:
         return [put_parts(found)] if found else []
 
     def _packed(self, view: str, delta: ZSet) -> tuple[ZSet, bytes]:
-        schema = self._catalog.relation_schema(view)
+        schema = self._catalog.version.relation_schema(view)
         net = consolidate(delta, [type for _, type in schema])
         return net, packed(net, schema)
 
@@ -217,7 +217,7 @@ class Outbox:
 
     def _schema(self, sink: Sink) -> Schema:
         """The columns of the view, which an open transaction may be about to drop."""
-        return self._catalog.committed_views[sink.view].schema
+        return self._catalog.version.committed_views[sink.view].schema
 
     # -- opening --------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class ReadOnlyTransaction(Transaction):
         engine = self._engine
         with engine.warehouse.write_lock:  # no flush comes between
             engine.tables.flush()
-            views = engine.catalog.committed_views
+            views = engine.catalog.version.committed_views
             if engine.recomputed.is_outdated(views) and not anyhow:
                 return False
             self._pinned = {name: copy.copy(view) for name, view in views.items()}

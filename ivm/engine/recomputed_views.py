@@ -99,7 +99,9 @@ class RecomputedViews:
         While a transaction changes the catalog, other sessions' names may not resolve in it: any
         stale view then counts.
         """
-        return bool(self.stale) and (self._catalog.is_changing or bool(self.needs_refresh(names)))
+        return bool(self.stale) and (
+            self._catalog.version.is_changing or bool(self.needs_refresh(names))
+        )
 
     # -- refreshing -----------------------------------------------------------------------------
 

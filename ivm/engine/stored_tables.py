@@ -107,7 +107,9 @@ class StoredTables:
             RefusedError: a relation with pending rows has other columns now.
             duckdb.Error: the rows are still refused.
         """
-        before = {name: self.catalog.relation_schema(name) for name in self.catalog.qualified}
+        before = {
+            name: self.catalog.version.relation_schema(name) for name in self.catalog.qualified
+        }
         standing = self.warehouse.tables(cursor)
         tables, views, _ = self.pending.take(None)
         pending: dict[str, PendingTable | PendingView] = {**tables, **views}
@@ -129,7 +131,7 @@ class StoredTables:
             target = info.target().at(self.pending.epoch + 1)
             apply_changes(cursor, [("", target, net)], Appenders(cursor))
             return
-        schema = self.catalog.relation_schema(name)
+        schema = self.catalog.version.relation_schema(name)
         apply_change(cursor, self.catalog.qualified[name], schema, net)
 
     def write_changes(self, cursor: Cursor, changes: Iterable[TableChange]) -> None:
@@ -173,7 +175,7 @@ class StoredTables:
         self, name: str, columns: Sequence[int], cursor: Cursor | None = None
     ) -> Iterator[ZSet]:
         """Reads columns of a table or view, as stored (and as the cursor sees it), in chunks."""
-        schema = self.catalog.relation_schema(name)
+        schema = self.catalog.version.relation_schema(name)
         chosen = tuple(schema[i] for i in columns)
         names = ", ".join(quote(column) for column, _ in chosen)
         sql = f"SELECT {names} FROM {self.catalog.qualified[name]}"
@@ -193,12 +195,12 @@ class StoredTables:
                 self.warehouse.pin(cursor)
             sql = f"SELECT count(*) FROM {self.catalog.qualified[view]}"
             ((count,),) = rows(cursor, sql)
-            width = len(self.catalog.relation_schema(view))
+            width = len(self.catalog.version.relation_schema(view))
             yield epoch, count, self.scan(view, range(width), cursor)
 
     def content(self, name: str) -> ZSet:
         """All rows of a table or view, as stored."""
-        schema = self.catalog.relation_schema(name)
+        schema = self.catalog.version.relation_schema(name)
         return add([empty([t for _, t in schema]), *self.scan(name, range(len(schema)))])
 
     def snapshot(self, table: str) -> Snapshot:

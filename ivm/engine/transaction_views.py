@@ -217,7 +217,7 @@ class TransactionViews:
 
     def _write_deltas(self, names: Iterable[str]) -> None:
         """Writes the deltas of views and of those below them, less the deltas written before."""
-        views = self._engine.catalog.at_or_below(names)
+        views = self._engine.catalog.version.at_or_below(names)
         self._engine.log.demand_writable()
         deltas = self._engine.maintenance.preview(self._changes, self.recomputed, views)
         for name in views:

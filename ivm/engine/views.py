@@ -133,7 +133,7 @@ class Views:
         refuse_outbox(name, reads)
         refuse_fatal_types(f"view {name!r}", described)
         for relation in reads:
-            schema_read = self._catalog.relation_schema(relation)
+            schema_read = self._catalog.version.relation_schema(relation)
             refuse_fatal_types(f"view {name!r} over {relation!r}", schema_read)
         renamed = tuple((n, t) for n, (_, t) in zip(columns, described, strict=False))
         schema = renamed + described[len(columns) :]
@@ -267,7 +267,7 @@ class Views:
         self._feeds.notify(self._tables.pending.epoch, notified)
 
     def _since(self, name: str, before: ZSet) -> ZSet:
-        schema = self._catalog.relation_schema(name)
+        schema = self._catalog.version.relation_schema(name)
         now = self._tables.content(name)
         return consolidate(add([now, before.negate()]), [t for _, t in schema])
 

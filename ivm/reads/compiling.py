@@ -212,7 +212,7 @@ class ReadCompiler:
         most = dict.fromkeys(self._indexed(name), sys.maxsize)
         if key := catalog.views[name].key:
             most.setdefault(key, _MOST_KEYED)
-        view = Indexed(name, catalog.relation_schema(name), tuple(most))
+        view = Indexed(name, catalog.version.relation_schema(name), tuple(most))
         step = step_to(query.accesses, table, view, ())
         return ((step,), most[step.key]) if step is not None else ((), 0)
 

@@ -286,7 +286,7 @@ class StateReads:
 
     def _of_no_rows(self, compiled: Compiled, given: Sequence[Column]) -> Answer:
         """The answer where no row of the only view can have the key."""
-        schema = self._engine.catalog.relation_schema(compiled.views[0])
+        schema = self._engine.catalog.version.relation_schema(compiled.views[0])
         return compiled.found([empty([type for _, type in schema])], given)
 
     def _waits(self, compiled: Compiled) -> bool:

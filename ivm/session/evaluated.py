@@ -9,7 +9,6 @@ and very many rows are left to it too; until the rows are added nothing has been
 
 from __future__ import annotations
 
-import contextlib
 import os.path
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -84,8 +83,10 @@ def change(session: Session, statement: st.Dml, params: Params) -> Result:
         if statement.table is None:
             dml.refuse_hidden(session, statement.text)
         if info is not None:
-            with contextlib.suppress(NotFastError):
+            try:
                 return fast(session, transaction, statement, info, params)
+            except NotFastError:
+                pass  # nothing is changed yet
         if info is not None and can_load(session, transaction, statement, info):
             return load(session, transaction, statement, info, params)
         return dml.run_in_duckdb(session, transaction, statement, info, params)

@@ -7,7 +7,6 @@ acquired, and again if the catalog has changed until then.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -48,8 +47,10 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
         path = None if info is None or given is None else transaction.fast_path(info.name)
         if info is not None and path is not None and given is not None:
             table = FastTable(session, transaction, path, info)
-            with contextlib.suppress(NotFastError):
+            try:
                 return insert_rows(table, statement, given, statement.rows.count, params)
+            except NotFastError:
+                pass  # nothing is changed yet
         return dml.run_in_duckdb(session, transaction, statement, info, params)
 
 

@@ -42,19 +42,23 @@ class KeptPlans:
                 if len(self._known) >= _MOST:
                     self._known.clear()
                 self._known[kind, text] = known
-        if isinstance(known[1], _None):
+        if isinstance(known[1], _NoPlan):
             raise NotFastError(known[1].reason)
         return known[1]  # type: ignore[no-any-return]
 
 
-class _None(NamedTuple):
-    """No plan, and why."""
+class _NoPlan(NamedTuple):
+    """That a statement has no plan.
+
+    Attributes:
+        reason: why DuckDB has to run it.
+    """
 
     reason: str
 
 
-def _made(plan: Callable[[], P]) -> P | _None:
+def _made(plan: Callable[[], P]) -> P | _NoPlan:
     try:
         return plan()
     except NotFastError as error:
-        return _None(error.reason)
+        return _NoPlan(error.reason)

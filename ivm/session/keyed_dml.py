@@ -6,7 +6,6 @@ that is not certain to have them runs in DuckDB.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,8 +52,10 @@ def change_by_key(session: Session, statement: st.KeyedChange, params: Params) -
     with session.writing() as transaction:
         info = dml.table_of(session, statement)
         if info is not None and are_given(statement.parameters, params or ()):
-            with contextlib.suppress(NotFastError):
+            try:
                 return _fast(session, transaction, info, statement, params)
+            except NotFastError:
+                pass  # nothing is changed yet
         return dml.run_in_duckdb(session, transaction, statement, info, params)
 
 

@@ -131,7 +131,7 @@ class Session:
             return transaction.views
         if transaction is not None and transaction.changes_catalog:
             return engine.catalog.views
-        return engine.catalog.committed_views
+        return engine.catalog.version.committed_views
 
     def refuse_temporary(self, queries: Iterable[tuple[str, str]]) -> None:
         """Refuses views that would read temporary things; see `ivm.session.temporary`."""
@@ -287,7 +287,7 @@ class Session:
         """
         catalog, error = self.engine.catalog, None
         version = catalog.version
-        if self.transaction is not None or version.committed is not None:
+        if self.transaction is not None or version.is_changing:
             return compute  # the lock is held already, or the catalog is not a committed one
         if self.results.opened is not None:
             self.release()

@@ -250,7 +250,7 @@ def test_a_sink_of_a_broken_view_gets_the_difference_once_it_is_mended(
     db.ingest("t", MENDED)
     assert _pending(db) == [("feed", before)]
     db.execute("REFRESH MATERIALIZED VIEW v")
-    outbox, schema = db._engine.outbox, db._engine.catalog.relation_schema("w")
+    outbox, schema = db._engine.outbox, db._engine.catalog.version.relation_schema("w")
     parts = [rows for _, rows in outbox.next(outbox.sinks["feed"], 0, 1000)]
     found = Counter[Any]()
     for row in [row for rows in parts for row in delta_table(rows, schema).to_pylist()]:

@@ -8,6 +8,7 @@ import dataclasses
 import gzip
 import io
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -680,14 +681,18 @@ def test_curl(world: HttpWorld) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [r'"SELECT \ud800"', r'"SELECT $a\ud800"', r'"SELECT $a", "params": {"a\uDFFF": 1}']
+    "asked",
+    [
+        *(r'"SELECT \ud800"', r'"SELECT $a\ud800"', r'"SELECT $a", "params": {"a\uDFFF": 1}'),
+        r'"SELECT $a", "params": {"a": "\ud800"}',
+    ],
 )
 def test_half_of_a_character_is_no_text(client: httpx.Client, asked: str) -> None:
     answer = client.post(
         "/sql", content=f'{{"sql": {asked}}}', headers={"Content-Type": "application/json"}
     )
     assert answer.status_code == 400
-    assert "the body is no text" in answer.json()["what"]
+    assert re.search("is no text|no valid Unicode|surrogate", answer.json()["what"])
     whole = r'{"sql": "SELECT ?", "params": ["\ud83d\ude00"]}'
     assert client.post("/sql", content=whole, headers={"Content-Type": "application/json"}).json()[
         "rows"

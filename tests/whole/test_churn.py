@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 
 import ivm
+from ivm.catalog.catalog import Catalog
 from ivm.engine.changefeed import ChangeFeeds, Subscription
 from ivm.engine.view_contents import WholeContent
 from ivm.reads.reads import StateReads
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import empty
+from ivm.storage.warehouse.table_info import TableInfo
 from tests.tiers import examples
 
 WAIT = 30.0
@@ -164,6 +166,27 @@ def test_what_is_known_of_a_text_is_of_one_meaning_of_names() -> None:
         with beside(look, 3):
             for _ in range(10 * EPOCHS):
                 look()
+
+
+def test_tables_and_what_their_names_mean_are_of_one_moment() -> None:
+    """Bug: a reader found the tables of one moment, and names and spellings of another."""
+    catalog = Catalog("shop")
+
+    def load(name: str) -> None:
+        info = TableInfo(name, f'"shop"."main"."{name}"', ())
+        catalog.load_tables({name: info}, [], {})
+
+    def look() -> None:
+        version = catalog.version
+        (name,) = version.tables
+        assert version.qualified.keys() == {name}
+        assert version.names.resolve([name]) == name
+
+    load("t0")
+    with beside(look, 2):
+        for number in range(EPOCHS):
+            load(f"t{number}")
+            catalog.load_databases([f"d{number}"])
 
 
 def test_the_sizes_of_what_is_held_are_told_while_it_changes(

@@ -4,7 +4,7 @@ Law: a row is displaced where another one has come to its key before it left, as
 that shifts keys, and the end of a batch may stand within such a statement. The displaced rows are
 given to the next batch if they are of the transaction in which the batch ends, and from batch to
 batch as long as each ends within it; else they are gone, as within a batch (see `key_versions`).
-So it is told that events of that transaction come again.
+With them, or alone, it is noted that events of that transaction have come again.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class SinkJob:
 
     def _write(self, cursor: Cursor, target: Target, sink: Sink, deltas: list[Delta]) -> None:
         catalog = self._engine.catalog  # an open transaction may be about to drop the view
-        view = catalog.committed_views[sink.view]
+        view = catalog.version.committed_views[sink.view]
         keyed = KINDS[sink.target].keyed and view.key is not None
         shape = Shape(sink.view, view.schema, view.key, keyed)
         self._engine.log.make_durable(deltas[-1].epoch)

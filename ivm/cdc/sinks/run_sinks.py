@@ -74,7 +74,7 @@ def _info(engine: Engine, sink: Sink) -> SinkInfo:
     job = engine.jobs.find("sink", sink.name)
     state, reason = "not started", None
     if isinstance(job, SinkJob) and not job.ended:
-        reason = job.reason or why_broken(engine.catalog.committed_views, sink.view)
+        reason = job.reason or why_broken(engine.catalog.version.committed_views, sink.view)
         state = "failing" if reason else "running"
     if sink.paused:
         state = "paused"

@@ -31,7 +31,7 @@ class Tail(Iterator[list[str]]):
         self._feed = feed
         self._format = demand_format(format)
         refuse_names(format, feed.view, feed.schema)
-        view = engine.catalog.committed_views.get(feed.view)
+        view = engine.catalog.version.committed_views.get(feed.view)
         self._shape = Shape(feed.view, feed.schema, None if view is None else view.key)
         self._cursor = engine.warehouse.cursor()
         run(self._cursor, "SET TimeZone = 'UTC'")

@@ -96,7 +96,7 @@ class ConsoleState:
 
     def _key(self, view: ViewInfo) -> list[str]:
         """The columns of which a view has each combination once, if such are known."""
-        stored = self._engine.catalog.committed_views.get(view.name)
+        stored = self._engine.catalog.version.committed_views.get(view.name)
         return [] if stored is None else [view.columns[i][0] for i in stored.key or ()]
 
     def _fills(self, unfilled: Iterable[str]) -> Iterator[dict[str, Any]]:

@@ -84,8 +84,6 @@ def asked(body: bytes, request: Request) -> tuple[str, Params, list[Any] | None]
     if media_type != "application/json":
         return text, None, None
     given = json_of(text)
-    if "\\ud" in text.lower():
-        _demand_text(given)
     if not isinstance(given, dict) or not set(given) <= {"sql", "params", "many"}:
         raise InputError('the body is an object with "sql", and "params" or "many"')
     statement, params, many = given.get("sql"), given.get("params"), given.get("many")
@@ -112,14 +110,6 @@ def json_of(text: str | bytes, number: Callable[[str], Any] = float) -> Any:
         return json.loads(text, parse_float=number)
     except (ValueError, RecursionError) as error:
         raise InputError(f"the body is no JSON: {error}") from error
-
-
-def _demand_text(given: Any) -> None:
-    """Refuses half of a surrogate pair, which JSON can write and which is no text."""
-    try:
-        json.dumps(given, ensure_ascii=False).encode()
-    except (UnicodeEncodeError, RecursionError) as error:
-        raise InputError(f"the body is no text: {error}") from error
 
 
 class _Sql(Response):

@@ -246,7 +246,7 @@ def _made_beside(session: Session) -> Cursor:
         try:
             return _made(session)
         except duckdb.CatalogException as error:
-            alone = 0 if catalog.is_changing else alone + 1
+            alone = 0 if catalog.version.is_changing else alone + 1
             if alone == _TRIES:
                 raise
             if time.monotonic() > end:
