@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 import sys
@@ -56,6 +57,8 @@ def serve(database: Database, path: str, given: Mapping[str, Any]) -> int:
     database.start_sinks()
     server = asyncio.run(_served(pool, users, listeners, path, given))
     if pool.is_lost:
+        with contextlib.suppress(UnavailableError):  # nothing is flushed: the log is replayed
+            database.close()
         return 1
     database.close()
     return 130 if server.number == signal.SIGINT else 0

@@ -358,6 +358,7 @@ def test_a_database_that_duckdb_has_given_up_is_served_anew(path: Path) -> None:
             connection.execute(asof + "ON a.x >= b.x")
         server.wait_for("DuckDB has given the database up")
         assert server.process.wait(30) == 1
+        assert "\nError:" not in server.told()
     with served(path) as server, psycopg.connect(server.dsn()) as connection:
         found = connection.execute("SELECT count(*) FROM customers WHERE id = 901").fetchone()
         assert found == (1,)
