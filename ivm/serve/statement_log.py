@@ -67,7 +67,7 @@ class StatementLog:
 
     def refused(self, peer: str, name: str, reason: object) -> None:
         """Somebody was not let in."""
-        LOG.warning("%s: login of %r refused: %s", peer, name, one_line(str(reason)))
+        LOG.warning("%s: login of %r refused: %s", peer, name, one_line(reason))
 
     def left(self, session: ServedSession) -> None:
         """Somebody has left."""
@@ -123,6 +123,13 @@ def _without(secrets: set[str], text: str) -> str:
     return text
 
 
-def one_line(text: str) -> str:
-    """The text with its blanks and ends of lines as single blanks."""
-    return " ".join(text.split())
+def one_line(text: object) -> str:
+    """The text with its blanks and ends of lines as single blanks.
+
+    What a terminal would obey, or has no bytes in UTF-8, is written as an escape: a client's text
+    neither moves the cursor of who reads the log nor keeps a line from being written.
+    """
+    line = " ".join(str(text).split())
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)

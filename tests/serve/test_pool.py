@@ -262,6 +262,12 @@ def test_no_line_of_the_log_has_a_password() -> None:
     assert len(told("SELECT '" + "x" * 10_000 + "'")) < 500
 
 
+def test_a_line_of_the_log_has_bytes_and_moves_no_cursor() -> None:
+    text = "SELECT 'é 😀 \ud800 \x1b[2J \u202e \x00'"
+    assert told(text) == r"SELECT 'é 😀 \ud800 \x1b[2J \u202e \x00'"
+    assert told(text).encode()
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [

@@ -29,6 +29,7 @@ from ivm.serve.http.feeds import Subscriber, ViewFeed, bytes_of, too_slow
 from ivm.serve.http.formats import ARROW
 from ivm.serve.http.runs import left
 from ivm.serve.http.views import feed_of, view_of
+from ivm.serve.statement_log import one_line
 from ivm.storage.errors import InputError, IvmError, UnavailableError
 
 _log = logging.getLogger("ivm.serve")
@@ -228,7 +229,7 @@ class _Feed(Response):
 
     async def _tell(self, error: IvmError, send: Send) -> None:
         """The last word; an Arrow stream has no place for it, and is cut."""
-        _log.warning("%s: the changefeed was ended: %s", peer_of(self._request), error)
+        _log.warning("%s: the changefeed was ended: %s", peer_of(self._request), one_line(error))
         if self._is_arrow:
             raise error
         text = json.dumps(told(error)[1], ensure_ascii=False)
@@ -263,7 +264,7 @@ class Socket:
             parts = await follower.begin()
         except IvmError as error:
             status, found = told(error)
-            _log.warning("%s: refused: %s", peer_of(socket), error)
+            _log.warning("%s: refused: %s", peer_of(socket), one_line(error))
             response = Response(
                 json.dumps(found, ensure_ascii=False),
                 _login(error, status),
@@ -318,7 +319,7 @@ async def _send(socket: WebSocket, follower: Follower, parts: list[bytes]) -> No
 
 
 async def _tell(socket: WebSocket, error: IvmError) -> None:
-    _log.warning("%s: the changefeed was ended: %s", peer_of(socket), error)
+    _log.warning("%s: the changefeed was ended: %s", peer_of(socket), one_line(error))
     text = json.dumps({"type": "error", **told(error)[1]}, ensure_ascii=False)
     with contextlib.suppress(TimeoutError, WebSocketDisconnect):
         await asyncio.wait_for(socket.send_text(text), _TELL)

@@ -22,6 +22,7 @@ from ivm.serve.http.runs import Runner
 from ivm.serve.http.sessions import HeldSessions
 from ivm.serve.pool import SessionPool
 from ivm.serve.settings import ServerSettings
+from ivm.serve.statement_log import one_line
 from ivm.serve.users import Users
 
 _log = logging.getLogger("ivm.serve")
@@ -103,7 +104,7 @@ class Endpoint:
                 await response(scope, receive, sender)
             except Exception as error:
                 if sender.status is not None:
-                    _log.warning("%s: cut: %s", peer_of(request), error)
+                    _log.warning("%s: cut: %s", peer_of(request), one_line(error))
                     raise
                 await answer(_of_login(error, request))(scope, receive, sender)
 
@@ -113,13 +114,13 @@ class Endpoint:
         try:
             return await known_user(request, self._served)
         except AccessError as error:
-            _log.warning("%s: login refused: %s", peer_of(request), error)
+            _log.warning("%s: login refused: %s", peer_of(request), one_line(error))
             raise HttpError(401, "access", str(error)) from error
 
 
 def _of_login(error: Exception, request: Request) -> Exception:
     if isinstance(error, HttpError) and error.status in (401, 403):
-        _log.warning("%s: refused: %s", peer_of(request), error)
+        _log.warning("%s: refused: %s", peer_of(request), one_line(error))
     return error
 
 
