@@ -46,7 +46,7 @@ def why_spark(engine: Engine, view: View) -> str | None:
 def history_bytes(engine: Engine, view: View) -> int:
     """About how many bytes of the tables a view reads: parts of files, or values of 8 bytes."""
     assert view.plan is not None
-    names, total = BindingCatalog(engine.catalog), 0
+    names, total = BindingCatalog(engine.catalog.version), 0
     for relation, columns in scanned([view.plan]).items():
         info = engine.catalog.tables.get(names.canonical(relation))
         if info is not None:

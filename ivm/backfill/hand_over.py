@@ -90,7 +90,7 @@ class HandOver:
         for chunk in contents_of(circuit, root, fetch):
             self._load(chunk, late)
         self._write(late)
-        self._own.attach(self._view)
+        self._own.attach(self._view.name, compiled)
 
     def _load(self, chunk: ZSet, late: PendingView) -> None:
         """Writes a chunk; one that removes rows, perhaps of later chunks, waits for the end."""
@@ -186,12 +186,11 @@ class HandOver:
 
     def _adopt(self) -> None:
         """Lets memory follow the file, in which the view is filled."""
-        engine, view = self._engine, self._engine.catalog.views[self._view.name]
+        engine, view = self._engine, self._view
+        known = {"plan": view.plan, "reason": view.reason, "key": view.key, "rounds": view.rounds}
         try:
-            view.plan, view.reason, view.key = self._view.plan, self._view.reason, self._view.key
-            view.rounds, view.compiled = self._view.rounds, self._own.compiler
-            engine.maintenance.attach(view)
-            view.broken = None
+            engine.maintenance.attach(view.name, self._own.compiler)
+            engine.catalog.change_views([view.name], **known, compiled=None, broken=None)
             engine.definitions.forget()
         except BaseException as error:
             why = f"the view {view.name!r} is filled, but the memory could not follow"

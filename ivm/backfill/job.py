@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import duckdb
@@ -158,9 +157,8 @@ class BackfillJob:
         view = self._engine.catalog.views.get(self._name)
         if view is None or view.broken != UNFILLED:
             return None
-        alone = replace(view)
         with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
-            self._engine.views.bind(alone, cursor)
+            alone = self._engine.views.bound(view, cursor)
         return _Bound(view.plan, alone, generation)
 
     def _fill_once(self, bound: _Bound, staging: Staging) -> None:

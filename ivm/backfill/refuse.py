@@ -40,7 +40,7 @@ def refuse_uncomputable(engine: Engine, view: View, done: str = "filled") -> Non
     lower = [engine.catalog.views[n] for n in engine.catalog.version.at_or_below([*view.reads])]
     if any(each.tick is not None for each in (view, *lower)):
         raise UnsupportedError(f"{what}: it reads the time, which goes on meanwhile; {way}")
-    names = BindingCatalog(engine.catalog)
+    names = BindingCatalog(engine.catalog.version)
     for node in nodes(view.plan):
         if isinstance(node, Scan) and names.canonical(node.relation) in engine.catalog.views:
             raise UnsupportedError(

@@ -46,12 +46,13 @@ def export_scanned(
     Of tables that stay in files only what changed since is written, where the workers can read the
     files themselves.
     """
-    names = BindingCatalog(engine.catalog)
+    version = engine.catalog.version
+    names = BindingCatalog(version)
     demand_files(engine, plans)
     for relation, columns in scanned(plans).items():
         check()
         name, folder = names.canonical(relation), to / _folder(relation)
-        schema, info = engine.catalog.version.relation_schema(name), engine.catalog.tables.get(name)
+        schema, info = version.relation_schema(name), version.tables.get(name)
         history = None if info is None else info.history
         key = () if info is None else info.key_columns
         if history and export_lake(cursor, history, schema, key, columns, folder):
@@ -66,7 +67,7 @@ def demand_files(engine: Engine, plans: Sequence[Plan]) -> None:
     Raises:
         UnavailableError: a file has changed, or is gone.
     """
-    names = BindingCatalog(engine.catalog)
+    names = BindingCatalog(engine.catalog.version)
     engine.tables.demand_histories(names.canonical(relation) for relation in scanned(plans))
 
 

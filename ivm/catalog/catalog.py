@@ -2,8 +2,8 @@
 
 Invariant: `views` is in dependency order (a view after everything it reads), so one pass over it
 serves every propagation. Names are canonical (see `identifiers`); `NameRules` resolves them. Those
-who read have no lock: a `CatalogVersion` never changes and is replaced whole, in one assignment;
-what may change in a `View` (`broken`) is looked at once.
+who read have no lock: a `CatalogVersion` never changes, nor does a `View` in it; it is replaced
+whole, in one assignment.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import functools
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ivm.catalog.names import NOTHING, NameRules
 from ivm.sql.compile.compile import CircuitCompiler
@@ -35,7 +35,7 @@ def name_parts(name: object) -> tuple[str, ...]:
     return split_name(name)
 
 
-@dataclass
+@dataclass(frozen=True)
 class View:
     """One materialized view.
 
@@ -95,6 +95,8 @@ class CatalogVersion:
         qualified: SQL spelling of every table and view by canonical name.
         databases: the names of the attached databases.
         schemas: those of the database.
+        expected: the views that `Catalog.add_view` will add, which were made after all that it has
+            added.
         committed: the views before the open transaction changed the catalog; None if no open
             transaction has.
     """
@@ -106,6 +108,7 @@ class CatalogVersion:
     qualified: Mapping[str, str] = field(default_factory=dict)
     databases: tuple[str, ...] = ()
     schemas: tuple[Path, ...] = ()
+    expected: frozenset[str] = frozenset()
     committed: Mapping[str, View] | None = None
 
     @functools.cached_property
@@ -129,6 +132,12 @@ class CatalogVersion:
         """The views as of the last commit."""
         return self.views if self.committed is None else self.committed
 
+    def with_sources(self, reads: Iterable[str]) -> frozenset[str]:
+        """Relations together with the base tables and recomputed views below them."""
+        lower = [view for name in reads if (view := self.views.get(name)) is not None]
+        below = [{*view.bases, *view.recomputed_below} for view in lower]
+        return frozenset(reads).union(*below)
+
     def at_or_below(self, names: Iterable[str]) -> set[str]:
         """The views among these relations, and all views they read."""
         found = self.views.keys() & names
@@ -136,6 +145,18 @@ class CatalogVersion:
             if view.name in found:
                 found |= self.views.keys() & view.reads
         return found
+
+
+class Meaning(NamedTuple):
+    """What the words of a text mean at one moment; see `Engine.meaning`.
+
+    Attributes:
+        generation: of plain views, macros and functions; see `Relations.generation`.
+        version: of the catalog.
+    """
+
+    generation: int
+    version: CatalogVersion
 
 
 class Catalog:
@@ -146,12 +167,10 @@ class Catalog:
 
     Attributes:
         version: what its names mean now. Who needs several of its parts together holds one.
-        expected: the views that `add_view` will add, which were made after all that it has added.
     """
 
     def __init__(self, database: str) -> None:
         self.version = CatalogVersion(database)
-        self.expected: frozenset[str] = frozenset()
         # ATTACH and DETACH come without the writer lock, beside other changes.
         self._changing = threading.Lock()
 
@@ -191,7 +210,7 @@ class Catalog:
 
     def expect_views(self, names: Iterable[str]) -> None:
         """Announces names whose tables hold views that `add_view` will add: no base tables."""
-        self.expected = frozenset(names)
+        self._change(expected=frozenset(names))
 
     def load_tables(
         self,
@@ -200,7 +219,7 @@ class Catalog:
         view_indexes: Mapping[str, ViewIndex],
     ) -> None:
         """Replaces all but the views by what is in the file; some tables hold views."""
-        held = self.views.keys() | self.expected
+        held = self.views.keys() | self.version.expected
         self._change(
             qualified={name: info.qualified for name, info in tables.items()},
             tables={name: info for name, info in tables.items() if name not in held},
@@ -212,8 +231,12 @@ class Catalog:
         """Replaces the names of the attached databases."""
         self._change(databases=tuple(names))
 
-    def add_view(self, view: View) -> None:
-        """Adds a view whose `reads` are all known, and derives `bases` and `recomputed_below`."""
+    def add_view(self, view: View) -> View:
+        """Adds a view whose `reads` are all known, or puts it in the place of its former self.
+
+        Returns:
+            The view with what is derived: `bases` and `recomputed_below`.
+        """
         bases: set[str] = set()
         below: dict[str, None] = {}
         for name in view.reads:
@@ -225,32 +248,38 @@ class Catalog:
             below.update(dict.fromkeys(lower.recomputed_below))
             if not lower.incremental:
                 below[name] = None
-        view.bases = frozenset(bases)
-        view.recomputed_below = tuple(name for name in self.views if name in below)
-        self.expected -= {view.name}  # once it is dropped, a table may have its name
-        tables = {name: info for name, info in self.tables.items() if name != view.name}
-        self._change(views={**self.views, view.name: view}, tables=tables)
+        recomputed_below = tuple(name for name in self.views if name in below)
+        view = replace(view, bases=frozenset(bases), recomputed_below=recomputed_below)
+        self._change(
+            views={**self.views, view.name: view},
+            tables={name: info for name, info in self.tables.items() if name != view.name},
+            expected=self.version.expected - {view.name},  # once dropped, a table may have its name
+        )
+        return view
 
-    def with_sources(self, reads: Iterable[str]) -> frozenset[str]:
-        """Relations together with the base tables and recomputed views below them."""
-        lower = [view for name in reads if (view := self.views.get(name)) is not None]
-        below = [{*view.bases, *view.recomputed_below} for view in lower]
-        return frozenset(reads).union(*below)
+    def change_views(self, names: Iterable[str], **parts: Any) -> None:
+        """Gives some views other attributes, which concern no relation that they read."""
+        self._change(views=_changed(self.views, names, parts))
 
-    def snapshot(self) -> dict[str, View]:
-        """A copy of the views for `restore`; `bind` changes the objects themselves."""
-        return {name: replace(view) for name, view in self.views.items()}
-
-    def restore(self, views: dict[str, View]) -> None:
-        """Undoes changes of the views; the caller loads the tables anew."""
-        self._change(views=views)
+    def break_views(self, names: Iterable[str], reason: str) -> None:
+        """Notes why views cannot follow the changes, whatever becomes of the open transaction."""
+        names, parts = frozenset(names), {"broken": reason}
+        committed = self.version.committed
+        self._change(
+            views=_changed(self.views, names, parts),
+            committed=None if committed is None else _changed(committed, names, parts),
+        )
 
     def remove_view(self, name: str) -> None:
         self._change(views={other: view for other, view in self.views.items() if other != name})
 
-    def begin_change(self, committed: Mapping[str, View]) -> None:
-        """Notes that a transaction is about to change the catalog, and the views before."""
-        self._change(committed=committed)
+    def begin_change(self) -> None:
+        """Notes that a transaction is about to change the catalog."""
+        self._change(committed=self.views)
+
+    def restore(self) -> None:
+        """Undoes what the transaction did to the views; the caller loads the tables anew."""
+        self._change(views=self.version.committed_views)
 
     def end_change(self) -> None:
         """Notes that a transaction has ended, whether it has changed the catalog or not."""
@@ -327,42 +356,50 @@ class Catalog:
         return {name: info.schema for name, info in self.tables.items()}
 
 
+def _changed(
+    views: Mapping[str, View], names: Iterable[str], parts: Mapping[str, Any]
+) -> dict[str, View]:
+    """The views, those of these names with other attributes."""
+    changed = frozenset(names)
+    return {n: replace(view, **parts) if n in changed else view for n, view in views.items()}
+
+
 class BindingCatalog:
-    """The catalog behind the binder's interface: relations are named by their qualified spelling.
+    """A version of the catalog as the binder sees it: relations are named by qualified spelling.
 
     Args:
-        catalog: tables and views.
+        version: has the tables and views.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, version: CatalogVersion) -> None:
+        self._version = version
 
     def canonical(self, spelling: str) -> str:
         """The canonical name of the relation with a qualified spelling."""
-        for name, qualified in self._catalog.qualified.items():
+        for name, qualified in self._version.qualified.items():
             if qualified == spelling:
                 return name
         raise InternalError(f"relation {spelling} is bound but not in the catalog")
 
     def resolve(self, parts: Sequence[str]) -> str | None:
         """See `ivm.sql.resolve.catalog.RelationCatalog`."""
-        name = self._catalog.resolve(parts)
-        return None if name is None else self._catalog.qualified[name]
+        name = self._version.names.resolve(parts)
+        return None if name is None else self._version.qualified[name]
 
     def path(self, parts: Sequence[str]) -> Path | None:
         """See `ivm.sql.resolve.catalog.RelationCatalog`."""
-        return self._catalog.names.path(parts)
+        return self._version.names.path(parts)
 
     def schema(self, name: str) -> Schema | None:
         """See `ivm.sql.resolve.catalog.RelationCatalog`."""
-        return self._catalog.version.relation_schema(self.canonical(name))
+        return self._version.relation_schema(self.canonical(name))
 
     def view_plan(self, name: str) -> Plan | None:
         """See `ivm.sql.resolve.catalog.RelationCatalog`."""
-        view = self._catalog.views.get(self.canonical(name))
+        view = self._version.views.get(self.canonical(name))
         return None if view is None else view.plan
 
     def primary_key(self, name: str) -> tuple[str, ...]:
         """See `ivm.sql.resolve.catalog.RelationCatalog`."""
-        info = self._catalog.tables.get(self.canonical(name))
+        info = self._version.tables.get(self.canonical(name))
         return () if info is None else tuple(info.schema[i][0] for i in info.primary_key)

@@ -137,10 +137,7 @@ class BrokenViews:
         before = self.names()
         with Shelter(), self._warehouse.write_lock:
             self._save(views, reason)
-            for view in views:
-                view.broken = reason
-                if (committed := self._catalog.version.committed_views.get(view.name)) is not None:
-                    committed.broken = reason
+            self._catalog.break_views(names, reason)
             for name, to_blame in broken_views(self._catalog.views).items():
                 if name not in before:
                     self._maintenance.detach(name)

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from ivm.catalog.catalog import Catalog, View
+from ivm.catalog.catalog import Catalog, Meaning, View
 from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.clock import Clock
@@ -102,12 +102,12 @@ class Engine:
         """The number of the last commit."""
         return self.pending.epoch
 
-    def meaning(self) -> Hashable:
+    def meaning(self) -> Meaning | None:
         """Equal as long as names mean the same; None while a transaction changes the catalog."""
         version = self.catalog.version
         if version.is_changing:
             return None
-        return self.definitions.relations.generation, version
+        return Meaning(self.definitions.relations.generation, version)
 
     def _columns_read(self, table: str) -> frozenset[int]:
         return self._columns_of_views(table) | self.retention.columns(table)

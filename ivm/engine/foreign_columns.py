@@ -61,10 +61,8 @@ def bound_again(engine: Engine, cursor: Cursor, broken: View) -> View:
     except (duckdb.Error, IvmError) as error:
         found = _reason(engine, stored, f"fails ({error})")
         raise EvaluationError(f"the view {stored.name!r} is broken: {found}") from error
-    demand_earlier(engine.catalog, view.name, view.reads)
-    view.broken = broken.broken
-    fit_columns(engine, cursor, view, stored)
-    return view
+    demand_earlier(engine.catalog.version, view.name, view.reads)
+    return fitted(engine, cursor, replace(view, broken=broken.broken), stored)
 
 
 def without_reads(broken: View) -> View:
@@ -72,8 +70,8 @@ def without_reads(broken: View) -> View:
     return replace(broken, reads=frozenset(), plan=None, compiled=None, key=None)
 
 
-def fit_columns(engine: Engine, cursor: Cursor, view: View, stored: StoredView) -> None:
-    """Gives a view the columns of its table, and breaks it if its query gives others.
+def fitted(engine: Engine, cursor: Cursor, view: View, stored: StoredView) -> View:
+    """A view with the columns of its table, broken if its query gives others.
 
     Args:
         engine: knows the tables.
@@ -87,15 +85,16 @@ def fit_columns(engine: Engine, cursor: Cursor, view: View, stored: StoredView) 
     given, gone = view.schema, _is_gone(engine, view.name, view.broken)
     if gone:
         _make_table(engine, cursor, view.name, given)
-    view.schema = _held(engine, cursor, view.name)
-    if not same_columns(view.schema, given):
-        found = f"gives {difference(view.schema, given)}, unlike the table that holds it"
-        view.broken = _reason(engine, stored, found)
+    held, broken = _held(engine, cursor, view.name), view.broken
+    if not same_columns(held, given):
+        found = f"gives {difference(held, given)}, unlike the table that holds it"
+        broken = _reason(engine, stored, found)
     elif gone and engine.outbox.of_views([view.name]):
         refresh = f"REFRESH MATERIALIZED VIEW {spelled(view.name)}"
-        view.broken = f"{LOST}. {refresh} fills it anew, and they get all its rows again"
-    elif is_unfit(view.broken):
-        view.broken = None
+        broken = f"{LOST}. {refresh} fills it anew, and they get all its rows again"
+    elif is_unfit(broken):
+        broken = None
+    return replace(view, schema=held, broken=broken)
 
 
 def unbound_view(engine: Engine, cursor: Cursor, stored: StoredView, error: Exception) -> View:

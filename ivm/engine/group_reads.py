@@ -10,8 +10,9 @@ other way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
+from ivm.catalog.catalog import Meaning
 from ivm.engine.held_views import HeldViews
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.stored_tables import StoredTables
@@ -37,7 +38,7 @@ class GroupReads:
         maintenance: Maintenance,
         tables: StoredTables,
         held: HeldViews,
-        meaning: Callable[[], Hashable],
+        meaning: Callable[[], Meaning | None],
     ) -> None:
         self._maintenance, self._tables = maintenance, tables
         self._held, self._meaning = held, meaning
@@ -48,7 +49,7 @@ class GroupReads:
             return self._maintenance.group_lookup(view, key) is not None
 
     def find(
-        self, view: str, key: tuple[int, ...], values: Sequence[Column], meaning: Hashable
+        self, view: str, key: tuple[int, ...], values: Sequence[Column], meaning: Meaning
     ) -> ZSet | None:
         """The rows under a key, each with weight 1.
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from ivm.catalog.catalog import Meaning
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.view_contents import Content, KeyedContent, WholeContent
 from ivm.storage.arrangement.arrangement import Arrangement
@@ -53,7 +54,7 @@ class HeldViews:
             DuckDB makes it, from before that on.
     """
 
-    def __init__(self, tables: StoredTables, meaning: Callable[[], Hashable]) -> None:
+    def __init__(self, tables: StoredTables, meaning: Callable[[], Meaning | None]) -> None:
         self._tables = tables
         self._meaning = meaning
         self.publishing = threading.RLock()
@@ -91,7 +92,7 @@ class HeldViews:
 
     # -- the readers' side ----------------------------------------------------------------------
 
-    def whole(self, names: Sequence[str], meaning: Hashable) -> list[ZSet] | None:
+    def whole(self, names: Sequence[str], meaning: Meaning) -> list[ZSet] | None:
         """The rows of views at the epoch of the last commit, each row with weight 1.
 
         Args:
@@ -124,7 +125,7 @@ class HeldViews:
         name: str,
         key: Key,
         find: Callable[[Arrangement], ZSet | None],
-        meaning: Hashable,
+        meaning: Meaning,
         most: int,
     ) -> ZSet | None:
         """The rows of a view that are found by a key at the epoch of the last commit.
@@ -153,7 +154,7 @@ class HeldViews:
         return found
 
     def _up_to_date(
-        self, wanted: Sequence[tuple[str, Key]], meaning: Hashable
+        self, wanted: Sequence[tuple[str, Key]], meaning: Meaning
     ) -> list[Content] | None:
         """The contents with all deltas of the last epoch; the caller holds `_adding`."""
         with self.publishing:
@@ -177,7 +178,7 @@ class HeldViews:
             raise
         return found
 
-    def _ready(self, wanted: Sequence[tuple[str, Key]], meaning: Hashable, most: int) -> bool:
+    def _ready(self, wanted: Sequence[tuple[str, Key]], meaning: Meaning, most: int) -> bool:
         """Returns whether the contents are loaded, after loading those that are not."""
         held = self._held
         if all(key in held.get(name, ()) for name, key in wanted):
@@ -191,14 +192,13 @@ class HeldViews:
         finally:
             self._loading.release()
 
-    def _is_loaded(self, name: str, key: Key, meaning: Hashable, most: int) -> bool:
+    def _is_loaded(self, name: str, key: Key, meaning: Meaning, most: int) -> bool:
         """Loads a view, or has a thread load it; returns whether it is loaded."""
         count = self._counts.get(name, 0)
         if count > most:
             raise TooManyRowsError
-        schema = self._tables.catalog.views[name].schema
-        unique = self._tables.catalog.views[name].key
-        content = KeyedContent(schema, key) if key else WholeContent(schema, unique)
+        view = meaning.version.views[name]
+        content = KeyedContent(view.schema, key) if key else WholeContent(view.schema, view.key)
         with self.publishing:
             self._held.setdefault(name, {})[key] = content  # from here on it gets the deltas
         if not key or count < LARGE or self._stopped:
@@ -208,7 +208,7 @@ class HeldViews:
         return False
 
     def _load_beside(
-        self, name: str, key: Key, content: Content, meaning: Hashable, most: int
+        self, name: str, key: Key, content: Content, meaning: Meaning, most: int
     ) -> None:
         def load() -> None:
             try:
@@ -223,10 +223,10 @@ class HeldViews:
         self._threads.add(thread)
         thread.start()
 
-    def _load(self, name: str, key: Key, content: Content, meaning: Hashable, most: int) -> None:
+    def _load(self, name: str, key: Key, content: Content, meaning: Meaning, most: int) -> None:
         """Loads a view's rows; those of another meaning of its name are dropped."""
         try:
-            with self._tables.as_of_an_epoch(name) as (epoch, count, chunks):
+            with self._tables.as_of_an_epoch(name, meaning.version) as (epoch, count, chunks):
                 with self.publishing:
                     self._counts[name] = count
                 if count > most:

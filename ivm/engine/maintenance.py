@@ -56,7 +56,6 @@ class Maintenance:
     def __init__(self, tables: StoredTables) -> None:
         self._tables = tables
         self._catalog = tables.catalog
-        self._names = BindingCatalog(tables.catalog)
         self.shape_lock = threading.RLock()
         self.still = threading.Lock()
         self.circuit = Circuit()
@@ -68,15 +67,18 @@ class Maintenance:
 
     # -- adding and removing views --------------------------------------------------------------
 
-    def attach(self, view: View) -> None:
-        """Adds an incremental view to the circuit; `hydrate` builds its state."""
-        if view.compiled is not None:
-            self.saved.restore_all()
-            with self.shape_lock, self.still:
-                self.compiler.take(view.name, view.compiled)
-                view.compiled = None
-                self._lookups.clear()
-            self._learn_sources()
+    def attach(self, name: str, compiled: CircuitCompiler) -> None:
+        """Adds an incremental view to the circuit; `hydrate` builds its state.
+
+        Args:
+            name: of the view.
+            compiled: its plan in a circuit of its own, which nobody may use from here on.
+        """
+        self.saved.restore_all()
+        with self.shape_lock, self.still:
+            self.compiler.take(name, compiled)
+            self._lookups.clear()
+        self._learn_sources()
 
     def contents(self, view: View) -> Iterator[ZSet]:
         """All rows of an incremental view in chunks, with the bits of the sum of its deltas.
@@ -100,9 +102,9 @@ class Maintenance:
 
     def _learn_sources(self) -> None:
         known = {s: relation for relation, parts in self._sources.items() for s, _ in parts}
-        self._sources = {}
+        names, self._sources = BindingCatalog(self._catalog.version), {}
         for source, scan in self.compiler.sources().items():  # a known table may be dropped
-            relation = known.get(source) or self._names.canonical(scan.relation)
+            relation = known.get(source) or names.canonical(scan.relation)
             self._sources.setdefault(relation, []).append((source, scan.columns))
         self._columns_read = {
             relation: frozenset(i for _, columns in parts for i in columns)

@@ -59,7 +59,7 @@ class OpenChanges(Expiring):
         self._cursor = cursor
         self.changes: list[TableChange] = []
         self._views = TransactionViews(engine, cursor, self.changes, refuse_temporary)
-        self._views_before: dict[str, View] | None = None
+        self._changes_catalog = False
         self._tables_differ = self._functions_differ = self._decided = False
         self._late_flush = LateFlush(engine.tables, cursor)
         self._defaults = DefaultValues(engine.warehouse, cursor, local or LocalTime(cursor))
@@ -81,7 +81,7 @@ class OpenChanges(Expiring):
     def fast_path(self, table: str) -> FastPath | None:
         """The fast path into a table; None where changes must go through DuckDB."""
         definitions = self._engine.definitions
-        if self._views_before is None:
+        if not self._changes_catalog:
             path = definitions.fast_path(table)
             if path is None or path.is_plain:
                 return path
@@ -256,7 +256,7 @@ class OpenChanges(Expiring):
     @property
     def changes_catalog(self) -> bool:
         """Returns whether a statement has changed the catalog, or is about to."""
-        return self._views_before is not None
+        return self._changes_catalog
 
     def change_catalog(self, *, functions: bool = False) -> None:
         """Saves the catalog before a statement changes it, for `rollback` and other sessions.
@@ -265,9 +265,9 @@ class OpenChanges(Expiring):
             functions: the statement may change functions, too.
         """
         self._functions_differ |= functions
-        if self._views_before is None:
-            self._views_before = self._engine.catalog.snapshot()
-            self._engine.catalog.begin_change(self._views_before)
+        if not self._changes_catalog:
+            self._changes_catalog = True
+            self._engine.catalog.begin_change()
 
     def change_tables(self) -> None:
         """Notes that a statement has created, dropped or altered tables."""

@@ -18,7 +18,7 @@ from ivm.catalog.broken_views import is_unfit
 from ivm.catalog.catalog import Catalog, View
 from ivm.catalog.functions import Function
 from ivm.engine.engine import Engine
-from ivm.engine.foreign_columns import defined, fit_columns, unbound_view
+from ivm.engine.foreign_columns import defined, fitted, unbound_view
 from ivm.engine.transaction import Transaction
 from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.plan.known_functions import computes
@@ -196,11 +196,10 @@ def _load(engine: Engine) -> tuple[bool, list[StoredView]]:
         return False, saved  # to list DuckDB's functions takes a third of an opening
     functions = engine.definitions.functions
     for each in stored:
-        view = _define(engine, cursor, each, functions)
+        view = engine.catalog.add_view(_define(engine, cursor, each, functions))
         promoted |= view.broken is None and each.reason is not None
         if view.broken not in (None, each.reason):
             saved.append(replace(each, state="broken", reason=view.broken))
-        engine.catalog.add_view(view)
         engine.outbox.load_owed(cursor, view.name)
         if view.name in engine.broken.names():
             _owe(engine, [view.name])  # replay gives it nothing, but the outbox what is in the log
@@ -262,9 +261,9 @@ def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: Funct
                 "if it was a macro that another program has dropped, create that again by DuckDB"
             ) from error
         return unbound_view(engine, cursor, stored, error)
-    view.broken = stored.reason
+    view = replace(view, broken=stored.reason)
     if engine.warehouse.is_strange or is_unfit(stored.reason):
-        fit_columns(engine, cursor, view, stored)
+        return fitted(engine, cursor, view, stored)
     return view
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from ivm.catalog.catalog import Catalog
+from ivm.catalog.catalog import Catalog, CatalogVersion
 from ivm.engine.log_writer import LogWriter
 from ivm.ingest.snapshot import Snapshot
 from ivm.storage.identifiers import quote
 from ivm.storage.log.change import TableChange
+from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add, empty
 from ivm.storage.warehouse.appender import Appenders
 from ivm.storage.warehouse.duck import Cursor, chunks, rows, run
@@ -165,7 +166,7 @@ class StoredTables:
         Raises:
             UnavailableError: a file has changed, or is gone.
         """
-        found = [self.catalog.tables.get(name) for name in self.catalog.with_sources(names)]
+        found = [self.catalog.tables.get(name) for name in self.catalog.version.with_sources(names)]
         histories = {info.name: info.history for info in found if info and info.history}
         if histories:
             with contextlib.closing(self.warehouse.cursor()) as cursor:
@@ -175,28 +176,34 @@ class StoredTables:
         self, name: str, columns: Sequence[int], cursor: Cursor | None = None
     ) -> Iterator[ZSet]:
         """Reads columns of a table or view, as stored (and as the cursor sees it), in chunks."""
-        schema = self.catalog.version.relation_schema(name)
-        chosen = tuple(schema[i] for i in columns)
-        names = ", ".join(quote(column) for column, _ in chosen)
-        sql = f"SELECT {names} FROM {self.catalog.qualified[name]}"
-        return chunks(cursor or self.warehouse.cursor(), sql, chosen)
+        version = self.catalog.version
+        schema = tuple(version.relation_schema(name)[i] for i in columns)
+        return _scan(cursor or self.warehouse.cursor(), version.qualified[name], schema)
 
     @contextlib.contextmanager
-    def as_of_an_epoch(self, view: str) -> Iterator[tuple[int, int, Iterator[ZSet]]]:
+    def as_of_an_epoch(
+        self, view: str, version: CatalogVersion
+    ) -> Iterator[tuple[int, int, Iterator[ZSet]]]:
         """Flushes a view, and pins its rows for the block.
+
+        Args:
+            view: its name.
+            version: has it. Where the catalog is another by now, the rows may be another view's.
 
         Yields:
             (the epoch of the rows, their number, the rows in chunks).
+
+        Raises:
+            duckdb.Error: another catalog has not this view.
         """
         self.log.demand_readable()
         with contextlib.closing(self.warehouse.cursor()) as cursor:
             with self.warehouse.write_lock:
                 epoch = self._flush({view})
                 self.warehouse.pin(cursor)
-            sql = f"SELECT count(*) FROM {self.catalog.qualified[view]}"
-            ((count,),) = rows(cursor, sql)
-            width = len(self.catalog.version.relation_schema(view))
-            yield epoch, count, self.scan(view, range(width), cursor)
+            table = version.qualified[view]
+            ((count,),) = rows(cursor, f"SELECT count(*) FROM {table}")
+            yield epoch, count, _scan(cursor, table, version.relation_schema(view))
 
     def content(self, name: str) -> ZSet:
         """All rows of a table or view, as stored."""
@@ -217,3 +224,9 @@ class StoredTables:
         with self.warehouse.write_lock:
             run(cursor, "BEGIN TRANSACTION")
             self.warehouse.write_within(cursor, self.pending.net(relations), self.pending.epoch)
+
+
+def _scan(cursor: Cursor, table: str, schema: Schema) -> Iterator[ZSet]:
+    """Reads columns of a table in chunks."""
+    names = ", ".join(quote(column) for column, _ in schema)
+    return chunks(cursor, f"SELECT {names} FROM {table}", schema)

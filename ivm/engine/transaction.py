@@ -197,8 +197,8 @@ class Transaction(OpenChanges):
                 if self.in_duckdb:
                     self._roll_back_cursor()
             finally:
-                if self._views_before is not None:
-                    self._engine.catalog.restore(self._views_before)
+                if self._changes_catalog:
+                    self._engine.catalog.restore()
                     cursor = self._engine.warehouse.cursor()
                     self._engine.reload_tables(cursor, functions=self._functions_differ)
         finally:

@@ -62,7 +62,7 @@ class Unfilled:
 
     def _read(self) -> dict[str, frozenset[int]]:
         found: dict[str, frozenset[int]] = {}
-        names = BindingCatalog(self._catalog)
+        names = BindingCatalog(self._catalog.version)
         plans = [view.plan for view in self.views() if view.plan is not None]
         for scan in [node for plan in plans for node in nodes(plan)]:
             if isinstance(scan, Scan):

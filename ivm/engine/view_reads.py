@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ivm.catalog.catalog import Catalog, View
+from ivm.catalog.catalog import CatalogVersion, View
 from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_functions
 from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.storage.errors import SqlError, UnsupportedError
@@ -24,7 +24,9 @@ NamedText = tuple[str, str]
 """The name and the text of a plain view or macro."""
 
 
-def relations_read(catalog: Catalog, cursor: Cursor, query: str, name: str) -> frozenset[str]:
+def relations_read(
+    version: CatalogVersion, cursor: Cursor, query: str, name: str
+) -> frozenset[str]:
     """The canonical names of the relations that a view's query reads, also through plain views.
 
     Raises:
@@ -34,13 +36,13 @@ def relations_read(catalog: Catalog, cursor: Cursor, query: str, name: str) -> f
     """
     found = bound_relations(cursor, query)
     if found is None:  # a plan of thousands of levels, or USING KEY
-        return _mentioned(catalog, cursor, query) - {name}
-    unstored = {f"_ivm.{t.history.added}": t.name for t in catalog.tables.values() if t.history}
+        return _mentioned(version, cursor, query) - {name}
+    unstored = {f"_ivm.{t.history.added}": t.name for t in version.tables.values() if t.history}
     reads = set()
     for database, *path in found:
         resolved = canonical_name(path)
         resolved = unstored.get(resolved, resolved)  # what DuckDB reads of it while it is a stub
-        if database != catalog.database or resolved not in catalog.qualified:
+        if database != version.database or resolved not in version.qualified:
             raise UnsupportedError(
                 f"view {name!r} reads {'.'.join([database, *path])}, which is no table of this "
                 "database (a temporary table, a file, or a table of another database): its changes "
@@ -48,19 +50,19 @@ def relations_read(catalog: Catalog, cursor: Cursor, query: str, name: str) -> f
             )
         if resolved == name:
             raise SqlError(f"view {name!r} cannot read itself; WITH RECURSIVE says recursion")
-        if resolved in catalog.expected:
+        if resolved in version.expected:
             raise _made_after(name, [resolved])
         reads.add(resolved)
     return frozenset(reads)
 
 
-def demand_earlier(catalog: Catalog, name: str, reads: Iterable[str]) -> None:
+def demand_earlier(version: CatalogVersion, name: str, reads: Iterable[str]) -> None:
     """Demands that a view reads none that was made after it, since views are kept in that order.
 
     Raises:
         UnsupportedError: it does.
     """
-    order = list(catalog.views)
+    order = list(version.views)
     later = [n for n in reads if n in order and order.index(n) > order.index(name)]
     if later:
         raise _made_after(name, later)
@@ -73,15 +75,15 @@ def _made_after(name: str, later: Iterable[str]) -> UnsupportedError:
     )
 
 
-def _mentioned(catalog: Catalog, cursor: Cursor, query: str) -> frozenset[str]:
+def _mentioned(version: CatalogVersion, cursor: Cursor, query: str) -> frozenset[str]:
     """The relations whose names DuckDB lists, of any schema.
 
     If it lists none: those named by a word of the query, or of the views and macros named in it.
     """
-    every = (*catalog.tables, *catalog.views)
+    every = (*version.tables, *version.views)
     listed = listed_names(cursor, query)
     if listed is not None:
-        stubs = {t.name for t in catalog.tables.values() if t.history and t.history.added in listed}
+        stubs = {t.name for t in version.tables.values() if t.history and t.history.added in listed}
         return frozenset(n for n in every if n in stubs or fold(path_of(n)[-1]) in listed)
     words = words_with_definitions(query, views_and_macros(cursor))
     return frozenset(n for n in every if words.issuperset(words_in(path_of(n)[-1])))
@@ -116,17 +118,17 @@ def definitions_named(query: str, definitions: list[NamedText]) -> list[NamedTex
     return named
 
 
-def views_shadowed_by(catalog: Catalog, cursor: Cursor, name: str) -> list[View]:
+def views_shadowed_by(version: CatalogVersion, cursor: Cursor, name: str) -> list[View]:
     """The views for which a new relation may hide main's relation of the same last name.
 
     A plain view of a schema resolves names there before it does in main.
 
     Args:
-        catalog: the views.
+        version: has the views.
         cursor: sees the plain views and macros.
         name: the canonical name of the new relation.
     """
     *schemas, last = path_of(name)
-    views = list(catalog.views.values()) if schemas[-1] != "main" else []
+    views = list(version.views.values()) if schemas[-1] != "main" else []
     named, texts = words_in(f"{schemas[-1]} {last}"), views_and_macros(cursor) if views else []
     return [v for v in views if words_with_definitions(v.query, texts) >= named and v.name != name]

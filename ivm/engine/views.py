@@ -9,12 +9,13 @@ are rewritten by the circuit's. Changefeeds of a view that is filled anew get th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 import duckdb
 
 from ivm.catalog.broken_views import broken_views
-from ivm.catalog.catalog import BindingCatalog, View
+from ivm.catalog.catalog import BindingCatalog, CatalogVersion, View
 from ivm.catalog.fatal_types import refuse_fatal_types
 from ivm.delta_ops.aggregates.aggregate import CollectingAggregate
 from ivm.delta_ops.aggregates.group_recompute import GroupRecompute
@@ -92,7 +93,6 @@ class Views:
         self._recomputed = recomputed
         self._tables = tables
         self._warehouse, self._catalog = tables.warehouse, tables.catalog
-        self._names = BindingCatalog(tables.catalog)
         self._feeds = feeds
         self._held = held
 
@@ -129,42 +129,37 @@ class Views:
                 f"view {name!r} names {len(columns)} columns ({', '.join(columns)}), but its query "
                 f"gives {len(described)}"
             )
-        reads = relations_read(self._catalog, cursor, query, name)
+        version = self._catalog.version
+        reads = relations_read(version, cursor, query, name)
         refuse_outbox(name, reads)
         refuse_fatal_types(f"view {name!r}", described)
         for relation in reads:
-            schema_read = self._catalog.version.relation_schema(relation)
-            refuse_fatal_types(f"view {name!r} over {relation!r}", schema_read)
+            refuse_fatal_types(
+                f"view {name!r} over {relation!r}", version.relation_schema(relation)
+            )
         renamed = tuple((n, t) for n, (_, t) in zip(columns, described, strict=False))
         schema = renamed + described[len(columns) :]
         view = View(name, query, _unique_names(schema), reads, described=described)
         if tellers:
-            view.tellers, view.tick = tellers, tick or default_tick(tellers)
-            view.reads |= {CLOCK}
-        self.bind(view, cursor, functions)
-        return view
+            tick, reads = tick or default_tick(tellers), reads | {CLOCK}
+            view = replace(view, reads=reads, tellers=tellers, tick=tick)
+        return self.bound(view, cursor, functions)
 
-    def bind(self, view: View, cursor: Cursor, functions: FunctionList | None = None) -> None:
-        """Compiles the view, or finds the reason why it is recomputed; see `ivm.sql.bind.bind`."""
+    def bound(self, view: View, cursor: Cursor, functions: FunctionList | None = None) -> View:
+        """A view, compiled, or with the reason why it is recomputed; see `ivm.sql.bind.bind`."""
+        version = self._catalog.version
         try:
-            plan = rewrite(bind(view.query, self._names, cursor, functions, view.tick))
+            plan = rewrite(bind(view.query, BindingCatalog(version), cursor, functions, view.tick))
             compiled = CircuitCompiler(Circuit(), self._warehouse.cursor)
             node = compiled.add_view(view.name, plan)
-            self._demand_read(compiled, view)
+            _demand_read(compiled, view, version)
             _refuse_whole_groups(compiled.circuit, view.name)
-            view.plan, view.reason, view.key = plan, None, unique_key(plan)
-            view.compiled, view.rounds = compiled, not compiled.circuit.node(node).reproducible
         except (NotIncremental, RecursionError) as verdict:
             deep = "an expression nested too deeply to be planned"
             reason = verdict.reason if isinstance(verdict, NotIncremental) else deep
-            view.plan, view.reason, view.key = None, reason, None
-            view.compiled, view.rounds = None, False
-
-    def _demand_read(self, compiler: CircuitCompiler, view: View) -> None:
-        """Refuses a plan that scans a relation that DuckDB does not read for the query."""
-        scanned = {self._names.canonical(scan.relation) for scan in compiler.sources().values()}
-        if not scanned <= self._catalog.with_sources(view.reads):
-            raise NotIncremental("a name that DuckDB takes for another relation")
+            return replace(view, plan=None, reason=reason, key=None, compiled=None, rounds=False)
+        key, rounds = unique_key(plan), not compiled.circuit.node(node).reproducible
+        return replace(view, plan=plan, reason=None, key=key, compiled=compiled, rounds=rounds)
 
     # -- showing --------------------------------------------------------------------------------
 
@@ -183,8 +178,10 @@ class Views:
         One that another session has dropped since it was looked up is compiled anew.
         """
         whole = self._maintenance.compiler
-        if view.compiled is not None or view.name in whole.circuit.views:
-            return view.compiled or whole
+        if view.compiled is not None and self._catalog.views.get(view.name) is view:
+            return view.compiled
+        if view.name in whole.circuit.views:
+            return whole
         alone = CircuitCompiler(Circuit(), self._warehouse.cursor)
         alone.add_view(view.name, plan)
         return alone
@@ -212,7 +209,7 @@ class Views:
         That of a broken view stays empty.
         """
         table = create_table(cursor, self._warehouse.database, view.name, view.schema)
-        self._catalog.add_view(view)
+        view = self._catalog.add_view(view)
         if view.name not in broken_views(self._catalog.views):
             self._fill(cursor, view, table)
         save_view(cursor, self.stored(view, exact=not view.rounds))
@@ -228,10 +225,18 @@ class Views:
 
     def attach(self, view: View) -> None:
         """Lets the circuit maintain a view from here on, or marks a recomputed one as stale."""
-        if view.incremental:
-            self._maintenance.attach(view)
+        if view.compiled is not None:
+            self._attach([view])
         else:
             self._recomputed.stale.add(view.name)
+
+    def _attach(self, views: Iterable[View]) -> None:
+        """Lets the circuit of all views take over those that have one of their own."""
+        compiled = {view.name: view.compiled for view in views if view.compiled is not None}
+        with self._maintenance.shape_lock:  # nobody is shown a circuit that is being taken
+            for name, own in compiled.items():
+                self._maintenance.attach(name, own)
+            self._catalog.change_views(compiled, compiled=None)
 
     def _detach(self, name: str) -> None:
         self._recomputed.forget(name)
@@ -253,8 +258,7 @@ class Views:
         for name in dropped:
             self._feeds.close(name)
         views = [view for name, view in self._catalog.views.items() if name in filled]
-        for view in views:
-            self._maintenance.attach(view)
+        self._attach(views)
         with contextlib.suppress(EvaluationError):  # the next change raises it, and is refused
             if rounding := [view for view in views if view.rounds]:
                 self._maintenance.hydrate()
@@ -396,3 +400,11 @@ def _refuse_whole_groups(circuit: Circuit, view: str) -> None:
         recomputes = CollectingAggregate | GroupRecompute | Window
         if isinstance(operator, recomputes) and operator.whole:
             raise NotIncremental("an aggregate or window over all rows without a rule of its own")
+
+
+def _demand_read(compiler: CircuitCompiler, view: View, version: CatalogVersion) -> None:
+    """Refuses a plan that scans a relation that DuckDB does not read for the query."""
+    names = BindingCatalog(version)
+    scanned = {names.canonical(scan.relation) for scan in compiler.sources().values()}
+    if not scanned <= version.with_sources(view.reads):
+        raise NotIncremental("a name that DuckDB takes for another relation")

@@ -11,12 +11,12 @@ import functools
 import re
 import sys
 import threading
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ivm.catalog.broken_views import broken_views
-from ivm.catalog.catalog import BindingCatalog
+from ivm.catalog.catalog import BindingCatalog, CatalogVersion, Meaning
 from ivm.engine.engine import Engine
 from ivm.engine.view_reads import (
     NamedText,
@@ -117,15 +117,14 @@ class ReadCompiler:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._names = _Tables(engine.catalog)
         self._compiling = threading.Lock()
-        self._seen: tuple[Hashable, _Seen] | None = None
+        self._seen: tuple[Meaning, _Seen] | None = None
 
     def compile(
         self,
         text: str,
         given: Mapping[str, str | None],
-        meaning: Hashable,
+        meaning: Meaning,
         literals: Collection[str] = (),
         *,
         is_source: bool = False,
@@ -152,29 +151,30 @@ class ReadCompiler:
         self,
         text: str,
         given: Mapping[str, str | None],
-        meaning: Hashable,
+        meaning: Meaning,
         literals: Collection[str],
         *,
         is_source: bool,
     ) -> Compiled:
-        engine = self._engine
+        engine, version = self._engine, meaning.version
+        names = _Tables(version)
         parameters = _parameters(text, given, literals)
         written = text if parameters is None else parameters.marked()
         relations = engine.definitions.relations
         found = relations.read_by(written)
         if relations.names_relations_alone(written):
             # Before DuckDB is asked for more.
-            self._demand_held(found, written, is_source=is_source)
+            _demand_held(found, written, version, is_source=is_source)
         with contextlib.closing(engine.warehouse.cursor()) as cursor:
             seen = self._seen_by(cursor, meaning)
             within = [text for _, text in definitions_named(written, seen.definitions)]
             if any("order" in words_in(text) for text in within):  # DuckDB may order by it
                 raise NotFromStateError("an ORDER BY inside a view or macro that it reads")
             if within:
-                found = relations_read(engine.catalog, cursor, written, "")
-            named = self._demand_held(found, written, is_source=is_source)
+                found = relations_read(version, cursor, written, "")
+            named = _demand_held(found, written, version, is_source=is_source)
             _demand_deterministic(written, cursor, seen)
-            plan = rewrite(bind(written, self._names, cursor, seen.functions, ordered=True))
+            plan = rewrite(bind(written, names, cursor, seen.functions, ordered=True))
             plan = told_apart(plan)
             if parameters is not None and is_source:
                 plan = parameters.without_names(plan)
@@ -182,13 +182,13 @@ class ReadCompiler:
             query = StateQuery(plan, engine.warehouse.cursor, parameters)
         if parameters is not None and any(parameters.marks_in(name) for name in shape.names):
             raise NotFromStateError("a column that DuckDB names after a parameter")
-        sources = {s: self._names.canonical(relation_of(scan)) for s, scan in query.scans.items()}
+        sources = {s: names.canonical(relation_of(scan)) for s, scan in query.scans.items()}
         if not named.issuperset(sources.values()):
             raise NotFromStateError("a name that DuckDB takes for another relation")
-        views = tuple(sorted(set(sources.values()) - engine.catalog.tables.keys()))
-        return Compiled(query, shape, sources, parameters, views, *self._steps(sources, query))
+        views = tuple(sorted(set(sources.values()) - version.tables.keys()))
+        return Compiled(query, shape, sources, parameters, views, *_steps(sources, query, version))
 
-    def _seen_by(self, cursor: Cursor, meaning: Hashable) -> _Seen:
+    def _seen_by(self, cursor: Cursor, meaning: Meaning) -> _Seen:
         """What the queries may name, listed once as long as names mean the same."""
         if self._seen is None or self._seen[0] != meaning:
             functions = self._engine.definitions.functions
@@ -196,72 +196,75 @@ class ReadCompiler:
             self._seen = meaning, _Seen(functions, definitions, SeenNames(cursor))
         return self._seen[1]
 
-    def _steps(
-        self, sources: Mapping[str, str], query: StateQuery
-    ) -> tuple[tuple[Step, ...], int | None]:
-        """How rows are looked up, and how many a view may have for that, None for base tables."""
-        catalog = self._engine.catalog
-        read = {query.tables[source]: name for source, name in sources.items()}
-        tables = {table: self._of_table(n) for table, n in read.items() if n in catalog.tables}
-        if tables:
-            known = [table for table in query.tables.values() if table not in tables]
-            return steps_to(query.accesses, tables, known), None
-        if len(read) != 1:
-            return (), 0
-        ((table, name),) = read.items()
-        most = dict.fromkeys(self._indexed(name), sys.maxsize)
-        if key := catalog.views[name].key:
-            most.setdefault(key, _MOST_KEYED)
-        view = Indexed(name, catalog.version.relation_schema(name), tuple(most))
-        step = step_to(query.accesses, table, view, ())
-        return ((step,), most[step.key]) if step is not None else ((), 0)
 
-    def _of_table(self, name: str) -> Indexed:
-        info = self._engine.catalog.tables[name]
-        return Indexed(name, info.schema, _keys(info))
+def _steps(
+    sources: Mapping[str, str], query: StateQuery, version: CatalogVersion
+) -> tuple[tuple[Step, ...], int | None]:
+    """How rows are looked up, and how many a view may have for that, None for base tables."""
+    read = {query.tables[source]: name for source, name in sources.items()}
+    of = version.tables
+    tables = {table: _of_table(of[name]) for table, name in read.items() if name in of}
+    if tables:
+        known = [table for table in query.tables.values() if table not in tables]
+        return steps_to(query.accesses, tables, known), None
+    if len(read) != 1:
+        return (), 0
+    ((table, name),) = read.items()
+    most = dict.fromkeys(_indexed(name, version), sys.maxsize)
+    if key := version.views[name].key:
+        most.setdefault(key, _MOST_KEYED)
+    view = Indexed(name, version.relation_schema(name), tuple(most))
+    step = step_to(query.accesses, table, view, ())
+    return ((step,), most[step.key]) if step is not None else ((), 0)
 
-    def _indexed(self, view: str) -> list[tuple[int, ...]]:
-        """The positions of the columns of the user's indexes on a view."""
-        catalog = self._engine.catalog
-        names = [name for name, _ in catalog.views[view].schema]
-        found = [index for index in catalog.view_indexes.values() if index.view == view]
-        return [tuple([names.index(column) for column in index.columns]) for index in found]
 
-    def _demand_held(
-        self, found: frozenset[str] | None, text: str, *, is_source: bool
-    ) -> frozenset[str]:
-        """The views and base tables that a query reads.
+def _of_table(info: TableInfo) -> Indexed:
+    return Indexed(info.name, info.schema, _keys(info))
 
-        Raises:
-            NotFromStateError: it reads others too, or one whose rows cannot be held.
-        """
-        catalog = self._engine.catalog
-        if found is None or not (found or is_source):
-            raise NotFromStateError("it reads no table and no materialized view")
-        broken = broken_views(catalog.views)
-        for name in found:
-            view = catalog.views.get(name)
-            if view is not None and (not view.incremental or name in broken):
-                raise NotFromStateError(f"the view {name!r} is not maintained incrementally")
-            if view is not None and view.recomputed_below:  # its deltas come as it is read
-                raise NotFromStateError(f"the view {name!r} reads one that is recomputed")
-            if view is None and not self._is_indexed(name):
-                raise NotFromStateError(f"{name!r} has no key, and is no materialized view")
-            if view is None and not self._names_a_key(name, text):
-                raise NotFromStateError(NO_KEY.format(name))
-        return found
 
-    def _names_a_key(self, table: str, text: str) -> bool:
-        """Returns whether a query of a base table has the names of a key's columns."""
-        info, words = self._engine.catalog.tables[table], words_in(text)
-        keys = [[info.schema[i][0] for i in key] for key in _keys(info)]
-        return any(all(words.issuperset(words_in(name)) for name in key) for key in keys)
+def _indexed(view: str, version: CatalogVersion) -> list[tuple[int, ...]]:
+    """The positions of the columns of the user's indexes on a view."""
+    names = [name for name, _ in version.views[view].schema]
+    found = [index for index in version.view_indexes.values() if index.view == view]
+    return [tuple([names.index(column) for column in index.columns]) for index in found]
 
-    def _is_indexed(self, table: str) -> bool:
-        """Returns whether a base table has an index that holds its columns."""
-        info = self._engine.catalog.user_tables.get(table)
-        plain = info is not None and info.history is None and not info.generated
-        return plain and bool(info and _keys(info))
+
+def _demand_held(
+    found: frozenset[str] | None, text: str, version: CatalogVersion, *, is_source: bool
+) -> frozenset[str]:
+    """The views and base tables that a query reads.
+
+    Raises:
+        NotFromStateError: it reads others too, or one whose rows cannot be held.
+    """
+    if found is None or not (found or is_source):
+        raise NotFromStateError("it reads no table and no materialized view")
+    broken = broken_views(version.views)
+    for name in found:
+        view = version.views.get(name)
+        if view is not None and (not view.incremental or name in broken):
+            raise NotFromStateError(f"the view {name!r} is not maintained incrementally")
+        if view is not None and view.recomputed_below:  # its deltas come as it is read
+            raise NotFromStateError(f"the view {name!r} reads one that is recomputed")
+        info = version.tables.get(name)
+        if view is None and (info is None or not _is_indexed(info)):
+            raise NotFromStateError(f"{name!r} has no key, and is no materialized view")
+        if info is not None and not _names_a_key(info, text):
+            raise NotFromStateError(NO_KEY.format(name))
+    return found
+
+
+def _names_a_key(info: TableInfo, text: str) -> bool:
+    """Returns whether a query of a base table has the names of a key's columns."""
+    words = words_in(text)
+    keys = [[info.schema[i][0] for i in key] for key in _keys(info)]
+    return any(all(words.issuperset(words_in(name)) for name in key) for key in keys)
+
+
+def _is_indexed(info: TableInfo) -> bool:
+    """Returns whether a base table has an index that holds its columns."""
+    plain = not info.name.startswith("_ivm.") and info.history is None and not info.generated
+    return plain and bool(_keys(info))
 
 
 def _keys(info: TableInfo) -> Sequence[tuple[int, ...]]:

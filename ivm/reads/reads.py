@@ -8,12 +8,13 @@ compiling costs several reads. One that is left to DuckDB costs a look-up from t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import duckdb
 
+from ivm.catalog.catalog import Meaning
 from ivm.engine.engine import Engine
 from ivm.engine.held_views import TooManyRowsError
 from ivm.engine.transaction import Transaction
@@ -30,7 +31,7 @@ from ivm.reads.verdicts import LiftedError, NotFromStateError
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.statements.kept_texts import LONGEST
 from ivm.storage.arrangement.arrangement import Arrangement
-from ivm.storage.errors import EvaluationError, InternalError, SqlError, UnsupportedError
+from ivm.storage.errors import EvaluationError, SqlError, UnsupportedError
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, empty
 from ivm.storage.warehouse.refused import RefusedError
@@ -92,7 +93,7 @@ class _Forms:
     meanwhile is not taken for what it would be under the next.
     """
 
-    def __init__(self, meaning: Hashable) -> None:
+    def __init__(self, meaning: Meaning | None) -> None:
         self.meaning = meaning
         self.known: dict[Label, _Text] = {}
         self.shapes: dict[Label, _Query] = {}
@@ -155,22 +156,18 @@ class StateReads:
             UnavailableError: the last commit cannot be made durable.
         """
         meaning = self._engine.meaning()
-        if len(text) > LONGEST:
+        if meaning is None or len(text) > LONGEST:
             return None
-        try:
-            known, values = self._given(text, params, meaning, is_source=is_source)
-            return self._answered(known, values, transaction, meaning)
-        except (KeyError, InternalError) as error:
-            self._demand_changed(meaning, error)
+        known, values = self._given(text, params, meaning, is_source=is_source)
+        query = self._worthwhile(known, meaning)
+        if query is None or query.compiled is None:
             return None
-
-    def _demand_changed(self, meaning: Hashable, error: Exception) -> None:
-        """Raises an error again, unless names have come to mean something else meanwhile."""
-        if meaning == self._engine.meaning():
-            raise error
+        if query is known.shape:
+            values = {**values, **known.literals} if values else known.literals
+        return self._answer(query, query.compiled, values, meaning, transaction)
 
     def _given(
-        self, text: str, params: Params, meaning: Hashable, *, is_source: bool
+        self, text: str, params: Params, meaning: Meaning, *, is_source: bool
     ) -> tuple[_Text, Values | None]:
         """What is known of a text, and the values of its parameters."""
         forms = self._forms
@@ -178,20 +175,6 @@ class StateReads:
             forms = self._forms = _Forms(meaning)
         label, values, types = _labelled(text, params, is_source=is_source)
         return forms.text(label, text, types, is_source=is_source), values
-
-    def _answered(
-        self,
-        known: _Text,
-        values: Values | None,
-        transaction: Transaction | None,
-        meaning: Hashable,
-    ) -> Answer | None:
-        query = self._worthwhile(known, meaning)
-        if query is None or query.compiled is None:
-            return None
-        if query is known.shape:
-            values = {**values, **known.literals} if values else known.literals
-        return self._answer(query, query.compiled, values, meaning, transaction)
 
     def answer_shape(
         self, shape: str, literals: Mapping[str, int | str], transaction: Transaction
@@ -213,14 +196,14 @@ class StateReads:
             return None
         return self._answer(query, query.compiled, literals, meaning, transaction)
 
-    def _worthwhile(self, known: _Text, meaning: Hashable) -> _Query | None:
+    def _worthwhile(self, known: _Text, meaning: Meaning) -> _Query | None:
         """The text, or its shape, if that is compiled, which it is when it came often enough."""
         queries = [query for query in (known.shape, known.query) if query is not None]
         for query in queries:
             query.left -= 1
         for query in queries:
             if query.compiled is None and query.reason is None:
-                if query.left > 0 or meaning is None:
+                if query.left > 0:
                     return None
                 self._compile_or_say_why(query, meaning)
             if query.compiled is not None and _fits(query, known.literals):
@@ -235,7 +218,7 @@ class StateReads:
         query: _Query,
         compiled: Compiled,
         values: Values | None,
-        meaning: Hashable,
+        meaning: Meaning,
         transaction: Transaction | None,
     ) -> Answer | None:
         try:
@@ -257,7 +240,7 @@ class StateReads:
         query: _Query,
         compiled: Compiled,
         given: Sequence[Column],
-        meaning: Hashable,
+        meaning: Meaning,
         most: int,
     ) -> Answer | None:
         """The answer from the rows of views; None if they cannot be had now."""
@@ -268,7 +251,7 @@ class StateReads:
         if step is not None and step.range is None:
             values = step.values(given, {})
             if values is None:
-                return self._of_no_rows(compiled, given)
+                return self._of_no_rows(compiled, given, meaning)
             rows = self._engine.groups.find(step.name, step.key, values, meaning)
             if rows is not None:
                 return compiled.found_under(rows, given)
@@ -284,9 +267,9 @@ class StateReads:
         rows = held.by_key(step.name, step.key, _finder(step, given), meaning, most)
         return None if rows is None else compiled.found_under(rows, given)
 
-    def _of_no_rows(self, compiled: Compiled, given: Sequence[Column]) -> Answer:
+    def _of_no_rows(self, compiled: Compiled, given: Sequence[Column], meaning: Meaning) -> Answer:
         """The answer where no row of the only view can have the key."""
-        schema = self._engine.catalog.version.relation_schema(compiled.views[0])
+        schema = meaning.version.relation_schema(compiled.views[0])
         return compiled.found([empty([type for _, type in schema])], given)
 
     def _waits(self, compiled: Compiled) -> bool:
@@ -309,19 +292,15 @@ class StateReads:
         meaning = self._engine.meaning()
         if meaning is None:
             return _CHANGES
-        try:
-            known, values = self._given(text, params, meaning, is_source=is_source)
-            return self._reason(known, values, transaction, meaning)
-        except (KeyError, InternalError) as error:
-            self._demand_changed(meaning, error)
-            return _CHANGES
+        known, values = self._given(text, params, meaning, is_source=is_source)
+        return self._reason(known, values, transaction, meaning)
 
     def _reason(
         self,
         known: _Text,
         values: Values | None,
         transaction: Transaction | None,
-        meaning: Hashable,
+        meaning: Meaning,
     ) -> str | None:
         for query in (known.shape, known.query):
             if query is not None:
@@ -341,7 +320,7 @@ class StateReads:
             return "the state of its view is not built yet: the next change does that"
         return query.reason  # perhaps it has just found too many rows
 
-    def _compile_or_say_why(self, query: _Query, meaning: Hashable) -> None:
+    def _compile_or_say_why(self, query: _Query, meaning: Meaning) -> None:
         """Compiles a text; what was compiled while names changed their meaning is dropped."""
         compiled, reason, unlike = None, None, False
         try:

@@ -7,10 +7,11 @@ that are read beside them, are of one epoch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from ivm.catalog.catalog import Meaning
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
 from ivm.engine.view_contents import MOST_FOUND
@@ -46,7 +47,7 @@ class TableReads:
         self,
         compiled: Compiled,
         given: Sequence[Column],
-        meaning: Hashable,
+        meaning: Meaning,
         transaction: Transaction | None,
     ) -> Answer | None:
         """The answer to a query; None if its indexes cannot be used now.
@@ -57,7 +58,7 @@ class TableReads:
             meaning: see `Engine.meaning`.
             transaction: the session's, within one of its statements.
         """
-        search = self._search(compiled, given, transaction)
+        search = self._search(compiled, given, meaning, transaction)
         if search is None:
             return None
         if transaction is None:
@@ -68,17 +69,23 @@ class TableReads:
         return None if rows is None else compiled.found_by(rows, given)
 
     def _search(
-        self, compiled: Compiled, given: Sequence[Column], transaction: Transaction | None
+        self,
+        compiled: Compiled,
+        given: Sequence[Column],
+        meaning: Meaning,
+        transaction: Transaction | None,
     ) -> _Search | None:
         """How the rows are found; None if an index is missing."""
-        tables = self._engine.catalog.tables
-        infos = [tables[step.name] for step in compiled.steps]
+        infos = [meaning.version.tables[step.name] for step in compiled.steps]
         steps = zip(compiled.steps, infos, strict=True)
-        found = [self._indexes(info, step, transaction) for step, info in steps]
+        if transaction is None:
+            found = [self._of_all_sessions(info, step, meaning) for step, info in steps]
+        else:
+            found = [self._own(info, step, transaction) for step, info in steps]
         indexes, own = _all(found), compiled.query.own_rows(given)
         return None if indexes is None else _Search(compiled, given, own, infos, indexes)
 
-    def _of_last_commit(self, search: _Search, meaning: Hashable) -> Rows | None:
+    def _of_last_commit(self, search: _Search, meaning: Meaning) -> Rows | None:
         """The rows at one epoch; None if commits come between those of views and of tables."""
         engine, compiled = self._engine, search.compiled
         for _ in range(_TRIES):
@@ -102,26 +109,26 @@ class TableReads:
         steps = zip(search.compiled.steps, search.infos, search.indexes, strict=True)
         return all(self._committed(info, step) == found for step, info, found in steps)
 
-    def _viewed(self, compiled: Compiled, meaning: Hashable) -> Rows | None:
+    def _viewed(self, compiled: Compiled, meaning: Meaning) -> Rows | None:
         """The rows of the views that are read beside tables; None if they cannot be had now."""
         if not compiled.views:
             return {}
         whole = self._engine.held.whole(compiled.views, meaning)
         return None if whole is None else compiled.viewed(whole)
 
-    def _indexes(
-        self, info: TableInfo, step: Step, transaction: Transaction | None
+    def _of_all_sessions(
+        self, info: TableInfo, step: Step, meaning: Meaning
     ) -> list[KeyIndex] | None:
         """The indexes by which a step finds rows; built if nobody is writing."""
-        if transaction is not None:
-            return self._own(info, step, transaction)
         found = self._committed(info, step)
         if found is None:
             indexes = self._engine.indexes
             with self._engine.aside() as alone:
-                if alone and info.keyed and indexes.find(info.name, all_columns=True) is None:
+                if not alone or meaning != self._engine.meaning():
+                    return None
+                if info.keyed and indexes.find(info.name, all_columns=True) is None:
                     indexes.build(info.name, all_columns=True)
-                if alone and step.key != info.primary_key:
+                if step.key != info.primary_key:
                     indexes.secondary.find(info.name, step.key, builds=True)
             found = self._committed(info, step)
         return found
@@ -139,7 +146,7 @@ class TableReads:
         return _all(found)
 
     def _committed(self, info: TableInfo, step: Step) -> list[KeyIndex] | None:
-        """The indexes of `_indexes`, if they can be asked without the writer lock."""
+        """The indexes of `_of_all_sessions`, if they can be asked without the writer lock."""
         indexes, found = self._engine.indexes, list[KeyIndex | None]()
         if step.key != info.primary_key:
             found.append(indexes.secondary.committed(info.name, step.key))

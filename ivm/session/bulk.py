@@ -80,7 +80,7 @@ def _fill_anew(session: Session, transaction: Transaction, info: TableInfo) -> N
     session.refuse_temporary([(view.name, view.query) for view in views])
     functions = list_functions(cursor) if views else None
     for view in views:
-        engine.views.bind(view, cursor, functions)  # the circuit is to take new nodes
-        engine.catalog.add_view(view)
+        # The circuit is to take new nodes.
+        engine.catalog.add_view(engine.views.bound(view, cursor, functions))
     broken = engine.broken.names()
     transaction.rebuild([view for view in views if view.name not in broken])

@@ -250,18 +250,14 @@ def _bound_anew(
             rebuilt[view.name] = create_anew(session, transaction, view, functions)
             anew.add(view.name)
             continue
-        _demand_valid(session, statement, view, functions)
-        _update_reads(session, view)
-        old = replace(view)
-        engine.views.bind(view, session.cursor, functions)
+        view = _reading_anew(session, _valid(session, statement, view, functions))
+        bound = engine.views.bound(view, session.cursor, functions)
         if (
-            view.name not in broken | unbound
-            and view.reads.isdisjoint(rebuilt)
-            and _stays(session, statement, old, view, typed)
+            view.name in broken | unbound
+            or not view.reads.isdisjoint(rebuilt)
+            or not _stays(session, statement, view, bound, typed)
         ):
-            view = old
-        else:
-            rebuilt[view.name] = view
+            view = rebuilt[view.name] = bound
         engine.catalog.add_view(view)
         if view.name not in broken:
             engine.broken.demand_whole(view.name)  # it may read others now
@@ -305,7 +301,7 @@ def _affected(
     changed.update(view.name for view in _using(session, statement))
     fresh = [name for name in catalog.tables if name not in before]
     changed.update(
-        v.name for name in fresh for v in views_shadowed_by(catalog, session.cursor, name)
+        v.name for name in fresh for v in views_shadowed_by(catalog.version, session.cursor, name)
     )
     return [v for v in catalog.views.values() if v.name in changed or v in catalog.readers(changed)]
 
@@ -344,10 +340,8 @@ def _is_built_in(session: Session, name: st.Name) -> bool:
     return bool(rows(session.cursor, found, [name[-1]]))
 
 
-def _demand_valid(
-    session: Session, statement: st.Ddl, view: View, functions: FunctionList | None
-) -> None:
-    """Checks that the view's query still binds, to the same columns, up to the names' case.
+def _valid(session: Session, statement: st.Ddl, view: View, functions: FunctionList | None) -> View:
+    """A view whose query still binds, to the same columns, up to the names' case.
 
     Raises:
         UnsupportedError: it does not.
@@ -358,10 +352,8 @@ def _demand_valid(
         tellers = check_deterministic(view.query, session.cursor, functions)
         if bool(tellers) != bool(view.tellers):
             raise UnsupportedError("it would begin or cease to read the time")
-        view.tellers = tellers
-        if same_columns(found, view.described):
-            view.described = found  # the view's own columns keep their names
-            return
+        if same_columns(found, view.described):  # the view's own columns keep their names
+            return replace(view, tellers=tellers, described=found)
         why = f" (its query would give {difference(view.described, found)})"
         if not same_names(found, view.described):
             way += ", or replace it by one that names its columns"
@@ -387,9 +379,9 @@ def _may_cascade(statement: st.Ddl) -> bool:
     return takes_views and not statement.cascade
 
 
-def _update_reads(session: Session, view: View) -> None:
-    """Updates the relations that a view reads: a plain view or macro below it may have changed."""
-    catalog = session.engine.catalog
-    reads = relations_read(catalog, session.cursor, view.query, view.name)
-    demand_earlier(catalog, view.name, reads)
-    view.reads = reads | ({CLOCK} if view.tellers else set())
+def _reading_anew(session: Session, view: View) -> View:
+    """A view with the relations that it reads: a plain view or macro below it may have changed."""
+    version = session.engine.catalog.version
+    reads = relations_read(version, session.cursor, view.query, view.name)
+    demand_earlier(version, view.name, reads)
+    return replace(view, reads=reads | ({CLOCK} if view.tellers else set()))

@@ -45,7 +45,7 @@ def demand_readable(
         raise NotFastError("its query may write, and needs a transaction that forbids it")
     changed = {change.table for change in transaction.changes}
     if changed:
-        read = engine.catalog.with_sources(relations)
+        read = engine.catalog.version.with_sources(relations)
         if not changed.isdisjoint(read) or engine.recomputed.is_outdated(relations):
             raise NotFastError(READS_CHANGES)
     elif relations:

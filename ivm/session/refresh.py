@@ -56,18 +56,17 @@ def _refresh(session: Session, statement: st.RefreshView) -> None:
         if is_unfit(view.broken):
             session.refuse_temporary([(view.name, view.query)])
             transaction.change_catalog()
-            view = bound_again(engine, session.cursor, view)
-            engine.catalog.add_view(view)
+            view = engine.catalog.add_view(bound_again(engine, session.cursor, view))
         filled = _filled(engine.catalog, view)
         session.refuse_temporary([(each.name, each.query) for each in filled])
         with engine.unfilled.refreshing(view.name):
             transaction.show({name for each in filled for name in each.reads})
             transaction.change_catalog()
-            view.broken = None
+            engine.catalog.change_views([view.name], broken=None)
         functions = list_functions(session.cursor)
         for each in filled:
-            engine.views.bind(each, session.cursor, functions)
-            engine.catalog.add_view(each)
+            whole = engine.catalog.views[each.name]
+            engine.catalog.add_view(engine.views.bound(whole, session.cursor, functions))
         transaction.rebuild(filled)
 
 

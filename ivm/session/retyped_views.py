@@ -8,6 +8,8 @@ sink has told of its columns would not hold any more.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import duckdb
 
 from ivm.catalog.catalog import View
@@ -49,9 +51,8 @@ def create_anew(
     names = tuple([name for name, _ in view.schema])
     given = view.name, view.query, names
     anew = engine.views.define(session.cursor, *given, functions, tellers, view.tick)
-    anew.broken = view.broken
     transaction.drop_view(view)
-    transaction.create_view(anew)
+    transaction.create_view(replace(anew, broken=view.broken))
     for index in indexes:
         save_view_index(session.cursor, index)
     engine.reload_tables(session.cursor)

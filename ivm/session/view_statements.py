@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import duckdb
 import pyarrow as pa
@@ -57,9 +58,9 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
             if statement.backfill == "auto":
                 result.message = why_spark(session.engine, view) or ""
             if statement.backfill == "spark" or result.message:
-                view.broken = UNFILLED
+                view = replace(view, broken=UNFILLED)
                 jobs = session.engine.jobs
-                transaction.afterwards(lambda: jobs.changed(KIND, view.name))
+                transaction.afterwards(lambda: jobs.changed(KIND, name))
             _create(session, transaction, statement, view, present)
     return result
 
@@ -78,7 +79,7 @@ def restore(session: Session, statement: st.CreateView, broken: str | None) -> N
         if present is not None:
             _may_create(session, transaction, statement, present)
         view = _defined(session, transaction, statement, catalog.names.new(statement.name))
-        view.broken = None if is_unfit(broken) else broken  # its table is made anew
+        view = replace(view, broken=None if is_unfit(broken) else broken)  # its table is made anew
         transaction.show(view.reads)
         _create(session, transaction, statement, view, present)
 
@@ -150,7 +151,7 @@ def _placed(statement: st.CreateView) -> Iterator[None]:
 def _refuse_shadowing(session: Session, name: str, statement: st.CreateView) -> None:
     """Refuses a view that would hide a relation of main from plain views of the same schema."""
     engine, last = session.engine, path_of(name)[-1]
-    shadowed = views_shadowed_by(engine.catalog, session.cursor, name)
+    shadowed = views_shadowed_by(engine.catalog.version, session.cursor, name)
     plain = shadowed and PlainViews(session.cursor).find(("main", fold(last)))
     if shadowed and (plain or engine.catalog.resolve((last,))):
         raise UnsupportedError(

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import ivm
-from ivm.catalog.catalog import Catalog
+from ivm.catalog.catalog import Catalog, Meaning
 from ivm.engine.changefeed import ChangeFeeds, Subscription
 from ivm.engine.view_contents import WholeContent
 from ivm.reads.reads import StateReads
@@ -155,10 +155,11 @@ def test_what_is_known_of_a_text_is_of_one_meaning_of_names() -> None:
     """Bug: a thread found what another had learnt under the meaning before."""
     with ivm.connect() as db:
         reads, turns = StateReads(db._engine), itertools.count()
-        found: dict[int, tuple[object, int]] = {}
+        version = db._engine.catalog.version
+        found: dict[int, tuple[object, Meaning]] = {}
 
         def look() -> None:
-            meaning = next(turns) // 5
+            meaning = Meaning(next(turns) // 5, version)
             known, _ = reads._given("SELECT 1 AS a", None, meaning, is_source=False)
             of = found.setdefault(id(known), (known, meaning))
             assert of[1] == meaning
