@@ -12,12 +12,12 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from ivm.capture.joined_clauses import Branch, JoinedChange
 from ivm.capture.sources import parts_of
+from ivm.ingest.effect import Effect
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.not_fast import NotFastError, demanded
@@ -151,41 +151,6 @@ class _Scope:
 def _are_alike(key: ColumnType, other: ColumnType) -> bool:
     """Returns whether comparing the two is comparing them as values of the key's type."""
     return key.sql == other.sql or (key.is_integer and other.is_integer)
-
-
-class Effect(NamedTuple):
-    """What a change does.
-
-    Attributes:
-        deleted: stored rows, with the columns of the index.
-        replaced: those that are updated, likewise.
-        updated: the new values of these, with all columns.
-        added: new rows, with all columns.
-        sets: the columns that are set in the updated ones.
-    """
-
-    deleted: ZSet
-    replaced: ZSet
-    updated: ZSet | None
-    added: ZSet | None
-    sets: frozenset[int]
-
-    @property
-    def removed(self) -> ZSet:
-        """All stored rows that are changed."""
-        return _joined([self.deleted, self.replaced])
-
-    @property
-    def written(self) -> ZSet | None:
-        """All rows that result."""
-        given = [rows for rows in (self.updated, self.added) if rows is not None and len(rows)]
-        return _joined(given) if given else None
-
-    @property
-    def rows(self) -> int:
-        """How many are changed."""
-        added = 0 if self.added is None else len(self.added)
-        return len(self.deleted) + len(self.replaced) + added
 
 
 def _chosen(rows: ZSet, mask: Mask) -> ZSet:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 
+from ivm.ingest.effect import Effect
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import Positions, Removed, whole_keys, whole_rows
+from ivm.ingest.further_keys import Positions, whole_rows
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.not_fast import VIOLATES, NotFastError
 from ivm.ingest.one_of_each import first_of_each
@@ -25,8 +26,7 @@ from ivm.sql.statements.expressions import Expression
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes, Mask, null_column
-from ivm.storage.values.consolidate import all_distinct
-from ivm.storage.values.zset import ZSet, add, ones
+from ivm.storage.values.zset import ZSet, ones
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ def resolve(
     expressions: RowExpressions,
     *,
     returning: bool = False,
+    in_turn: bool = False,
 ) -> Resolved:
     """Adds rows, or does with them what the rule says.
 
@@ -72,6 +73,7 @@ def resolve(
         rule: for the rows whose key is stored.
         expressions: over the columns of the stored row and of `excluded`.
         returning: whether the rows are returned.
+        in_turn: see `FastPath.check`.
 
     Raises:
         NotFastError: DuckDB must run the statement, perhaps to refuse it.
@@ -83,13 +85,15 @@ def resolve(
         _demand_resolvable(path, given, rule, expressions)
     rows = ZSet(path.complete(given, count), ones(count))
     if len(path.key) and len(whole_rows([rows.columns[i] for i in path.key])) < count:
-        _refuse(path, rows, draws)
+        if draws:
+            path.check_rows(rows)
+        raise NotFastError(VIOLATES)
     first = _different(path, rows)
     rows = rows if len(first) == count else rows.take(first)
     found = _stored(path, rows, index, rule)
     every = bool(found.known.all())
     added = rows.slice(0, 0) if every else rows.filter(~found.known)
-    updated, removed, fixed = None, None, None
+    updated, removed = None, None
     if rule.updates:  # also of no rows: DuckDB may refuse the expressions
         excluded: Sequence[Column] = rows.columns
         if not (every and len(rows) == 1):
@@ -98,18 +102,16 @@ def resolve(
         removed, updated = _updated(path, found.rows, excluded, rule, expressions.at(at))
         if not every:
             _demand_sets(path, added, rule, expressions.at(first[~found.known]))
-        assert index is not None
-        written = path.set_columns(rule.updates.keys(), returning=returning)
-        fixed = Removed(removed, index.columns, written)
-    result = added if updated is None else updated
-    if updated is not None and len(added):
-        result = add([updated, added])
+    unmet = path.key if rule.target is None else rule.target
+    come = None if updated is not None and every else added
+    effect = Effect(None, removed, updated, come, rule.updates.keys(), unmet)
     try:
-        path.demand_valid(result)
-        _demand_fit(path, added, result, index, fixed)
+        change = path.check(effect, index, returning=returning, in_turn=in_turn)
     except NotFastError:
-        _refuse(path, result, draws, fixed)
-    return Resolved(path.change(result, removed, index), result)
+        if draws:
+            path.refuse(effect, index, returning=returning, in_turn=in_turn)
+        raise
+    return Resolved(change, change.added)
 
 
 def _demand_resolvable(
@@ -119,13 +121,8 @@ def _demand_resolvable(
     if rule.updates:
         _updated(path, *path.nothing_twice(), rule, expressions)
     path.demand_further()
-    if not all(are_distinct(path, key, given) for key in path.keys if given.keys() >= {*key}):
+    if not all(path.are_distinct(key, given) for key in path.keys if given.keys() >= {*key}):
         raise NotFastError(VIOLATES)
-
-
-def are_distinct(path: FastPath, key: Positions, given: Mapping[int, Column]) -> bool:
-    """Returns whether no key without a NULL is there twice."""
-    return all_distinct(whole_keys([given[i] for i in key]), [path.schema[i][1] for i in key])
 
 
 class _Stored(NamedTuple):
@@ -193,32 +190,6 @@ def _different(path: FastPath, rows: ZSet) -> Indexes:
                 raise NotFastError("DuckDB decides which of several rows under one key count")
             return first
     return everything
-
-
-def _demand_fit(
-    path: FastPath, added: ZSet, result: ZSet, index: KeyIndex | None, removed: Removed | None
-) -> None:
-    """Demands that the rows break no key; they may break others than that of the rule."""
-    if path.further is None:
-        return
-    if path.key and len(added) and index is not None:
-        known = index.find([added.columns[i] for i in path.key])
-        if len(known.probe):
-            raise NotFastError(VIOLATES)
-    path.demand_fit(result, removed)
-
-
-def _refuse(path: FastPath, rows: ZSet, draws: bool, removed: Removed | None = None) -> NoReturn:
-    """Lets DuckDB refuse the rows; does so in words of ours where it would draw once more.
-
-    Raises:
-        ConstraintError: if `draws`.
-        NotFastError: else.
-    """
-    if draws:
-        path.check(rows)
-        path.check_further(rows, removed)
-    raise NotFastError(VIOLATES)
 
 
 def _updated(

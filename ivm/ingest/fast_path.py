@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ivm.ingest.further_keys import Removed, among
+from ivm.ingest.effect import Effect
+from ivm.ingest.further_keys import Positions, Removed, among
 from ivm.ingest.key_index import KeyIndex, present
+from ivm.ingest.not_fast import VIOLATES, NotFastError
 from ivm.ingest.one_of_each import last_of_each, take_counts
 from ivm.ingest.table_rules import TableRules, row_text
 from ivm.storage.arrangement.arrangement import Matches
@@ -21,6 +23,7 @@ from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Mask, concat
 from ivm.storage.values.consolidate import all_distinct, consolidate, group
+from ivm.storage.values.equality import equal_pairs
 from ivm.storage.values.key_codes import same_row
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import Weights, ZSet, ones
@@ -45,16 +48,100 @@ class FastPath(TableRules):
         if self.draws(given):
             self.demand_further()
         rows = ZSet(self.complete(given, count), ones(count))
-        self.check(rows)
+        self.check_rows(rows)
         if self.key:
-            assert index is not None
-            self._refuse_repeated(rows)
-            keys = [rows.columns[i] for i in self.key]
-            known = index.find(keys)
-            if len(known.probe):
-                self._refuse_known(keys, present(known, count))
+            self._refuse_stored(rows, index)
         self.check_further(rows, None)
         return self.change(rows, None)
+
+    def check(
+        self, effect: Effect, index: KeyIndex | None, *, returning: bool, in_turn: bool = False
+    ) -> TableChange:
+        """The change of the table by a statement of DuckDB's, if it is certain to be taken.
+
+        Args:
+            effect: of the statement.
+            index: of the table, if it has a primary key, or stored rows are changed.
+            returning: whether the statement gives rows: then DuckDB writes all columns of them.
+            in_turn: whether each row is of a statement of its own, one after the other.
+
+        Raises:
+            NotFastError: DuckDB must run it, perhaps to refuse it.
+        """
+        try:
+            self.refuse(effect, index, returning=returning, in_turn=in_turn)
+        except ConstraintError as error:
+            raise NotFastError(VIOLATES) from error
+        return self.change(effect.written, effect.removed, index)
+
+    def refuse(
+        self, effect: Effect, index: KeyIndex | None, *, returning: bool, in_turn: bool = False
+    ) -> None:
+        """Refuses an effect that breaks a constraint; the arguments as of `check`.
+
+        Raises:
+            ConstraintError: in words that name a row.
+            NotFastError: DuckDB must find out.
+        """
+        updated, added = effect.updated, effect.added
+        if updated is not None:
+            self.check_rows(updated)
+            if effect.replaced is not None and not {*self.key}.isdisjoint(effect.sets):
+                assert index is not None
+                self.demand_key(updated, effect.replaced, index)
+        if added is not None and len(added):
+            self.check_rows(added)
+            if self.key and self.key != effect.unmet:
+                self._refuse_stored(added, index)
+        if effect.sets and not in_turn:
+            self.demand_at_once(effect.sets, sum(effect.counts))
+        if self.further is not None:
+            columns = () if index is None else index.columns
+            self._refuse_further(effect, columns, returning=returning, in_turn=in_turn)
+
+    def _refuse_further(
+        self, effect: Effect, columns: Positions, *, returning: bool, in_turn: bool
+    ) -> None:
+        """Refuses rows that break UNIQUE constraints or foreign keys, in DuckDB's order of work."""
+        if effect.deleted is not None:
+            self.check_further(self._none(), Removed(effect.deleted, columns, None))
+        if effect.updated is not None and effect.replaced is not None:
+            written = self.set_columns(effect.sets, returning=returning)
+            replaced = Removed(effect.replaced, columns, written)
+            self.check_further(effect.updated, replaced)
+            if in_turn:
+                self._refuse_in_turn(effect, replaced)
+        if effect.added is not None:
+            self.check_further(effect.added, None)
+        if [effect.deleted, effect.updated, effect.added].count(None) < 2:
+            self._demand_apart(effect)
+
+    def _refuse_in_turn(self, effect: Effect, replaced: Removed) -> None:
+        """Refuses a row that takes a further key which another leaves, perhaps only after it."""
+        new, count, sets = effect.updated, len(replaced.rows), {*(replaced.sets or ())}
+        if new is None or not count or not any(sets.intersection(key) for key in self.keys):
+            return
+        takes = np.zeros(count, np.bool_)
+        for key in self.keys:
+            if not sets.isdisjoint(key):
+                come = [new.columns[i] for i in key]
+                gone = [replaced.rows.columns[replaced.columns.index(i)] for i in key]
+                takes |= ~equal_pairs(come, gone, [self.schema[i][1] for i in key])
+        nothing = replaced._replace(rows=replaced.rows.slice(0, 0))
+        self.check_further(new.filter(takes), nothing)
+
+    def _demand_apart(self, effect: Effect) -> None:
+        """Demands that rows of several branches do not get in each other's way."""
+        assert self.further is not None
+        written, deleted = effect.written, effect.deleted
+        if written is None or not len(written):
+            return
+        refers = any(reference.table == self.table for reference in self.further.parents)
+        columns = dict(enumerate(written.columns))
+        if (refers and deleted is not None and len(deleted)) or not all(
+            self.are_distinct(key, columns) for key in self.keys
+        ):
+            raise NotFastError(VIOLATES)
 
     def upsert(self, given: dict[int, Column], count: int, index: KeyIndex) -> TableChange:
         """Adds rows, or changes stored ones; the last of several rows with one key wins.
@@ -79,7 +166,7 @@ class FastPath(TableRules):
         if len(given) < len(self.schema):
             columns = self._keep_stored(columns, given, matches.probe, matches.rows, index)
         rows = ZSet(columns, ones(count))
-        self.check(rows)
+        self.check_rows(rows)
         self.check_further(rows, Removed(matches.rows, index.columns, given.keys() - {*self.key}))
         return self.change(rows, matches.rows, index)
 
@@ -116,7 +203,7 @@ class FastPath(TableRules):
             )
         old, new = rows.filter(weights < 0).negate(), rows.filter(weights > 0)
         removal = self._remove(old.project(self.index_key), index)
-        self.check(new)
+        self.check_rows(new)
         if self.key:
             self._refuse_repeated(new)
             keys = [new.columns[i] for i in self.key]
@@ -192,6 +279,15 @@ class FastPath(TableRules):
                 old = stored.columns[index.columns.index(position)]
                 filled[position] = concat([filled[position], old]).take(source)
         return tuple(filled)
+
+    def _refuse_stored(self, rows: ZSet, index: KeyIndex | None) -> None:
+        """Refuses new rows with the key of another one, or of a stored one."""
+        assert index is not None
+        self._refuse_repeated(rows)
+        keys = [rows.columns[i] for i in self.key]
+        known = index.find(keys)
+        if len(known.probe):
+            self._refuse_known(keys, present(known, len(rows)))
 
     def _refuse_repeated(self, rows: ZSet) -> None:
         if len(rows) < 2:

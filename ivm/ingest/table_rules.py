@@ -15,7 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
-from ivm.ingest.further_keys import NO_LOOKUP, FurtherKeys, Lookup, Removed, among
+from ivm.ingest.further_keys import (
+    NO_LOOKUP,
+    FurtherKeys,
+    Lookup,
+    Positions,
+    Removed,
+    among,
+    whole_keys,
+)
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.not_fast import VIOLATES, NotFastError, demanded
 from ivm.storage.errors import ConstraintError
@@ -154,7 +162,7 @@ class TableRules:
 
     # -- constraints of rows ----------------------------------------------------------------------
 
-    def check(self, rows: ZSet) -> None:
+    def check_rows(self, rows: ZSet) -> None:
         """Raises ConstraintError if a row violates NOT NULL or a CHECK."""
         for position, why, violated in self.violations(rows):
             row = self._row(rows, int(violated[0]))
@@ -206,6 +214,10 @@ class TableRules:
         if (known & ~among(keys, gone, types)).any():
             raise NotFastError(VIOLATES)
 
+    def are_distinct(self, key: Positions, given: Mapping[int, Column]) -> bool:
+        """Returns whether no key without a NULL is there twice; `given` has its columns."""
+        return all_distinct(whole_keys([given[i] for i in key]), [self.schema[i][1] for i in key])
+
     def demand_at_once(self, sets: Collection[int], count: int) -> None:
         """Raises NotFastError if so many rows get in each other's way in DuckDB."""
         if count > AT_ONCE and not all(set(sets).isdisjoint(key) for key in self.keys):
@@ -226,18 +238,6 @@ class TableRules:
         if self.further is not None:
             assert self.lookup is not None
             self.further.demand(self.lookup)
-
-    def demand_fit(self, added: ZSet, removed: Removed | None) -> None:
-        """Raises NotFastError if it is not certain that they pass `check_further`."""
-        try:
-            self.check_further(added, removed)
-        except ConstraintError as error:
-            raise NotFastError(VIOLATES) from error
-
-    def demand_valid(self, rows: ZSet) -> None:
-        """Raises NotFastError if a row violates NOT NULL or a CHECK."""
-        if next(self.violations(rows), None) is not None:
-            raise NotFastError(VIOLATES)
 
     def demand_addable(
         self, given: Mapping[int, Column], count: int, index: KeyIndex | None
@@ -262,7 +262,10 @@ class TableRules:
             keys = [rows.columns[i] for i in self.key]
             if not all_distinct(keys, self._key_types()) or len(index.find(keys).probe):
                 raise NotFastError(VIOLATES)
-        self.demand_fit(rows, None)
+        try:
+            self.check_further(rows, None)
+        except ConstraintError as error:
+            raise NotFastError(VIOLATES) from error
 
 
 def row_text(row: ZSet, schema: Schema) -> str:

@@ -13,12 +13,11 @@ import duckdb
 from ivm.capture.clauses import Clauses
 from ivm.capture.found_rows import by_found_rows
 from ivm.capture.joined_clauses import JoinedChange, read_joined
-from ivm.capture.joined_rows import SETS_KEY, Effect, JoinedRows, join_of
-from ivm.ingest.conflicts import are_distinct
+from ivm.capture.joined_rows import SETS_KEY, JoinedRows, join_of
+from ivm.ingest.effect import Effect
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import MOVES_PARENTS, Removed, moves_parents
-from ivm.ingest.key_index import KeyIndex
-from ivm.ingest.not_fast import VIOLATES, NotFastError, demanded
+from ivm.ingest.further_keys import MOVES_PARENTS, moves_parents
+from ivm.ingest.not_fast import NotFastError, demanded
 from ivm.ingest.parameters import Params
 from ivm.session.fast_table import FastTable
 from ivm.session.inserts import finished, returned
@@ -27,7 +26,6 @@ from ivm.session.readable import demand_ahead
 from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import describe, lenient
 from ivm.storage.warehouse.duckdb_errors import is_cut_short
@@ -126,46 +124,11 @@ def _as_keyed(statement: st.Dml, change: JoinedChange) -> st.KeyedChange:
 def _made(table: FastTable, met: JoinedRows, statement: st.Dml, effect: Effect) -> Result:
     """Adds the change; NotFastError, and nothing added, where DuckDB must word an error."""
     session, transaction, path, info = table
-    change, index, changes = met.join.change, met.index, []
-    if effect.updated is not None:
-        path.demand_valid(effect.updated)
-    _demand_fit(path, index, statement, effect)
-    if effect.added is not None:
-        columns = dict(enumerate(effect.added.columns))
-        try:
-            changes = [path.insert(columns, len(effect.added), index)]
-        except ConstraintError as error:
-            raise NotFastError(VIOLATES) from error
-    main = path.change(effect.updated, effect.removed, index)
-    if change.returned:
-        shown = returned(session, info, _as_keyed(statement, change))
+    change = path.check(effect, met.index, returning=statement.returning)
+    if met.join.change.returned:
+        shown = returned(session, info, _as_keyed(statement, met.join.change))
         rows = effect.deleted if effect.updated is None else effect.updated
-        return finished(transaction, main, rows, shown)
-    for each in (main, *changes):
-        transaction.add(each)
-    return Result.count(effect.rows)
-
-
-def _demand_fit(path: FastPath, index: KeyIndex, statement: st.Dml, effect: Effect) -> None:
-    """Demands that the rows that go and those that replace others break no further key.
-
-    Rows of several branches that would take and leave the same keys are left to DuckDB.
-    """
-    if path.further is None:
-        return
-    none, updated = effect.deleted.slice(0, 0), effect.updated
-    path.demand_fit(none, Removed(effect.deleted, index.columns, None))
-    if updated is not None:
-        written = path.set_columns(effect.sets, returning=statement.returning)
-        replaced = Removed(effect.replaced, index.columns, written)
-        path.demand_fit(updated, replaced)
-    path.demand_at_once(effect.sets, effect.rows)
-    rows = effect.written
-    if rows is None:
-        return
-    refers = any(reference.table == path.table for reference in path.further.parents)
-    columns = dict(enumerate(rows.columns))
-    if (refers and len(effect.deleted)) or not all(
-        are_distinct(path, key, columns) for key in path.keys
-    ):
-        raise NotFastError(VIOLATES)
+        assert rows is not None
+        return finished(transaction, change, rows, shown)
+    transaction.add(change)
+    return Result.count(sum(effect.counts))

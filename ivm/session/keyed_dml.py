@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ivm.engine.transaction import Transaction
+from ivm.ingest.effect import Effect
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import MOVES_PARENTS, Removed, moves_parents
+from ivm.ingest.further_keys import MOVES_PARENTS, moves_parents
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.keyed_rows import (
     Assignments,
@@ -112,21 +113,16 @@ def _changed(
     """The change by the fast path; NotFastError if DuckDB must run the statement."""
     path, index, stored = found.path, found.index, found.stored
     sets, returning = found.plan.sets, found.plan.returning
+    returns = statement.returning
     if statement.kind == "delete":
-        change = path.change(None, stored, index)
-        path.demand_fit(change.added, Removed(stored, index.columns, None))
-        return finished(transaction, change, change.removed, returning)
+        change = path.check(Effect(deleted=stored), index, returning=returns)
+        return finished(transaction, change, stored, returning)
     types = [info.schema[i][1] for i in sets.literal]
     literal = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
     given = dict(zip(sets.literal, literal, strict=True))
     new = new_rows(sets, info.schema, stored, index, found.expressions, given)
-    path.demand_valid(new)
-    if not sets.all.isdisjoint(path.key):
-        path.demand_key(new, stored, index)
-    path.demand_at_once(sets.all, len(new))
-    written = path.set_columns(sets.all, returning=statement.returning)
-    path.demand_fit(new, Removed(stored, index.columns, written))
-    return finished(transaction, path.change(new, stored, index), new, returning)
+    effect = Effect(replaced=stored, updated=new, sets=sets.all)
+    return finished(transaction, path.check(effect, index, returning=returns), new, returning)
 
 
 class ChangePlan(NamedTuple):

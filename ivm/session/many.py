@@ -16,9 +16,10 @@ import numpy as np
 from ivm.engine.transaction import Transaction
 from ivm.ingest.batches import Batch, Many, Rows, batch_of, each_row, rows_of
 from ivm.ingest.compared_values import compared_parameters, compared_values
-from ivm.ingest.conflicts import Resolved, are_distinct, resolve
+from ivm.ingest.conflicts import resolve
+from ivm.ingest.effect import Effect
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import Positions, Removed
+from ivm.ingest.further_keys import Positions
 from ivm.ingest.keyed_rows import condition_mask, new_rows
 from ivm.ingest.literal_columns import columns_of
 from ivm.ingest.not_fast import NotFastError, demanded
@@ -36,7 +37,6 @@ from ivm.sql.statements.values_list import LiteralRows, only
 from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes
-from ivm.storage.values.equality import equal_pairs
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor
@@ -301,23 +301,15 @@ class _Upserts:
         given = {i: column.take(rows) for i, column in self._given.items()}
         shared = self._index, self._rule, expressions.at(rows)
         returns = call.returning is not None
-        found = resolve(call.path, given, len(rows), *shared, returning=returns)
-        self._demand_fit(found)
+        found = resolve(call.path, given, len(rows), *shared, returning=returns, in_turn=True)
         return call.add(found.change, found.rows)
-
-    def _demand_fit(self, found: Resolved) -> None:
-        """Demands that each row fits by itself."""
-        if self._rule.updates and self._index is not None:
-            sets = self._call.path.set_columns(self._rule.updates, returning=False)
-            removed = Removed(found.change.removed, self._index.columns, sets)
-            _demand_fit_in_turn(self._call.path, found.rows, removed)
 
 
 def _demand_drawable(path: FastPath, key: Positions, given: Mapping[int, Column]) -> None:
     """Raises if it is known before sequences are drawn from that rows go one by one."""
     path.demand_further()
     others = [one for one in path.keys if one != key and given.keys() >= {*one}]
-    if not all(are_distinct(path, one, given) for one in others):
+    if not all(path.are_distinct(one, given) for one in others):
         raise NotFastError(_ONE_BY_ONE)
 
 
@@ -360,25 +352,15 @@ class _Changes:
         stored, probed = self._stored(rows)
         met = condition_mask(self._search, stored, self._expressions(probed))
         stored, probed = stored.filter(met), probed[met]
-        new = None
+        effect = Effect(deleted=stored)
         if self._statement.kind == "update":
             given = {i: column.take(probed) for i, column in call.given.columns.items()}
             found = stored, self._index, self._expressions(probed), given
             new = new_rows(self._sets, call.info.schema, *found)
-            call.path.demand_valid(new)
-        self._demand_fit(stored, new)
-        change = call.path.change(new, stored, self._index)
-        return call.add(change, stored if new is None else new)
-
-    def _demand_fit(self, stored: ZSet, new: ZSet | None) -> None:
-        """Demands that each row fits by itself."""
-        path, columns = self._call.path, self._index.columns
-        if new is None:
-            return path.demand_fit(stored.slice(0, 0), Removed(stored, columns, None))
-        sets = path.set_columns(self._sets.all, returning=self._statement.returning)
-        removed = Removed(stored, columns, sets)
-        path.demand_fit(new, removed)
-        _demand_fit_in_turn(path, new, removed)
+            effect = Effect(replaced=stored, updated=new, sets=self._sets.all)
+        returns = self._statement.returning
+        change = call.path.check(effect, self._index, returning=returns, in_turn=True)
+        return call.add(change, stored if effect.updated is None else effect.updated)
 
     def _expressions(self, rows: Indexes) -> RowExpressions:
         call = self._call
@@ -396,22 +378,3 @@ def _demand_one_type(batch: Batch, expressions: Sequence[Expression]) -> None:
     within = {name for one in expressions if not one.is_parameter for name in one.parameters}
     if any(len(set(map(type, batch.values(name)))) > 1 for name in within):
         raise NotFastError(_ONE_BY_ONE)
-
-
-def _demand_fit_in_turn(path: FastPath, rows: ZSet, removed: Removed) -> None:
-    """Demands that no row takes a further key that another one leaves, perhaps only after it.
-
-    Args:
-        rows: the new ones, first those that replace the removed ones, in their order.
-    """
-    sets, columns, count = {*(removed.sets or ())}, removed.columns, len(removed.rows)
-    if path.further is None or not count or not any(sets.intersection(key) for key in path.keys):
-        return
-    takes = np.arange(len(rows)) >= count
-    for key in path.keys:
-        if not sets.isdisjoint(key):
-            new = [rows.columns[i].slice(0, count) for i in key]
-            old = [removed.rows.columns[columns.index(i)] for i in key]
-            takes[:count] |= ~equal_pairs(new, old, [path.schema[i][1] for i in key])
-    nothing = removed._replace(rows=removed.rows.slice(0, 0))
-    path.demand_fit(rows.filter(takes), nothing)
