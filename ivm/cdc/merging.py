@@ -13,6 +13,7 @@ import numpy as np
 
 from ivm.cdc.formats.events import INSERT, Decoded, Events
 from ivm.cdc.letter_keys import refused_of, texts_of, with_gone
+from ivm.cdc.merge.defaults import with_defaults
 from ivm.cdc.merge.keyed import merge_keyed
 from ivm.cdc.merge.keyless import merge_keyless
 from ivm.cdc.merge.merged import Merged
@@ -25,6 +26,7 @@ from ivm.cdc.sources.source import Part
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.not_fast import NotFastError
 from ivm.session.session import Session
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.log.change import TableChange
@@ -81,11 +83,17 @@ class Merging:
         """Merges the events of the part.
 
         Raises:
-            UnsupportedError: the table takes no events.
+            UnsupportedError: the table takes no events, perhaps in this transaction.
         """
-        path = self._path()
+        try:
+            return self._run(self._path(), decoded)
+        except NotFastError as error:
+            raise self._unsupported(error.reason) from error
+
+    def _run(self, path: FastPath, decoded: Decoded) -> Outcome:
         found, others = told_apart(self.records, self.part.tables, self.info.name, decoded)
         found, keys = self._keyed(found)
+        found = replace(found, events=with_defaults(path, found.events))
         if found.truncates or (found.events.operations != INSERT).any():
             path.demand_removable()
         events, lines = self._behind_truncates(found)
@@ -109,13 +117,20 @@ class Merging:
 
     def _path(self) -> FastPath:
         path = self.transaction.fast_path(self.info.name)
-        if path is None or not path.is_plain:
-            raise UnsupportedError(
-                f"events cannot be ingested into table {self.info.name!r}: it has generated "
-                "columns, foreign keys, further unique constraints or a default that is no "
-                "literal, or was changed by DDL in this transaction"
-            )
-        return path
+        if path is None:
+            why = "it was changed by DDL in this transaction"
+            if not self.transaction.changes_catalog:
+                why = self.session.engine.definitions.why_no_fast_path(self.info.name) or why
+        elif self.info.foreign_keys or self.info.referenced_by:
+            why = "it has foreign keys, or others refer to it"
+        elif self.info.uniques and not self.info.primary_key:
+            why = "it has UNIQUE constraints, but no primary key"
+        else:
+            return path
+        raise self._unsupported(why)
+
+    def _unsupported(self, why: str) -> UnsupportedError:
+        return UnsupportedError(f"events cannot be ingested into table {self.info.name!r}: {why}")
 
     def _keyed(self, found: Decoded) -> tuple[Decoded, dict[int, str]]:
         """The events with what refused ones take away, and the keys of these."""
@@ -158,6 +173,8 @@ class Merging:
         """What the events have come to, and they as they were merged; see `_merge_moved`."""
         if self.part.version:
             version, index = version_column(self.info, self.part.version), self._index()
+            if version in path.evaluated:
+                raise self._unsupported("the default of its version column is no literal")
             return _merge_moved(path, events, lambda e: merge_newer(path, e, index, version))
         if self.info.primary_key:
             whole = bool(events.unknown) or displaced is not None

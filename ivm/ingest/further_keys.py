@@ -239,20 +239,37 @@ def among(keys: Sequence[Column], others: Sequence[Column], types: Sequence[Colu
     return seen[groups.inverse[:count]]
 
 
+def named_keys(
+    names: Sequence[str], keys: Sequence[Column], types: Sequence[ColumnType]
+) -> list[str]:
+    """Each key as `name: value, …`."""
+    columns = _texts(keys, types)
+    return [
+        ", ".join([f"{name}: {text}" for name, text in zip(names, row, strict=True)])
+        for row in zip(*columns, strict=True)
+    ]
+
+
 def _named(
     names: Sequence[str], keys: Sequence[Column], types: Sequence[ColumnType], at: int
 ) -> str:
-    pairs = zip(names, _texts(keys, types, at), strict=True)
-    return ", ".join([f"{name}: {text}" for name, text in pairs])
+    return named_keys(names, _one(keys, at), types)[0]
 
 
 def _values(keys: Sequence[Column], types: Sequence[ColumnType], at: int) -> str:
-    return ", ".join(_texts(keys, types, at))
+    return ", ".join([column[0] for column in _texts(_one(keys, at), types)])
 
 
-def _texts(keys: Sequence[Column], types: Sequence[ColumnType], at: int) -> list[str]:
-    """The values of a key as DuckDB writes them, nearly always."""
-    one = ZSet(tuple([key.take(np.array([at])) for key in keys]), ones(1))
-    table = one.to_arrow(tuple([(f"c{i}", type) for i, type in enumerate(types)]))
-    texts = [str(column[0]) for column in table.columns]
-    return [t.lower() if types[i].sql == "BOOLEAN" else t for i, t in enumerate(texts)]
+def _one(keys: Sequence[Column], at: int) -> list[Column]:
+    return [key.take(np.array([at])) for key in keys]
+
+
+def _texts(keys: Sequence[Column], types: Sequence[ColumnType]) -> list[list[str]]:
+    """The values of keys as DuckDB writes them, nearly always; a list for each column."""
+    schema = tuple([(f"c{i}", type) for i, type in enumerate(types)])
+    table = ZSet(tuple(keys), ones(len(keys[0]))).to_arrow(schema)
+    texts = [[str(value) for value in column] for column in table.columns]
+    return [
+        [text.lower() for text in column] if type.sql == "BOOLEAN" else column
+        for column, type in zip(texts, types, strict=True)
+    ]

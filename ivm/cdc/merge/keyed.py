@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
+from ivm.cdc.merge.collisions import collisions
 from ivm.cdc.merge.displaced import displaced_rows
 from ivm.cdc.merge.meetings import disambiguated
 from ivm.cdc.merge.merged import Merged, violations
@@ -39,7 +40,7 @@ def merge_keyed(
 
     Args:
         path: of the table.
-        events: with every column.
+        events: with every column, see `with_defaults`.
         index: of the table, with all columns where values are unknown.
         told: of the rows before the events; None if nothing is.
     """
@@ -59,8 +60,11 @@ def merge_keyed(
             steps, met = disambiguated(path, steps, index, told, numbers)
         rows = _rows(path, steps, index)
         bad = _violations(path, steps, rows)
+        if bad:
+            continue
+        change, turns = _change(path, steps, rows, index)
+        bad = collisions(path, change, turns)
         if not bad:
-            change = _change(path, steps, rows, index)
             displaced = None if met is None else displaced_rows(path, steps, met, rows, numbers)
             return Merged(change, refused, _counts(steps), displaced=displaced)
 
@@ -79,6 +83,8 @@ def _appended(path: FastPath, events: Events, index: KeyIndex) -> Merged | None:
     if any(violations(path, columns, np.arange(len(events)))) or len(index.find(keys).probe):
         return None
     added = ZSet(tuple(columns), ones(len(events)))
+    if collisions(path, path.change(added, None, index), np.arange(len(events))):
+        return None
     counts = {**dict.fromkeys(_COUNTED, 0), "inserts": len(events)}
     return Merged(path.change(added, None, index), {}, counts)
 
@@ -109,10 +115,10 @@ def _rows(path: FastPath, steps: Steps, index: KeyIndex) -> list[Column]:
         stored = steps.stored.columns[index.columns.index(position)]
         passes = mask & ~deletes
         source = _source(steps, passes)
-        pool = concat([columns[position], stored, path.default(position, 1)])
+        own = np.where(deletes[source], np.arange(len(mask)), source)  # with defaults, if not sent
         row = steps.at[steps.origin[source]]  # of values that no step of the batch has written
-        none = np.where(passes[source] & (row >= 0), row + len(mask), len(pool) - 1)
-        columns[position] = pool.take(np.where((passes | deletes)[source], none, source))
+        taken = np.where(passes[source] & (row >= 0), row + len(mask), own)
+        columns[position] = concat([columns[position], stored]).take(taken)
     return columns
 
 
@@ -196,7 +202,10 @@ def _building_on(steps: Steps, chosen: Indexes) -> Mask:
         before = further
 
 
-def _change(path: FastPath, steps: Steps, rows: Sequence[Column], index: KeyIndex) -> TableChange:
+def _change(
+    path: FastPath, steps: Steps, rows: Sequence[Column], index: KeyIndex
+) -> tuple[TableChange, Indexes]:
+    """The change of the table, and the number of the event of each new row, -1 if it has none."""
     last, removed = latest(steps.group, len(steps.at)), steps.stored
     back = np.zeros(0, np.int64)
     if steps.lasts is None:
@@ -210,7 +219,8 @@ def _change(path: FastPath, steps: Steps, rows: Sequence[Column], index: KeyInde
     added = ZSet(tuple([c.take(written) for c in rows]), ones(len(written)))
     if len(back):
         added = add([added, whole(path, steps.stored.take(back), index)])
-    return path.change(added, removed, index)
+    turns = np.append(steps.of[written], np.full(len(back), -1))
+    return path.change(added, removed, index), turns
 
 
 def _is_there(steps: Steps) -> Mask:

@@ -26,10 +26,10 @@ def merge_keyless(path: FastPath, events: Events, index: KeyIndex) -> Merged:
 
     Args:
         path: of the table.
-        events: with every column; updates with the whole row before.
+        events: with every column, see `with_defaults`; updates with the whole row before.
         index: of the table.
     """
-    events = _completed(path, events)
+    events = _completed(events)
     refused = _refused(path, events)
     events = events.take(np.delete(np.arange(len(events)), list(refused)))
     rows, signs = _steps(path, events)
@@ -54,15 +54,13 @@ def merge_keyless(path: FastPath, events: Events, index: KeyIndex) -> Merged:
     return Merged(path.change(added, removed, index), refused, counts)
 
 
-def _completed(path: FastPath, events: Events) -> Events:
-    """The events with the values that were not sent: those before an update, else defaults."""
-    count, columns = len(events), dict(events.columns)
-    for i, mask in events.unknown.items():
-        old = (events.old or {}).get(i)
-        known = old is not None and (events.operations == UPDATE)
-        pool = concat([columns[i], columns[i] if old is None else old, path.default(i, 1)])
-        other = np.where(known, _all(count) + count, 2 * count)
-        columns[i] = pool.take(np.where(mask, other, _all(count)))
+def _completed(events: Events) -> Events:
+    """The events with the values that were not sent as they were before an update."""
+    columns, old = dict(events.columns), events.old or {}
+    for i in events.unknown.keys() & old.keys():
+        known = events.unknown[i] & (events.operations == UPDATE)
+        at = np.where(known, _all(len(events)) + len(events), _all(len(events)))
+        columns[i] = concat([columns[i], old[i]]).take(at)
     return replace(events, columns=columns)
 
 

@@ -1,0 +1,91 @@
+"""The events whose rows take a UNIQUE key that another row has.
+
+Law: after the events that are left no two rows have one key. Of several rows that would, the one
+that has it already keeps it, then the one whose event came first. What happens within a batch does
+not matter: rows may exchange their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ivm.ingest.fast_path import FastPath
+from ivm.ingest.further_keys import Positions, among, named_keys, whole_rows
+from ivm.ingest.key_index import present
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.column import Indexes, Mask
+from ivm.storage.values.consolidate import group
+
+_NOBODY, _STORED = -1, -2
+
+
+def collisions(path: FastPath, change: TableChange, turns: Indexes) -> dict[int, str]:
+    """Some of the events whose rows take a key of another one, and why; {} if none does.
+
+    Those that take it from a row that may itself be refused are left for the next round.
+
+    Args:
+        path: of the table, in a transaction.
+        change: what the events come to.
+        turns: int64[n], for each row of `change.added` the number of its event.
+
+    Raises:
+        NotFastError: the rows cannot be looked up in this transaction.
+    """
+    if path.further is None or not len(change.added):
+        return {}
+    holders = [(key, _holders(path, key, change, turns)) for key in path.further.uniques]
+    lacking = np.logical_or.reduce([holder != _NOBODY for _, holder in holders])
+    if not lacking.any():
+        return {}
+    found: dict[int, str] = {}
+    for key, holder in holders:
+        rows = _certain(holder, lacking)
+        reasons = _reasons(path, key, change, rows)
+        found |= dict(zip(turns[rows].tolist(), reasons, strict=True))
+    if not found:  # they have their keys of each other: the last one goes
+        last = np.array([int(np.where(lacking, turns, -1).argmax())])
+        key = next(key for key, holder in holders if holder[last[0]] != _NOBODY)
+        found = {int(turns[last[0]]): _reasons(path, key, change, last)[0]}
+    return found
+
+
+def _certain(holder: Indexes, lacking: Mask) -> Indexes:
+    """The rows whose key is one of a row that stays."""
+    by_new = holder >= 0
+    by_new[by_new] = ~lacking[holder[by_new]]
+    found: Indexes = (by_new | (holder == _STORED)).nonzero()[0]
+    return found
+
+
+def _holders(path: FastPath, key: Positions, change: TableChange, turns: Indexes) -> Indexes:
+    """For each new row the new one that has its key, or `_STORED`, or `_NOBODY` but itself."""
+    added, removed = change.added, change.removed
+    holder = np.full(len(added), _NOBODY)
+    whole = whole_rows([added.columns[i] for i in key])
+    if not len(whole):
+        return holder
+    both = (*key, *path.key)
+    new = [added.columns[i].take(whole) for i in both]
+    gone = [removed.columns[change.removed_columns.index(i)] for i in both]
+    types, width = [path.schema[i][1] for i in both], len(key)
+    stored = present(path.index_by(key).find(new[:width]), len(whole))
+    stored &= ~among(new[:width], gone[:width], types[:width])
+    keeps = among(new, gone, types)
+    number = group(new[:width], types[:width]).inverse
+    order = np.lexsort((np.where(keeps, -1, turns[whole]), number))[::-1]
+    first = np.empty(len(whole), np.int64)
+    first[number[order]] = order  # numpy keeps the last of repeated indexes
+    owner = first[number]
+    holder[whole] = np.where(owner == np.arange(len(whole)), _NOBODY, whole[owner])
+    holder[whole[stored]] = _STORED
+    return holder
+
+
+def _reasons(path: FastPath, key: Positions, change: TableChange, rows: Indexes) -> Sequence[str]:
+    columns = [change.added.columns[i].take(rows) for i in key]
+    names, types = zip(*[path.schema[i] for i in key], strict=True)
+    what = f"UNIQUE constraint failed: another row of {path.table} has"
+    return [f"{what} {text}" for text in named_keys(names, columns, types)]
