@@ -8,7 +8,7 @@ BENCH_ARGS ?=
 FUZZ_SECONDS ?= 300
 SUITES ?= $(IVM_SUITES)
 CONFORMANCE_ARGS ?=
-TORTURE := tests/torture tests/api/test_names.py tests/api/test_names_in_ddl.py tests/cdc/postgres/test_histories.py
+TORTURE := tests/torture tests/api/names/test_names.py tests/api/names/test_names_in_ddl.py tests/cdc/postgres/test_histories.py
 
 .PHONY: help setup test test-all lint format demo bench fuzz torture conformance clean
 .DEFAULT_GOAL := help

@@ -29,8 +29,8 @@ from ivm.cdc.sources.postgres.connections.table_names import TableName
 from ivm.cdc.sources.postgres.copying import DONE, copy_stream
 from ivm.cdc.sources.source import Position
 from ivm.session.row_calls import table_info
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 from tests.support.postgres import Database, running
 
 TABLE = """

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from ivm.storage.values.column import Column, Mask
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 Kernel: TypeAlias = Callable[[Sequence[Column], int], Column]
 """(columns, row count) → one column of a type fixed at compile time."""

@@ -6,7 +6,7 @@ from ivm.cdc.apply import Ingested
 from ivm.cdc.run_sources import SourceInfo
 from ivm.cdc.sinks.run_sinks import SinkInfo
 from ivm.database import Database, connect
-from ivm.engine.changefeed import Subscription
+from ivm.engine.feeds.changefeed import Subscription
 from ivm.errors import IvmError
 from ivm.listings import TableListing, ViewInfo
 from ivm.notebook.extension import load_ipython_extension, unload_ipython_extension

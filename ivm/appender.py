@@ -21,7 +21,7 @@ from typing import Any, cast
 from ivm.ingest.parameters import own_value, values_of
 from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.database_file import OF_THE_PARENT
+from ivm.storage.warehouse.opening.database_file import OF_THE_PARENT
 
 _HELD = 4  # batches that wait; an `append` that would add to them waits itself
 _PATIENCE = 60.0  # seconds that closing waits for the writers' lock

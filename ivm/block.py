@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ivm.storage.interrupts import Deferral
-from ivm.storage.warehouse.duckdb_errors import Translating
+from ivm.storage.warehouse.duckdb.duckdb_errors import Translating
 
 if TYPE_CHECKING:
     from ivm.database import Database
-    from ivm.engine.transaction import Transaction
+    from ivm.engine.transactions.transaction import Transaction
     from ivm.session.session import Session
 
 

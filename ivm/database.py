@@ -50,7 +50,7 @@ from ivm.settings import Settings
 from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import Deferral, check
-from ivm.storage.warehouse.duckdb_errors import Translating
+from ivm.storage.warehouse.duckdb.duckdb_errors import Translating
 from ivm.streams import Streams
 
 T = TypeVar("T")

@@ -38,7 +38,7 @@ from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, SqlError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import next_statement
-from ivm.storage.warehouse.duckdb_errors import translated
+from ivm.storage.warehouse.duckdb.duckdb_errors import translated
 
 
 def execute(session: Session, sql: str, params: Params = None) -> Result:

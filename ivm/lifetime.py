@@ -17,8 +17,8 @@ from ivm.session.session import Session
 from ivm.settings import Settings
 from ivm.storage.errors import UnavailableError
 from ivm.storage.interrupts import Deferral, check
-from ivm.storage.warehouse.database_file import OF_THE_PARENT
-from ivm.storage.warehouse.duckdb_errors import Translating
+from ivm.storage.warehouse.duckdb.duckdb_errors import Translating
+from ivm.storage.warehouse.opening.database_file import OF_THE_PARENT
 
 if TYPE_CHECKING:
     from ivm.database import Database

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ivm.storage.identifiers import literal, quote, split_name
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.history import History
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.history import History
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING
 from ivm.backfill.run_fills import run_fills
 from ivm.backfill.settings import SparkSettings
 from ivm.engine.background_flush import BackgroundFlush
-from ivm.engine.clock import micros_of
 from ivm.engine.engine import Engine
-from ivm.engine.opening import open_engine
-from ivm.engine.ticking import run_clock
+from ivm.engine.opening.opening import open_engine
+from ivm.engine.opening.ticking import run_clock
+from ivm.engine.views.clock import micros_of
 from ivm.reads.reads import StateReads
 from ivm.settings import Settings
-from ivm.storage.warehouse.duckdb_errors import ours
+from ivm.storage.warehouse.duckdb.duckdb_errors import ours
 
 if TYPE_CHECKING:
     from ivm.database import Database

@@ -16,13 +16,13 @@ from typing import Literal
 import duckdb
 
 from ivm.catalog.functions import Function
-from ivm.engine.opening import open_engine
+from ivm.engine.opening.opening import open_engine
 from ivm.open_databases import close_forgotten
 from ivm.storage.errors import CorruptionError, InputError
-from ivm.storage.warehouse.database_file import DatabaseFile, explained
-from ivm.storage.warehouse.duckdb_errors import Translating
-from ivm.storage.warehouse.opening import examine, unflushed
-from ivm.storage.warehouse.side_folder import side_folder
+from ivm.storage.warehouse.duckdb.duckdb_errors import Translating
+from ivm.storage.warehouse.opening.database_file import DatabaseFile, explained
+from ivm.storage.warehouse.opening.opening import examine, unflushed
+from ivm.storage.warehouse.opening.side_folder import side_folder
 
 
 @dataclass(frozen=True)

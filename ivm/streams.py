@@ -25,8 +25,8 @@ from ivm.cdc.sinks.run_sinks import SinkInfo, list_sinks, run_sinks
 from ivm.cdc.sinks.tail import Tail
 from ivm.cdc.sinks.target import SinkTo
 from ivm.cdc.sources.source import Source
-from ivm.engine.changefeed import MOST_HELD, Subscription
 from ivm.engine.engine import Engine
+from ivm.engine.feeds.changefeed import MOST_HELD, Subscription
 from ivm.session.session import Session
 from ivm.session.subscribe import subscribe
 

@@ -20,7 +20,7 @@ from ivm.storage.values.column import Column
 from ivm.storage.values.key_codes import key_codes
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import from_arrow
-from ivm.storage.warehouse.carried import carried
+from ivm.storage.warehouse.duckdb.carried import carried
 
 _ROWS = 1 << 17
 

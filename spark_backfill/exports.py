@@ -12,7 +12,7 @@ from pathlib import Path
 from ivm.spark_backfill.carriers import carrier
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, run
 
 _FILE_BYTES = 128 << 20
 """The size from which an exported relation goes on in another file, which is another task's."""

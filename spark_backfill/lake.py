@@ -16,10 +16,10 @@ from ivm.spark_backfill.worker import PIECE, Pieces
 from ivm.sql.plan.nodes import Scan
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.duck import Cursor, rows, run
-from ivm.storage.warehouse.history import History, rows_of
-from ivm.storage.warehouse.history_pieces import pieces
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run
 from ivm.storage.warehouse.own_parquet import reading
+from ivm.storage.warehouse.tables.history import History, rows_of
+from ivm.storage.warehouse.tables.history_pieces import pieces
 
 _LAKE, _LISTED = "lake.json", "pieces.parquet"
 

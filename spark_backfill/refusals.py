@@ -15,7 +15,7 @@ from ivm.sql.plan.nodes import Plan, nodes, types
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 from ivm.storage.scratch import Scratch
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 _SYNTAX = frozenset(["coalesce", "if", "ifnull", "nullif", "try"])
 """What DuckDB's grammar reads like calls of functions."""

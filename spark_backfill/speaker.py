@@ -22,7 +22,7 @@ from ivm.sql.resolve.duckdb_types import probe, typed_nulls
 from ivm.storage.identifiers import literal
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.duck import describe, rows, run
+from ivm.storage.warehouse.duckdb.duck import describe, rows, run
 
 DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
 """The digits that values of the integer types have at most."""

@@ -34,8 +34,8 @@ from ivm.sql.plan.render import render
 from ivm.sql.resolve.duckdb_types import typed_nulls
 from ivm.storage.durable_files import sync_folder
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.carried import carried
-from ivm.storage.warehouse.duck import chunks
+from ivm.storage.warehouse.duckdb.carried import carried
+from ivm.storage.warehouse.duckdb.duck import chunks
 from ivm.storage.warehouse.own_parquet import reading
 
 if TYPE_CHECKING:

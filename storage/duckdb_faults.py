@@ -106,7 +106,7 @@ FAULTS = (
             DELETE FROM t WHERE i % 2 = 0;
             SELECT count(*) FROM t JOIN ids ON t.rowid = ids.id""",
         outcome=[(341,)],
-        modules=("ivm.storage.warehouse.row_ids", "ivm.session.duck_writer"),
+        modules=("ivm.storage.warehouse.flush.row_ids", "ivm.session.duck_writer"),
         seen=("2.0.0", "2.0.0"),
         mended=("2.0.1", [(342,)]),
         apart=True,
@@ -119,7 +119,11 @@ FAULTS = (
             SELECT rowid FROM t""",
         outcome=[(7,)],
         modules=(
-            *("ivm.storage.warehouse.flush", "ivm.session.duck_writer", "ivm.capture.row_diff"),
+            *(
+                "ivm.storage.warehouse.flush.flush",
+                "ivm.session.duck_writer",
+                "ivm.capture.row_diff",
+            ),
             *("ivm.capture.update", "ivm.capture.merge"),
         ),
     ),
@@ -131,7 +135,7 @@ FAULTS = (
         script="""CREATE TABLE t AS SELECT INTERVAL 1 MONTH AS x; UPDATE t SET x = INTERVAL 30 DAY;
             SELECT x::VARCHAR FROM t""",
         outcome=[("1 month",)],
-        modules=("ivm.capture.update", "ivm.storage.warehouse.flush"),
+        modules=("ivm.capture.update", "ivm.storage.warehouse.flush.flush"),
     ),
     Fault(
         "returned_values",
@@ -163,7 +167,7 @@ FAULTS = (
         script="""CREATE TABLE t (i INTEGER PRIMARY KEY); BEGIN; INSERT INTO t VALUES (1);
             DELETE FROM t USING (VALUES (1), (1)) AS d(i) WHERE t.i = d.i""",
         outcome="InvalidInputException: Invalid Input Error: Failed to delete all rows from index",
-        modules=("ivm.storage.warehouse.appender",),
+        modules=("ivm.storage.warehouse.duckdb.appender",),
         seen=("1.5.6", "2.0.0"),
         mended=("2.0.1", [(1,)]),
     ),
@@ -200,7 +204,7 @@ FAULTS = (
         script="""CREATE TABLE t AS SELECT INTERVAL 1 DAY AS x, 1 AS n;
             SELECT a.n FROM t AS a ASOF JOIN t AS b ON a.x >= b.x""",
         outcome="InternalException: INTERNAL Error: Failed to cast expression to type",
-        modules=("ivm.storage.warehouse.duckdb_errors",),
+        modules=("ivm.storage.warehouse.duckdb.duckdb_errors",),
         seen=("2.0.0", "2.0.0"),
         mended=("2.0.1", [(1,)]),
     ),
@@ -220,7 +224,7 @@ FAULTS = (
         right="an error",
         script="SELECT INTERVAL '3000000 hours' AS i",
         outcome=[("MonthDayNano(months=0, days=0, nanoseconds=-7646744073709551616)",)],
-        modules=("ivm.storage.warehouse.carried",),
+        modules=("ivm.storage.warehouse.duckdb.carried",),
         way="to Arrow",
     ),
     Fault(
@@ -230,7 +234,7 @@ FAULTS = (
         right="3",
         script="SELECT sum(i) EXPORT_STATE AS s FROM range(3) AS r(i)",
         outcome=ENDS,
-        modules=("ivm.storage.warehouse.carried",),
+        modules=("ivm.storage.warehouse.duckdb.carried",),
         seen=("2.0.0", "2.0.1"),
         way="to Arrow",
         apart=True,
@@ -242,7 +246,7 @@ FAULTS = (
         script="""SELECT union_value(a := NULL::INTEGER)::UNION(a INTEGER, b VARCHAR) AS u;
             SELECT u IS NULL, union_tag(u) FROM lent""",
         outcome=[(True, None)],
-        modules=("ivm.storage.warehouse.carried",),
+        modules=("ivm.storage.warehouse.duckdb.carried",),
         way="through Arrow",
     ),
     Fault(
@@ -266,7 +270,7 @@ FAULTS = (
         script="""SELECT 'a'::ENUM('a', 'b') AS e, ROW(1, 2) AS r;
             SELECT typeof(e), typeof(r) FROM lent""",
         outcome=[("VARCHAR", "STRUCT(element1 INTEGER, element2 INTEGER)")],
-        modules=("ivm.storage.warehouse.duck",),
+        modules=("ivm.storage.warehouse.duckdb.duck",),
         seen=("2.0.0", "2.0.1"),  # 1.5 had no tuples with a type of their own
         way="through Arrow",
     ),
@@ -321,7 +325,7 @@ FAULTS = (
         script="""CREATE TABLE t (v INTEGER);
             SELECT column_name FROM (DESCRIBE SELECT v AS V FROM t)""",
         outcome=[("v",)],
-        modules=("ivm.storage.warehouse.duck",),
+        modules=("ivm.storage.warehouse.duckdb.duck",),
         seen=("2.0.0", "2.0.0"),
         mended=("2.0.1", [("V",)]),
     ),
@@ -342,7 +346,7 @@ FAULTS = (
         right="(1,)",
         script="CREATE VIEW v AS SELECT 1 AS i; BEGIN; SELECT i FROM range(3) AS r(i); FROM v",
         outcome="InterruptException: INTERRUPT Error: Interrupted!",
-        modules=("ivm.storage.warehouse.duck",),
+        modules=("ivm.storage.warehouse.duckdb.duck",),
         seen=("2.0.0", "2.0.1"),
         way="given up",
     ),
@@ -353,7 +357,7 @@ FAULTS = (
         right="the exception",
         script="SELECT interrupted()",
         outcome="InvalidInputException: Invalid Input Error: Python exception occurred while",
-        modules=("ivm.storage.warehouse.duckdb_errors",),
+        modules=("ivm.storage.warehouse.duckdb.duckdb_errors",),
     ),
     Fault(
         "undecodable_messages",
@@ -362,6 +366,6 @@ FAULTS = (
         right="a ConversionException with its message",
         script=r"SELECT '\xFF'::BLOB::UUID",
         outcome="an error without its message",
-        modules=("ivm.ingest.literal_columns", "ivm.storage.warehouse.duckdb_errors"),
+        modules=("ivm.ingest.literal_columns", "ivm.storage.warehouse.duckdb.duckdb_errors"),
     ),
 )

@@ -39,7 +39,7 @@ from ivm.storage.errors import EvaluationError
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.types import WIDE, ColumnType
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 Finish: TypeAlias = Callable[[Indexes], Column]
 """int64[n, lanes] → the output column."""

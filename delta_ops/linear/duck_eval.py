@@ -17,7 +17,7 @@ from ivm.storage.errors import EvaluationError
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse import duck
+from ivm.storage.warehouse.duckdb import duck
 
 ROW = "row__"
 BIGINT = type_of("BIGINT")

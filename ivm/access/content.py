@@ -20,9 +20,9 @@ from ivm.sql.parse.function_list import Macro, list_functions
 from ivm.sql.statements.stored_text import bare_lambdas, view_query
 from ivm.storage.errors import AccessError, SqlError
 from ivm.storage.identifiers import canonical_name, fold, split_name
-from ivm.storage.warehouse.duck import Cursor, rows
-from ivm.storage.warehouse.history import paths
-from ivm.storage.warehouse.table_info import read_schemas
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
+from ivm.storage.warehouse.tables.history import paths
+from ivm.storage.warehouse.tables.table_info import read_schemas
 
 _READING = frozenset(("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"))
 _CHANGING = frozenset(("INSERT_QUERY_NODE", "UPDATE_QUERY_NODE", "DELETE_QUERY_NODE"))

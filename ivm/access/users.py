@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from ivm.access.roles import schema_name
 from ivm.access.verifiers import Verifier, new_token, read, token_hash, verifier_of
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.parameters import Params
 from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import SqlError
-from ivm.storage.warehouse.duck import Cursor, rows, run
-from ivm.storage.warehouse.table_info import read_schemas
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run
+from ivm.storage.warehouse.tables.table_info import read_schemas
 
 _TABLES = {
     "_ivm.users": "(name VARCHAR PRIMARY KEY, role VARCHAR NOT NULL, schema VARCHAR, "

@@ -14,8 +14,8 @@ from ivm.backfill.snapshot import scanned
 from ivm.catalog.catalog import BindingCatalog, View
 from ivm.engine.engine import Engine
 from ivm.storage.errors import UnsupportedError
-from ivm.storage.warehouse.duck import rows
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import rows
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _WIDTH = 8  # bytes a value of a stored table, about
 

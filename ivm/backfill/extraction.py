@@ -25,7 +25,7 @@ from ivm.storage.errors import ConstraintError, UnavailableError, UnsupportedErr
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.interrupts import check
 from ivm.storage.values.types import ColumnType, Schema
-from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run
 from ivm.storage.warehouse.own_parquet import reading
 
 _OURS = "ivm-"  # begins the names in `folder.part`

@@ -14,17 +14,17 @@ from dataclasses import replace
 from ivm.catalog.catalog import View
 from ivm.delta_ops.aggregates.aggregate import Aggregate
 from ivm.delta_ops.operator import Fetch
-from ivm.engine.broken_views import record_of, why
 from ivm.engine.engine import Engine
-from ivm.engine.maintenance import Maintenance
+from ivm.engine.views.broken_views import record_of, why
+from ivm.engine.views.maintenance import Maintenance
 from ivm.spark_backfill.stages import Key, Stage, Staging, contents_of, from_state, wanted_keys
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import EvaluationError
 from ivm.storage.log.reading import read_records
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, run
 from ivm.storage.warehouse.net_changes import PendingView
-from ivm.storage.warehouse.system_tables import save_view
+from ivm.storage.warehouse.tables.system_tables import save_view
 
 _CLOSE = 64  # epochs that may be left to be stepped under the writer lock
 _MOST_PENDING = 1 << 20  # rows of deltas that wait in memory for the view's table

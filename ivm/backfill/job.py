@@ -19,16 +19,16 @@ from ivm.backfill.progress import NOT_RUNNING, FillProgress
 from ivm.backfill.snapshot import demand_files, export_scanned, exported, pinned
 from ivm.catalog.broken_views import UNFILLED
 from ivm.catalog.catalog import View
+from ivm.engine.base.jobs import Job
 from ivm.engine.engine import Engine
-from ivm.engine.jobs import Job
 from ivm.spark_backfill.frames import Frames
 from ivm.spark_backfill.session import ENDED, words_of
 from ivm.spark_backfill.stages import Stage, Staging, run_stage, stages_of
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
 from ivm.storage.log.reading import has_records
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.duckdb_errors import of_our_sql
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.duckdb.duckdb_errors import of_our_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,8 @@ from ivm.backfill.job import KIND, BackfillJob
 from ivm.backfill.progress import FAILED, NOT_RUNNING, FillProgress
 from ivm.backfill.settings import SparkSettings
 from ivm.catalog.broken_views import UNFILLED
+from ivm.engine.base.jobs import Job
 from ivm.engine.engine import Engine
-from ivm.engine.jobs import Job
 from ivm.storage.errors import UnavailableError
 from ivm.storage.interrupts import check
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ivm.engine.settings_file import section
+from ivm.engine.base.settings_file import section
 from ivm.spark_backfill.session import bytes_of, can_start, prepared, start
 from ivm.storage.errors import InputError
 

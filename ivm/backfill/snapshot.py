@@ -14,7 +14,7 @@ from ivm.spark_backfill.exports import export
 from ivm.spark_backfill.lake import export_lake
 from ivm.spark_backfill.relations import Exported
 from ivm.sql.plan.nodes import Plan, Scan, nodes
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from ivm.spark_backfill.frames import Frames
 from ivm.spark_backfill.session import asking
 from ivm.spark_backfill.stages import Stage, Staging, run_stage
 from ivm.storage.interrupts import check, interruptible
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,8 +21,8 @@ from ivm.capture.update import capture_update
 from ivm.capture.upsert import capture_upsert
 from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 __all__ = ["Captured", "capture"]
 

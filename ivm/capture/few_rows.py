@@ -16,7 +16,7 @@ from ivm.sql.scalar.compile import cast_column
 from ivm.storage.values.column import Column, null_column
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import Cursor, give_up
+from ivm.storage.warehouse.duckdb.duck import Cursor, give_up
 
 MOST = 256
 """Rows that are many."""

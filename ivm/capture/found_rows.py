@@ -16,7 +16,7 @@ from ivm.capture.set_queries import ALIAS, listed_queries
 from ivm.capture.sources import between, listed
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.identifiers import fold, quote
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _OURS = "__ivm_"
 

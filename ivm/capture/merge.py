@@ -19,9 +19,9 @@ from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.sql.statements.tokens import unquoted
 from ivm.storage.identifiers import fold, quote
-from ivm.storage.warehouse.duck import Cursor, describe, run, temporary
-from ivm.storage.warehouse.row_ids import same_row
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor, describe, run, temporary
+from ivm.storage.warehouse.flush.row_ids import same_row
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _SOURCE = "__ivm_source"
 

@@ -15,10 +15,10 @@ from ivm.storage.interrupts import begin_statement
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
-from ivm.storage.warehouse.arrow_streams import copying
-from ivm.storage.warehouse.carried import carried
-from ivm.storage.warehouse.duck import Cursor, run
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.arrow_streams import copying
+from ivm.storage.warehouse.duckdb.carried import carried
+from ivm.storage.warehouse.duckdb.duck import Cursor, run
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 Change = tuple[ZSet, ZSet]
 """Rows removed and rows added, all columns, positive weights."""

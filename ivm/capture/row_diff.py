@@ -25,9 +25,9 @@ from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, from_arrow
-from ivm.storage.warehouse.duck import Cursor, table, temporary
-from ivm.storage.warehouse.row_ids import last_row_id, same_row
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor, table, temporary
+from ivm.storage.warehouse.flush.row_ids import last_row_id, same_row
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 ROW_ID = "__ivm_row"
 _BOOLEAN = type_of("BOOLEAN")

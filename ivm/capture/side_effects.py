@@ -14,8 +14,8 @@ from ivm.sql.statements.nodes import Dml, Name
 from ivm.sql.statements.tokens import Reader, tokens
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold, path_of
-from ivm.storage.warehouse.duck import Cursor, rows
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _TRIGGERS = "SELECT schema_name, table_name, sql FROM system.main.duckdb_triggers()"
 _At = tuple[str, ...]

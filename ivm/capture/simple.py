@@ -13,8 +13,8 @@ from ivm.capture.result import Captured, nothing, run_returning, run_verbatim
 from ivm.capture.row_diff import all_rows, watching
 from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 def capture_insert(cursor: Cursor, statement: Dml, table: TableInfo, params: Params) -> Captured:

@@ -14,7 +14,7 @@ from ivm.sql.plan.built_in import FACTS
 from ivm.sql.resolve.clock import WORDS
 from ivm.sql.statements.tokens import Token, is_name, unquoted
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 _WORDS = frozenset(
     ("AND", "OR", "NOT", "IN", "BETWEEN", "IS", "NULL", "TRUE", "FALSE", "LIKE", "ILIKE")

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from ivm.capture.result import Captured
-from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, run
 
 _POLICY = "SET current_transaction_invalidation_policy = "
 SYNTACTIC = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)

@@ -28,8 +28,8 @@ from ivm.storage.identifiers import path_of, quote
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add, from_arrow
-from ivm.storage.warehouse.duck import Cursor, registered, run, table, temporary
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor, registered, run, table, temporary
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _ROWS, _ADDED = "__ivm_rows", "__ivm_added"
 

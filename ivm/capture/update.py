@@ -31,9 +31,9 @@ from ivm.sql.statements.tokens import Reader, Token, split, text_of
 from ivm.storage.errors import InternalError, SqlError
 from ivm.storage.identifiers import quote
 from ivm.storage.values.zset import from_arrow
-from ivm.storage.warehouse.duck import Cursor, rows, run, table, temporary
-from ivm.storage.warehouse.row_ids import last_row_id, same_row
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run, table, temporary
+from ivm.storage.warehouse.flush.row_ids import last_row_id, same_row
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _NEW = "__ivm_update"
 

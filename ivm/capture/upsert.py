@@ -19,8 +19,8 @@ from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import quote
-from ivm.storage.warehouse.duck import Cursor, rows, run, temporary
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run, temporary
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _SOURCE = "__ivm_source"
 _NULL = '"NULL"'

@@ -20,8 +20,8 @@ from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import InputError, InternalError, SqlError
 from ivm.storage.identifiers import Path, fold, is_text, path_of, split_name
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.table_info import TableInfo
-from ivm.storage.warehouse.view_indexes import ViewIndex
+from ivm.storage.warehouse.tables.table_info import TableInfo
+from ivm.storage.warehouse.tables.view_indexes import ViewIndex
 
 
 def name_parts(name: object) -> tuple[str, ...]:

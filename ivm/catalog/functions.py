@@ -15,7 +15,7 @@ from duckdb import PythonExceptionHandling, sqltypes
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from ivm.storage.errors import InputError
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 V = TypeVar("V")
 SqlType: TypeAlias = str | sqltypes.DuckDBPyType

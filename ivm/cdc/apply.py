@@ -16,11 +16,11 @@ from ivm.cdc.letter_keys import OVERTAKEN, overtaken
 from ivm.cdc.merging import Merging, Outcome
 from ivm.cdc.records import Letter, Records
 from ivm.cdc.sources.source import Part, Position
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
 from ivm.storage.errors import UnavailableError
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from ivm.cdc.records import LETTER, Records
 from ivm.cdc.sources.other_places import OtherPlaces
 from ivm.cdc.sources.source import AsksUpstream, PartOf, Source
 from ivm.cdc.stored_sources import counted_again, find, load
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.session.session import Session
 from ivm.storage.identifiers import fold, literal
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _Letter = tuple[Any, ...]
 _TABLE, _STREAM, _POSITION, _REASON, _PAYLOAD = (

@@ -22,7 +22,7 @@ from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.values.key_codes import same_row
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 def follow(session: Session, part: Part) -> None:

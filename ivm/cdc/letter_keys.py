@@ -37,7 +37,7 @@ from ivm.storage.values.column import (
 )
 from ivm.storage.values.consolidate import group
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 OVERTAKEN = "; a later event of its row was applied, so it is not retried"
 """At the end of the reason of a letter that is overtaken."""

@@ -23,7 +23,7 @@ from ivm.cdc.merge.versions import merge_newer, version_column
 from ivm.cdc.origins import told_apart
 from ivm.cdc.records import Records
 from ivm.cdc.sources.source import Part
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.not_fast import NotFastError
@@ -32,7 +32,7 @@ from ivm.storage.errors import UnsupportedError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Indexes, Mask
 from ivm.storage.values.zset import empty
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from ivm.catalog.broken_views import spelled
 from ivm.cdc.merge.told import Displaced
 from ivm.cdc.sources.source import Position
-from ivm.engine.outbox_rows import packed, unpacked
-from ivm.engine.small_tables import Row
-from ivm.engine.transaction import Transaction
+from ivm.engine.feeds.outbox_rows import packed, unpacked
+from ivm.engine.tables.small_tables import Row
+from ivm.engine.transactions.transaction import Transaction
 from ivm.session.displaced_rows import columns_of
 from ivm.session.query import query
 from ivm.session.session import Session
@@ -27,9 +27,9 @@ from ivm.storage.identifiers import literal
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, ones
-from ivm.storage.warehouse.duck import run
-from ivm.storage.warehouse.system_tables import OLDER_STREAM_TABLES, STREAM_TABLES
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import run
+from ivm.storage.warehouse.tables.system_tables import OLDER_STREAM_TABLES, STREAM_TABLES
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 LETTERS = "_ivm.dead_letters"
 LETTER_KEYS = "_ivm.letter_keys"

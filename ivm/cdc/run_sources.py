@@ -9,8 +9,8 @@ from ivm.cdc import records, stored_sources
 from ivm.cdc.progress import Progress, Reached
 from ivm.cdc.source_job import Open, SourceJob, WithSession, open_here
 from ivm.cdc.stored_sources import RUNNING, StoredSource
+from ivm.engine.base.jobs import Job
 from ivm.engine.engine import Engine
-from ivm.engine.jobs import Job
 from ivm.session.session import Session
 from ivm.storage.identifiers import fold
 

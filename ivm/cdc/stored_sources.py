@@ -17,8 +17,8 @@ from ivm.cdc.kinds import KINDS
 from ivm.cdc.records import Records
 from ivm.cdc.sources.definition import define, options_of
 from ivm.cdc.sources.source import OfTables, Position, Source
-from ivm.engine.jobs import Job
-from ivm.engine.transaction import Transaction
+from ivm.engine.base.jobs import Job
+from ivm.engine.transactions.transaction import Transaction
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
 from ivm.session.stream_positions import SOURCES

@@ -12,7 +12,7 @@ import weakref
 
 from ivm.client.following import PAUSE, Following, Item
 from ivm.client.wire import Wire
-from ivm.engine.changefeed import Feed
+from ivm.engine.feeds.changefeed import Feed
 from ivm.storage.errors import IvmError, UnavailableError
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from ivm.client.wire import Wire, error_of, segment
-from ivm.engine.plain_arrow import plain
+from ivm.engine.feeds.plain_arrow import plain
 from ivm.storage.errors import InternalError, IvmError, UnavailableError
 
 if TYPE_CHECKING:

@@ -21,36 +21,36 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from ivm.catalog.catalog import Catalog, Meaning, View
-from ivm.engine.broken_views import BrokenViews
-from ivm.engine.changefeed import ChangeFeeds
-from ivm.engine.clock import Clock
-from ivm.engine.definitions import Definitions
-from ivm.engine.group_reads import GroupReads
-from ivm.engine.held_views import HeldViews
-from ivm.engine.jobs import Jobs
-from ivm.engine.key_indexes import KeyIndexes
-from ivm.engine.log_writer import LogWriter
-from ivm.engine.maintenance import Maintenance
-from ivm.engine.outbox import Outbox
-from ivm.engine.recomputed_views import RecomputedViews
-from ivm.engine.retention import Retention
-from ivm.engine.saved_state import Indexes
-from ivm.engine.scan_settings import ScanSettings
-from ivm.engine.small_tables import SmallTables
-from ivm.engine.stored_tables import StoredTables
-from ivm.engine.unfilled import Unfilled
-from ivm.engine.views import Views
-from ivm.engine.writer_lock import WriterLock
+from ivm.engine.base.definitions import Definitions
+from ivm.engine.base.jobs import Jobs
+from ivm.engine.base.log_writer import LogWriter
+from ivm.engine.base.scan_settings import ScanSettings
+from ivm.engine.base.writer_lock import WriterLock
+from ivm.engine.feeds.changefeed import ChangeFeeds
+from ivm.engine.feeds.outbox import Outbox
+from ivm.engine.tables.key_indexes import KeyIndexes
+from ivm.engine.tables.retention import Retention
+from ivm.engine.tables.saved_state import Indexes
+from ivm.engine.tables.small_tables import SmallTables
+from ivm.engine.tables.stored_tables import StoredTables
+from ivm.engine.views.broken_views import BrokenViews
+from ivm.engine.views.clock import Clock
+from ivm.engine.views.group_reads import GroupReads
+from ivm.engine.views.held_views import HeldViews
+from ivm.engine.views.maintenance import Maintenance
+from ivm.engine.views.recomputed_views import RecomputedViews
+from ivm.engine.views.unfilled import Unfilled
+from ivm.engine.views.views import Views
 from ivm.storage.errors import UnavailableError
 from ivm.storage.interrupts import Shelter, check
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import Cursor, run
-from ivm.storage.warehouse.flush import NetChange
+from ivm.storage.warehouse.duckdb.duck import Cursor, run
+from ivm.storage.warehouse.flush.flush import NetChange
 from ivm.storage.warehouse.pending import PendingDeltas
-from ivm.storage.warehouse.system_tables import BASE
-from ivm.storage.warehouse.table_info import TableInfo
-from ivm.storage.warehouse.view_indexes import load_view_indexes
+from ivm.storage.warehouse.tables.system_tables import BASE
+from ivm.storage.warehouse.tables.table_info import TableInfo
+from ivm.storage.warehouse.tables.view_indexes import load_view_indexes
 from ivm.storage.warehouse.warehouse import Warehouse, roll_back
 
 if TYPE_CHECKING:

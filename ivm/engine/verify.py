@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.catalog.catalog import View
-from ivm.engine.difference import bare
 from ivm.engine.engine import Engine
-from ivm.engine.told_time import told
+from ivm.engine.views.difference import bare
+from ivm.engine.views.told_time import told
 from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, fixes_all
 from ivm.sql.resolve.fixed_columns import text_parts
 from ivm.storage.values.types import ColumnType, Schema, type_of
-from ivm.storage.warehouse.duck import Cursor, rows, table, temporary
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, table, temporary
 
 TOLERANCE = 1e-9
 _ANSWER = "_ivm_answer"

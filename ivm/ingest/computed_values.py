@@ -24,7 +24,7 @@ from ivm.storage.identifiers import fold
 from ivm.storage.interrupts import interruptible
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.duck import Cursor, evaluate, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, evaluate, rows
 
 _CLASSES = frozenset(
     [

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ivm.storage.values.column import Column, column_from_arrow, concat, empty_column
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.duck import Cursor, table
+from ivm.storage.warehouse.duckdb.duck import Cursor, table
 
 Array: TypeAlias = pa.Array | pa.ChunkedArray
 

@@ -23,8 +23,8 @@ from ivm.sql.resolve.clock import TELLERS, WORDS
 from ivm.storage.identifiers import fold, literal, path_of, quote, split_name
 from ivm.storage.values.column import Column, FixedColumn, column_from_arrow
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.duck import Cursor, rows, table
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, table
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _SEQUENCE = "nextval"
 _RANDOM = frozenset(["random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7"])

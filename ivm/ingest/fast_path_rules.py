@@ -22,8 +22,8 @@ from ivm.storage.errors import ConstraintError, EvaluationError
 from ivm.storage.identifiers import path_of
 from ivm.storage.values.column import Column, FixedColumn, Mask, column_from_arrow
 from ivm.storage.values.types import type_of
-from ivm.storage.warehouse.duck import Cursor, rows, table
-from ivm.storage.warehouse.table_info import ForeignKey, TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, table
+from ivm.storage.warehouse.tables.table_info import ForeignKey, TableInfo
 
 _NUMBER = r"-?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?"
 _CONSTANT = rf"NULL|true|false|{_NUMBER}|[xX]?'(?:[^']|'')*'"

@@ -21,7 +21,7 @@ from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.consolidate import all_distinct, group
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet, ones
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 Positions: TypeAlias = tuple[int, ...]
 Lookup: TypeAlias = Callable[[str, Positions], KeyIndex | None]

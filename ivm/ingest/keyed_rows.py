@@ -24,7 +24,7 @@ from ivm.sql.statements.nodes import Comparison, KeyedChange
 from ivm.storage.values.column import Column, Mask
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, ones
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _MOST_KEYS = 100_000  # combinations of the values of several key columns
 

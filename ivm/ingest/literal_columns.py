@@ -23,7 +23,7 @@ from ivm.ingest.python_values import Values, python_values
 from ivm.sql.statements.values_list import LiteralRows
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 

@@ -17,7 +17,7 @@ from ivm.sql.plan.built_in import call_name
 from ivm.sql.resolve.clock import TELLERS
 from ivm.storage.values.column import Column, FixedColumn
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 
 _QUARTER = 15 * 60 * 1_000_000  # microseconds
 _DAY = 96 * _QUARTER

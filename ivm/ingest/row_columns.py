@@ -21,8 +21,8 @@ from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import quote
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, concat, owned
 from ivm.storage.values.types import ColumnType, Schema
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.duckdb_errors import is_cut_short, of_our_sql
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short, of_our_sql
 
 _MOST_PARTS = 64  # of one column; DuckDB casts the values of more one by one
 

@@ -21,8 +21,8 @@ from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
 from ivm.storage.values.column import Column, owned
 from ivm.storage.values.types import ColumnType, Schema
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 Rows: TypeAlias = Any
 """An Arrow table or batch, a pandas or polars frame, a dict of columns, or a list of dicts."""

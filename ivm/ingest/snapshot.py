@@ -16,9 +16,9 @@ from ivm.storage.identifiers import quote
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.appender import python_rows
-from ivm.storage.warehouse.duck import Cursor, chunks, evaluate, rows
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.appender import python_rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, chunks, evaluate, rows
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _ASKED = "_ivm_asked"
 _ONE = np.ones(1, np.int64)

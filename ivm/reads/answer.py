@@ -12,7 +12,7 @@ from ivm.storage.values.column import Column, DictionaryColumn
 from ivm.storage.values.dictionary import words
 from ivm.storage.values.types import ColumnType, Schema, cast_in_place
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import Cursor, table
+from ivm.storage.warehouse.duckdb.duck import Cursor, table
 
 _STRING = pa.string()
 _FEW = 64

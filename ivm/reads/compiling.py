@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ivm.catalog.broken_views import broken_views
 from ivm.catalog.catalog import BindingCatalog, CatalogVersion, Meaning
 from ivm.engine.engine import Engine
-from ivm.engine.view_reads import (
+from ivm.engine.views.view_reads import (
     NamedText,
     definitions_named,
     relations_read,
@@ -42,8 +42,8 @@ from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import words_in
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _ZONED = re.compile(r"TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
 _MOST_KEYED = 2_000_000

@@ -16,9 +16,9 @@ import duckdb
 
 from ivm.catalog.catalog import Meaning
 from ivm.engine.engine import Engine
-from ivm.engine.held_views import TooManyRowsError
-from ivm.engine.transaction import Transaction
-from ivm.engine.view_contents import MOST_FOUND, between, under
+from ivm.engine.transactions.transaction import Transaction
+from ivm.engine.views.held_views import TooManyRowsError
+from ivm.engine.views.view_contents import MOST_FOUND, between, under
 from ivm.ingest.parameters import Params
 from ivm.reads.answer import Answer
 from ivm.reads.chains import Step
@@ -34,7 +34,7 @@ from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.errors import EvaluationError, SqlError, UnsupportedError
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, empty
-from ivm.storage.warehouse.refused import RefusedError
+from ivm.storage.warehouse.flush.refused import RefusedError
 
 _WORTHWHILE = 3
 """The time at which a text is compiled (measured: 5 to 10 ms; a read from a file costs 2 to 7)."""

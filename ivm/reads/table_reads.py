@@ -13,8 +13,8 @@ from typing import TypeAlias, TypeVar
 
 from ivm.catalog.catalog import Meaning
 from ivm.engine.engine import Engine
-from ivm.engine.transaction import Transaction
-from ivm.engine.view_contents import MOST_FOUND
+from ivm.engine.transactions.transaction import Transaction
+from ivm.engine.views.view_contents import MOST_FOUND
 from ivm.ingest.key_index import KeyIndex
 from ivm.reads.accesses import Table
 from ivm.reads.answer import Answer
@@ -22,7 +22,7 @@ from ivm.reads.chains import Step
 from ivm.reads.compiling import Compiled
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, empty
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _TRIES = 3
 _T = TypeVar("_T")

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ivm.storage.identifiers import literal
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.types import importable
-from ivm.storage.warehouse.duck import run
+from ivm.storage.warehouse.duckdb.duck import run
 
 BATCH = "batch"
 """The relation of the batch; its columns are `c0`, `c1` and so on."""

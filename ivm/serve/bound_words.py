@@ -17,8 +17,8 @@ from ivm.session.session import Session
 from ivm.sql.statements.tokens import kept_tokens, without_parameters
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.interrupts import check
-from ivm.storage.warehouse.duck import Cursor, lenient, run
-from ivm.storage.warehouse.duckdb_errors import translated
+from ivm.storage.warehouse.duckdb.duck import Cursor, lenient, run
+from ivm.storage.warehouse.duckdb.duckdb_errors import translated
 
 _CONSTANT = re.compile(r"must be a constant expression\s+LINE (\d+):")
 _ITSELF = "cannot be referenced before it is defined"

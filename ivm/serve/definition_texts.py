@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from ivm.catalog.catalog import CatalogVersion
 from ivm.engine.engine import Engine
-from ivm.engine.view_reads import NamedText, views_and_macros
+from ivm.engine.views.view_reads import NamedText, views_and_macros
 from ivm.serve.from_clauses import means_by_catalog
 from ivm.sql.statements.tokens import is_name, kept_tokens, unquoted
 from ivm.storage.identifiers import fold, path_of

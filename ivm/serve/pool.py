@@ -21,7 +21,7 @@ from ivm.serve.settings import ServerSettings
 from ivm.serve.threads import Threads
 from ivm.session.session import Session
 from ivm.storage.errors import UnavailableError
-from ivm.storage.warehouse.duck import rows, run
+from ivm.storage.warehouse.duckdb.duck import rows, run
 
 STOPPING = "the server is being stopped: connect again when it is back"
 _SPARE = 4  # threads beside those of the clients' statements

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.session.session import Session
 from ivm.session.table_writer import FastWriter
 from ivm.storage.errors import InputError, UnavailableError
-from ivm.storage.warehouse.duck import run
-from ivm.storage.warehouse.system_tables import REQUEST_TABLES
+from ivm.storage.warehouse.duckdb.duck import run
+from ivm.storage.warehouse.tables.system_tables import REQUEST_TABLES
 
 TABLE = "_ivm.requests"
 KEPT = 100_000

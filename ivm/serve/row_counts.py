@@ -12,7 +12,7 @@ import time
 import duckdb
 
 from ivm.engine.engine import Engine
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 _AGAIN = 2.0  # seconds between two counts
 

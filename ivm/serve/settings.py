@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ivm.engine.settings_file import section
+from ivm.engine.base.settings_file import section
 from ivm.storage.errors import InputError
 
 _CHOICES = {

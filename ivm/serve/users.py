@@ -22,8 +22,8 @@ from ivm.access.check import Checks
 from ivm.access.roles import schema_name
 from ivm.access.users import StoredToken, StoredUser, stored_tokens, stored_users
 from ivm.access.verifiers import Verifier, read, token_hash, verifier_of
+from ivm.engine.base.settings_file import section
 from ivm.engine.engine import Engine
-from ivm.engine.settings_file import section
 from ivm.serve.access import User
 from ivm.serve.failed_logins import FailedLogins
 from ivm.session.session import Session

@@ -13,12 +13,12 @@ from collections.abc import Collection, Mapping
 from ivm.catalog.broken_views import broken_error, broken_views
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
-from ivm.engine.view_reads import views_and_macros, words_with_definitions
+from ivm.engine.views.view_reads import views_and_macros, words_with_definitions
 from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import without_parameters
 from ivm.storage.identifiers import canonical_name, fold, path_of, words_in
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 
 _SHOWING = {"describe", "desc", "show", "explain", "export"}
 """Kinds of queries that show no rows of a view; an export holds its last rows and the mark."""

@@ -12,7 +12,7 @@ import duckdb
 from ivm.capture.evaluation import MOST_ROWS
 from ivm.capture.result import nothing, run_verbatim
 from ivm.capture.row_diff import rows_appended
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.fast_path_rules import has_trigger
 from ivm.ingest.parameters import Params
 from ivm.session.result import Result
@@ -20,10 +20,10 @@ from ivm.session.session import Session
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.statements import parse as st
 from ivm.storage.log.change import TableChange
-from ivm.storage.warehouse.duck import rows
-from ivm.storage.warehouse.duckdb_errors import translated
-from ivm.storage.warehouse.row_ids import last_row_id
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import rows
+from ivm.storage.warehouse.duckdb.duckdb_errors import translated
+from ivm.storage.warehouse.flush.row_ids import last_row_id
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 def can_load(

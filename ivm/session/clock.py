@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ivm.engine.ticking import tick
-from ivm.engine.transaction import Transaction
+from ivm.engine.opening.ticking import tick
+from ivm.engine.transactions.transaction import Transaction
 from ivm.session.session import Session
 from ivm.sql.resolve.clock import CLOCK
 from ivm.storage.errors import UnavailableError
-from ivm.storage.warehouse.duck import run
-from ivm.storage.warehouse.system_tables import CLOCK_TABLES
+from ivm.storage.warehouse.duckdb.duck import run
+from ivm.storage.warehouse.tables.system_tables import CLOCK_TABLES
 
 
 def make_clock(session: Session, transaction: Transaction) -> bool:
@@ -25,7 +25,7 @@ def make_clock(session: Session, transaction: Transaction) -> bool:
 
 
 def tick_now(session: Session) -> None:
-    """Commits what is due; see `ivm.engine.ticking.tick`.
+    """Commits what is due; see `ivm.engine.opening.ticking.tick`.
 
     Raises:
         UnavailableError: the session has an open transaction, or another one does not end.

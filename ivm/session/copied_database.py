@@ -9,7 +9,7 @@ from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import Reader, tokens
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.system_tables import set_apart
+from ivm.storage.warehouse.tables.system_tables import set_apart
 
 
 def finish_copy(session: Session, statement: st.Ddl) -> None:

@@ -18,9 +18,9 @@ import duckdb
 from ivm.catalog.broken_views import is_unfit
 from ivm.catalog.catalog import View
 from ivm.catalog.columns import difference, same_columns, same_names
-from ivm.engine.foreign_columns import without_reads
-from ivm.engine.transaction import Transaction
-from ivm.engine.view_reads import (
+from ivm.engine.opening.foreign_columns import without_reads
+from ivm.engine.transactions.transaction import Transaction
+from ivm.engine.views.view_reads import (
     demand_earlier,
     relations_read,
     views_and_macros,
@@ -50,10 +50,10 @@ from ivm.sql.statements.tokens import tokens, unquoted
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold, words_in
 from ivm.storage.interrupts import begin_statement
-from ivm.storage.warehouse.duck import Cursor, describe, rows, run
-from ivm.storage.warehouse.duckdb_errors import translated
-from ivm.storage.warehouse.history import removal
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor, describe, rows, run
+from ivm.storage.warehouse.duckdb.duckdb_errors import translated
+from ivm.storage.warehouse.tables.history import removal
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _SESSION = {"set", "reset", "attach", "detach", "load", "install", "pragma", "call"}
 _BRINGS_FUNCTIONS = {"attach", "detach", "load", "install", "pragma", "call"}

@@ -14,9 +14,9 @@ from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold, quote
-from ivm.storage.warehouse.carried import may_be_unfit, unfit_type, why_unfit
-from ivm.storage.warehouse.duck import Cursor, rows
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.carried import may_be_unfit, unfit_type, why_unfit
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _CALLED = {"macro", "function"}
 _READERS = {"python_arrow_scan", "pandas_scan"}  # DuckDB calls them by their bare names

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 import duckdb
 
-from ivm.engine.outbox_rows import packed, unpacked
-from ivm.engine.small_tables import Row
+from ivm.engine.feeds.outbox_rows import packed, unpacked
+from ivm.engine.tables.small_tables import Row
 from ivm.session.session import Session
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import quote
-from ivm.storage.warehouse.duck import evaluate
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import evaluate
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _ROWS = "_ivm_displaced_rows"
 

@@ -16,7 +16,7 @@ from ivm.capture.capture import Captured, capture
 from ivm.capture.side_effects import written_names
 from ivm.capture.unstored import Unstored, capture_unstored
 from ivm.catalog.catalog import View
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.parameters import Params
 from ivm.session.result import Result
 from ivm.session.session import Session
@@ -25,8 +25,8 @@ from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 from ivm.storage.interrupts import begin_statement
 from ivm.storage.log.change import TableChange
-from ivm.storage.warehouse.duckdb_errors import translated
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duckdb_errors import translated
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 NO_FAST_PATH = "the table has no fast path in this transaction"
 

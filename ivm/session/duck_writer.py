@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.one_of_each import last_of_each
 from ivm.session.dml import run_in_duckdb
 from ivm.session.session import Session
@@ -18,8 +18,8 @@ from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.identifiers import quote
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import Weights, ZSet, ones
-from ivm.storage.warehouse.duck import registered
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import registered
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _GIVEN = "_ivm_given"  # the name under which the rows are registered with the cursor
 

@@ -26,7 +26,7 @@ from ivm.capture.insert_clauses import (
 )
 from ivm.capture.small_files import small_rows
 from ivm.capture.upsert import definition
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.not_fast import VIOLATES, NotFastError, demanded
 from ivm.ingest.parameters import Params
@@ -49,9 +49,9 @@ from ivm.storage.errors import ConstraintError
 from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import lenient, rows
-from ivm.storage.warehouse.duckdb_errors import is_cut_short
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import lenient, rows
+from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _NO_CAST = "its rows are cast to the table's types by DuckDB alone"
 _LARGE = 1 << 24

@@ -19,7 +19,7 @@ from ivm.session.query import query
 from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _FAST = "fast path"
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.values.types import importable
-from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, run
 
 if TYPE_CHECKING:
     import polars as pl

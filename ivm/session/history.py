@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.fast_path_rules import fast_path_of
 from ivm.ingest.parameters import Params
 from ivm.session import ddl, jdbc
@@ -21,8 +21,8 @@ from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError, SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of, quote
 from ivm.storage.values.types import ColumnType, Schema
-from ivm.storage.warehouse.duck import Cursor, describe, rows, run
-from ivm.storage.warehouse.history import (
+from ivm.storage.warehouse.duckdb.duck import Cursor, describe, rows, run
+from ivm.storage.warehouse.tables.history import (
     EPOCH,
     History,
     create_added,
@@ -33,8 +33,8 @@ from ivm.storage.warehouse.history import (
     save,
     write_view,
 )
-from ivm.storage.warehouse.history_reader import LAKES, Found, columns_of, find, readers_of
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.history_reader import LAKES, Found, columns_of, find, readers_of
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _OURS = ("stored", "check")
 _CONSTRAINTS = ("PRIMARY", "CHECK", "CONSTRAINT", "UNIQUE", "FOREIGN")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ivm.engine.retention import COLUMNS, Rule
+from ivm.engine.tables.retention import COLUMNS, Rule
 from ivm.session import view_statements
 from ivm.session.result import Result
 from ivm.session.retention import restore_rules
@@ -21,10 +21,10 @@ from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import fold, literal, path_of, quote, words_in
-from ivm.storage.warehouse.duck import rows, run
-from ivm.storage.warehouse.history import paths, restart_epochs
-from ivm.storage.warehouse.system_tables import read_state, read_ticks
-from ivm.storage.warehouse.view_indexes import ViewIndex, read_view_indexes
+from ivm.storage.warehouse.duckdb.duck import rows, run
+from ivm.storage.warehouse.tables.history import paths, restart_epochs
+from ivm.storage.warehouse.tables.system_tables import read_state, read_ticks
+from ivm.storage.warehouse.tables.view_indexes import ViewIndex, read_view_indexes
 
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _FROM = re.compile(r"\bFROM\s+'((?:[^']|'')*)'")

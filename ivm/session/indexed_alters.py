@@ -15,7 +15,7 @@ from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import Reader, tokens, unquoted
 from ivm.storage.identifiers import fold, path_of, quote
-from ivm.storage.warehouse.duck import run
+from ivm.storage.warehouse.duckdb.duck import run
 
 
 class _Renaming(NamedTuple):

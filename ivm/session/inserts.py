@@ -11,7 +11,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.conflicts import Rule, resolve
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.literal_columns import are_given, columns_of
@@ -33,8 +33,8 @@ from ivm.storage.identifiers import fold
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 def insert(session: Session, statement: st.Insert, params: Params) -> Result:

@@ -27,9 +27,9 @@ from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import describe, lenient
-from ivm.storage.warehouse.duckdb_errors import is_cut_short
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import describe, lenient
+from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 KINDS = ("update", "delete", "merge")
 

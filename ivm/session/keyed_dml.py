@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.effect import Effect
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import MOVES_PARENTS, moves_parents
@@ -38,7 +38,7 @@ from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _NO_INDEX = (
     "the table has no primary key, and the WHERE clause compares no index of it with values; "

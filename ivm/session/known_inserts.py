@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ivm.reads.literals import PREFIX, Shape, shape_of
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.kept_texts import LONGEST, kept
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _MOST = 64
 _MARK = re.compile(rf"\$({PREFIX}[0-9]+)")

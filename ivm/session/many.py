@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.batches import Batch, Many, Rows, batch_of, each_row, rows_of
 from ivm.ingest.compared_values import compared_parameters, compared_values
 from ivm.ingest.conflicts import resolve
@@ -39,8 +39,8 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _ONE_BY_ONE = "its rows of parameters are executed one by one"
 

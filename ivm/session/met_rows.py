@@ -33,8 +33,8 @@ from ivm.sql.statements import parse as st
 from ivm.storage.values.column import Indexes
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, ones
-from ivm.storage.warehouse.duck import rows as fetched
-from ivm.storage.warehouse.duckdb_errors import is_cut_short
+from ivm.storage.warehouse.duckdb.duck import rows as fetched
+from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short
 
 MOST_LOOKED_AT = 1 << 22
 """Entries of a key index above which DuckDB finds the rows of any condition sooner."""

@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 
 from ivm.catalog.names import NOTHING
 from ivm.engine.engine import Engine
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.sql.statements import parse as st
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 
 _TEMPORARY = """
 SELECT 'table', table_name FROM system.main.duckdb_tables() WHERE temporary

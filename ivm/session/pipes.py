@@ -26,7 +26,7 @@ from ivm.sql.statements.spelling import string_value
 from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import literal
 from ivm.storage.interrupts import check
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 _PIECE = 1 << 20  # bytes
 _PATIENCE = 100  # milliseconds in which an interrupt is noticed

@@ -24,7 +24,7 @@ from ivm.sql.statements.placeholders import filled, placeholders
 from ivm.sql.statements.tokens import split, text_of, tokens
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal, quote
-from ivm.storage.warehouse.duck import run
+from ivm.storage.warehouse.duckdb.duck import run
 
 _FAST = frozenset(
     ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE", "VARCHAR", '"NULL"')

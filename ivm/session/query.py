@@ -19,9 +19,9 @@ from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.duckdb_errors import translated
-from ivm.storage.warehouse.refused import RefusedError
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.duckdb.duckdb_errors import translated
+from ivm.storage.warehouse.flush.refused import RefusedError
 from ivm.storage.warehouse.warehouse import roll_back
 
 SELECTS = frozenset(("select", "from", "with"))

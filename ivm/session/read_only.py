@@ -6,7 +6,7 @@ what writers change meanwhile.
 
 from __future__ import annotations
 
-from ivm.engine.read_only_transaction import changes_nothing
+from ivm.engine.transactions.read_only_transaction import changes_nothing
 from ivm.ingest.parameters import Params
 from ivm.session import ddl, dml
 from ivm.session.result import Result

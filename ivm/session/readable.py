@@ -8,7 +8,7 @@ reads nothing that is used up by reading, as DuckDB may have to run the statemen
 from __future__ import annotations
 
 from ivm.catalog.relations_read import Spelled
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.not_fast import NotFastError
 from ivm.session.session import Session
 from ivm.session.writes_nothing import writes_nothing

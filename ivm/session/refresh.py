@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from ivm.catalog.broken_views import UNFILLED, broken_error, broken_views, is_unfit
 from ivm.catalog.catalog import Catalog, View
-from ivm.engine.broken_views import why
-from ivm.engine.foreign_columns import bound_again
+from ivm.engine.opening.foreign_columns import bound_again
+from ivm.engine.views.broken_views import why
 from ivm.ingest.parameters import Params
 from ivm.session.result import Result
 from ivm.session.session import Session

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import duckdb
 
 from ivm.engine.engine import Engine
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.session.caller_scope import values_of
 from ivm.session.names import SessionNames
 from ivm.session.result import Result
@@ -28,7 +28,7 @@ from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import Reader, tokens
 from ivm.storage.errors import InputError, IvmError, SqlError, UnsupportedError
 from ivm.storage.identifiers import WORD_CHARACTER, fold, quote, words_in
-from ivm.storage.warehouse.duck import Cursor, lenient, rows, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, lenient, rows, run
 
 _WORD = re.compile(rf'"((?:[^"]|"")+)"|({WORD_CHARACTER}+)')
 _MISSING = re.compile(r"Table with name (.+) does not exist!", re.DOTALL)

@@ -17,14 +17,14 @@ import duckdb
 import numpy.typing as npt
 import pyarrow as pa
 
-from ivm.engine.plain_arrow import plain
+from ivm.engine.feeds.plain_arrow import plain
 from ivm.session.held_rows import over, polars_frame, relation_of, without_rows
 from ivm.storage.errors import InputError, IvmError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import Deferral, begin_statement, check
-from ivm.storage.warehouse.arrow_streams import Stream, as_duckdb_errors, copying
-from ivm.storage.warehouse.carried import refuse_states
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.duckdb_errors import Translating
+from ivm.storage.warehouse.duckdb.arrow_streams import Stream, as_duckdb_errors, copying
+from ivm.storage.warehouse.duckdb.carried import refuse_states
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.duckdb.duckdb_errors import Translating
 
 if TYPE_CHECKING:
     import pandas as pd

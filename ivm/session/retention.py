@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ivm.engine.retention import COLUMNS, TABLE, TIMED, Rule, stored_rules
+from ivm.engine.tables.retention import COLUMNS, TABLE, TIMED, Rule, stored_rules
 from ivm.ingest.fast_path_rules import has_trigger
 from ivm.ingest.parameters import Params
 from ivm.session.dml import refuse_own
@@ -16,8 +16,8 @@ from ivm.session.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import SqlError, UnsupportedError
-from ivm.storage.warehouse.duck import run
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import run
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 def set_retention(session: Session, statement: st.SetRetention, params: Params) -> Result:

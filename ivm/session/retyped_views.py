@@ -13,14 +13,14 @@ from dataclasses import replace
 import duckdb
 
 from ivm.catalog.catalog import View
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.session.session import Session
 from ivm.session.sinks import refuse_sinks
 from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import describe
-from ivm.storage.warehouse.view_indexes import save_view_index
+from ivm.storage.warehouse.duckdb.duck import describe
+from ivm.storage.warehouse.tables.view_indexes import save_view_index
 
 
 def is_retyped(session: Session, view: View) -> bool:

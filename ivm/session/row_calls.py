@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.catalog.catalog import Catalog, name_parts
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.not_fast import NotFastError
 from ivm.ingest.rows import Rows, to_arrow
 from ivm.session.dml import refuse_own, refuse_view
@@ -23,7 +23,7 @@ from ivm.session.table_writer import FastWriter, TableWriter
 from ivm.storage.errors import InputError, SqlError
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import Weights
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 Converted: TypeAlias = tuple[TableInfo, dict[int, Column], int]
 """A table, columns of its types by their position in it, and the count of rows."""

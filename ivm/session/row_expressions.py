@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.computed_values import ComputedValues
 from ivm.ingest.row_expressions import Lookup, Part, RowExpressions
 from ivm.session.session import Session

@@ -16,8 +16,8 @@ import duckdb
 from ivm.capture.few_rows import FewRows
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
-from ivm.engine.read_only_transaction import ReadOnlyTransaction, changes_nothing
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.read_only_transaction import ReadOnlyTransaction, changes_nothing
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.local_time import LocalTime
 from ivm.ingest.parameters import Params
 from ivm.reads.answer import Answer
@@ -37,8 +37,8 @@ from ivm.storage.errors import InputError, IvmError
 from ivm.storage.interrupts import begin_statement
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.arrow_streams import stream_of
-from ivm.storage.warehouse.duck import run
+from ivm.storage.warehouse.duckdb.arrow_streams import stream_of
+from ivm.storage.warehouse.duckdb.duck import run
 from ivm.storage.warehouse.warehouse import roll_back
 
 T = TypeVar("T")

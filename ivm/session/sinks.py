@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ivm.engine.outbox_rows import Sink
-from ivm.engine.transaction import Transaction
+from ivm.engine.feeds.outbox_rows import Sink
+from ivm.engine.transactions.transaction import Transaction
 from ivm.session.session import Session
 from ivm.storage.errors import UnsupportedError
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ivm.engine.small_tables import Row
-from ivm.engine.transaction import Transaction
+from ivm.engine.tables.small_tables import Row
+from ivm.engine.transactions.transaction import Transaction
 from ivm.session.displaced_rows import altered
 from ivm.session.session import Session
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet, ones
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 POSITIONS, SOURCES = "_ivm.positions", "_ivm.sources"
 ORIGINS, DISPLACED = "_ivm.origins", "_ivm.displaced"

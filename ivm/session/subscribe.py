@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ivm.catalog.catalog import name_parts
-from ivm.engine.changefeed import Subscription
+from ivm.engine.feeds.changefeed import Subscription
 from ivm.session.session import Session
 from ivm.storage.errors import InputError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.values.column import Column

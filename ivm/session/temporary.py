@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ivm.engine.view_reads import views_and_macros, words_with_definitions
+from ivm.engine.views.view_reads import views_and_macros, words_with_definitions
 from ivm.session.names import Temporary
 from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold, words_in
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 
 def refuse_temporary(

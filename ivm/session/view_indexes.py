@@ -15,8 +15,8 @@ from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import Token, split, tokens, unquoted
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import rows
-from ivm.storage.warehouse.view_indexes import ViewIndex, delete_view_index, save_view_index
+from ivm.storage.warehouse.duckdb.duck import rows
+from ivm.storage.warehouse.tables.view_indexes import ViewIndex, delete_view_index, save_view_index
 
 _TAKEN = "SELECT 1 FROM system.main.duckdb_indexes() WHERE system.main.lower(index_name) = $1"
 

@@ -20,10 +20,10 @@ from ivm.backfill.run_fills import progress_text
 from ivm.backfill.verify import verify_on_spark
 from ivm.catalog.broken_views import UNFILLED, is_unfit, why_broken
 from ivm.catalog.catalog import View
-from ivm.engine.clock import spelled_tick
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.engine.verify import Verdict, verify_view
-from ivm.engine.view_reads import views_shadowed_by
+from ivm.engine.views.clock import spelled_tick
+from ivm.engine.views.view_reads import views_shadowed_by
 from ivm.ingest.parameters import Params
 from ivm.session.clock import make_clock
 from ivm.session.dml import refuse_own
@@ -37,7 +37,7 @@ from ivm.sql.resolve.plain_views import PlainViews
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of
-from ivm.storage.warehouse.duckdb_errors import is_cut_short, translated
+from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short, translated
 
 
 def create(session: Session, statement: st.CreateView, params: Params) -> Result:

@@ -14,7 +14,7 @@ from ivm.session.session import Session
 from ivm.sql.plan.built_in import FACTS
 from ivm.sql.plan.known_functions import OF_THE_SESSION, computes, own_functions
 from ivm.storage.identifiers import BLANKS_BEYOND_ASCII, WORD_CHARACTER, fold, words_in
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 _COMMENT = re.compile(r"--|/\*")
 _CALL = re.compile(rf'({WORD_CHARACTER}+)"?[\s{BLANKS_BEYOND_ASCII}]*\(')

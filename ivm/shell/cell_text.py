@@ -14,8 +14,8 @@ import pyarrow as pa
 from ivm.storage.identifiers import literal
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.types import importable
-from ivm.storage.warehouse.duck import run
-from ivm.storage.warehouse.json_text import mended
+from ivm.storage.warehouse.duckdb.duck import run
+from ivm.storage.warehouse.duckdb.json_text import mended
 
 Texts = list[str | None]
 """One column's cells; None is NULL."""

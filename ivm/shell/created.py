@@ -12,15 +12,15 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from ivm.database import Database
-from ivm.engine.clock import spelled_tick
-from ivm.engine.retention import Rule, stored_rules
+from ivm.engine.tables.retention import Rule, stored_rules
+from ivm.engine.views.clock import spelled_tick
 from ivm.session.session import Session
 from ivm.shell.completion import quoted
 from ivm.shell.listing import RESERVED
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import canonical_name, fold, literal, quote, split_name
-from ivm.storage.warehouse.system_tables import StoredView, load_views
-from ivm.storage.warehouse.view_indexes import ViewIndex, load_view_indexes
+from ivm.storage.warehouse.tables.system_tables import StoredView, load_views
+from ivm.storage.warehouse.tables.view_indexes import ViewIndex, load_view_indexes
 
 _MADE = """
 SELECT kind, schema_name, name, sql FROM (

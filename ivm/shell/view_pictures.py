@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.database import Database
-from ivm.engine.changefeed import WEIGHT, Subscription
+from ivm.engine.feeds.changefeed import WEIGHT, Subscription
 from ivm.shell.created import parsed
 from ivm.shell.listing import named
 from ivm.shell.output import Paint

@@ -13,7 +13,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 
-from ivm.engine.changefeed import Subscription
+from ivm.engine.feeds.changefeed import Subscription
 from ivm.shell.console import Console
 from ivm.shell.output import Paint
 from ivm.shell.table import box

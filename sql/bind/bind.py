@@ -30,7 +30,7 @@ from ivm.sql.resolve.scope import MadeUp
 from ivm.sql.subqueries.parameters import check_complete
 from ivm.storage.identifiers import fold
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.duck import Cursor, describe
+from ivm.storage.warehouse.duckdb.duck import Cursor, describe
 
 
 def bind(

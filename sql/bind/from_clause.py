@@ -46,7 +46,7 @@ from ivm.sql.subqueries.nested import Nesting
 from ivm.sql.subqueries.outer import Outer
 from ivm.storage.identifiers import fold
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.duck import describe, rows
+from ivm.storage.warehouse.duckdb.duck import describe, rows
 
 
 def bind_from(select: exp.Select, context: Context, bind: BindQuery) -> tuple[Plan, Scope]:

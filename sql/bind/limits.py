@@ -30,7 +30,7 @@ from ivm.sql.subqueries.nested import Nesting
 from ivm.sql.subqueries.single_row import counted
 from ivm.storage.values.order import OrderKey, orderable
 from ivm.storage.values.types import type_of
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from ivm.sql.resolve.columns_calls import bare, has_columns, spread_columns, sta
 from ivm.sql.resolve.context import BindQuery, Context, demand_only
 from ivm.sql.resolve.scope import Bound, MadeUp, Relation, Scope
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import describe, rows
+from ivm.storage.warehouse.duckdb.duck import describe, rows
 
 _NAMED = (exp.Alias, exp.PivotAlias)
 _SOURCE = "_pivot_source"

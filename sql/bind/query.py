@@ -37,7 +37,7 @@ from ivm.sql.resolve.duckdb_types import typed_nulls
 from ivm.sql.resolve.scope import Bound, Relation, Scope
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.duck import describe
+from ivm.storage.warehouse.duckdb.duck import describe
 
 _TAIL = "with_ order limit offset"
 

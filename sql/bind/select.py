@@ -29,7 +29,7 @@ from ivm.sql.subqueries.attach import attached, filtered
 from ivm.sql.subqueries.nested import Nesting
 from ivm.sql.subqueries.parameters import reads_query
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import describe
+from ivm.storage.warehouse.duckdb.duck import describe
 
 _CLAUSES = (
     "with_ expressions from_ joins where group having qualify windows order limit offset distinct"

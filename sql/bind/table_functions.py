@@ -35,7 +35,7 @@ from ivm.sql.subqueries.attach import attached
 from ivm.sql.subqueries.nested import Nesting
 from ivm.sql.subqueries.outer_rows import with_rest
 from ivm.storage.values.types import type_of
-from ivm.storage.warehouse.duck import describe
+from ivm.storage.warehouse.duckdb.duck import describe
 
 _LISTS = ("range", "generate_series")
 _JSON = ("json_each", "json_tree")

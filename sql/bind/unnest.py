@@ -22,7 +22,7 @@ from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.duckdb_types import types_of
 from ivm.sql.resolve.stars import Item
 from ivm.storage.values.types import ColumnType, Schema, type_of
-from ivm.storage.warehouse.duck import describe
+from ivm.storage.warehouse.duckdb.duck import describe
 
 
 def spread_structs(item: Item, plan: Plan, context: Context) -> Iterator[Item]:

@@ -34,7 +34,7 @@ from ivm.sql.plan.nodes import (
 from ivm.sql.plan.render import render, summary
 from ivm.sql.rewrite.expand_joins import expand_join
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import chunks
+from ivm.storage.warehouse.duckdb.duck import chunks
 
 
 class CircuitCompiler:

@@ -63,7 +63,7 @@ from ivm.sql.resolve.duckdb_types import probe
 from ivm.sql.rewrite.split_ranges import RangeJoined, split_ranges
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar
 from ivm.storage.values.order import OrderKey, orderable
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 Operators = tuple[Operator, ...]
 

@@ -36,7 +36,7 @@ from ivm.storage.values.column import Column
 from ivm.storage.values.order import orderable
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import from_arrow
-from ivm.storage.warehouse import duck
+from ivm.storage.warehouse.duckdb import duck
 
 _RANKS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist")
 _AHEAD = {"lag": -1, "lead": 1}

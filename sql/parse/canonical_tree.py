@@ -14,7 +14,7 @@ from typing import Any
 
 from ivm.sql.plan.built_in import FACTS
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 _IGNORED = ("query_location", "query_location_length", "syntax_type", "is_operator")
 _NEGATED = {

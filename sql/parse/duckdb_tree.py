@@ -8,7 +8,7 @@ from typing import Any
 
 from ivm.storage.deep_stack import deeply
 from ivm.storage.identifiers import literal
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 
 
 def syntax_tree(query: str, cursor: Cursor) -> dict[str, Any] | None:

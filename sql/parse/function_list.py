@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ivm.sql.plan.built_in import schema_prefixes
 from ivm.sql.plan.known_functions import OF_THE_SESSION, VOLATILE, is_fixed, unknown_functions
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 
 # Functions and views of other attached databases are called only by qualified names.
 VISIBLE_DATABASES = "database_name IN (system.main.current_database(), 'temp', 'system')"

@@ -19,7 +19,7 @@ from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.plan.built_in import call_name, is_ours
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.storage.identifiers import fold, words_in
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 # Brackets and dots stand for calls of these; the names of operators are no identifiers.
 _LITERALS = frozenset(

@@ -19,7 +19,7 @@ from ivm.sql.parse.duckdb_tree import nodes
 from ivm.sql.plan.built_in import FACTS
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 
 _ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
 _NAMED = (exp.Column, exp.Alias, exp.Dot, exp.Lambda, exp.Window)  # names in them are no values

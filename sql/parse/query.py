@@ -20,7 +20,7 @@ from ivm.sql.parse.methods import refuse_schema_calls, without_methods
 from ivm.sql.plan.built_in import synonyms
 from ivm.sql.plan.expressions import balanced, text
 from ivm.sql.plan.nodes import NotIncremental
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 _TAKING_IGNORE_NULLS: dict[object, type[exp.Expr]] = {
     exp.First: exp.FirstValue, "first": exp.FirstValue, "first_value": exp.FirstValue,

@@ -17,7 +17,7 @@ from sqlglot import exp
 from ivm.sql.plan.expressions import WRITTEN, Writer, text
 from ivm.storage.identifiers import fold
 from ivm.storage.scratch import Scratch
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 MAIN = "system.main."
 """The schema of most built-in functions, as it is written before their names."""

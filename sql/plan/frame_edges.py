@@ -18,7 +18,7 @@ from ivm.sql.plan.built_in import MAIN, duck_text
 from ivm.sql.plan.expressions import used
 from ivm.sql.plan.nodes import Window, types
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse import duck
+from ivm.storage.warehouse.duckdb import duck
 
 _FAR = 1 << 40
 _ZONED = "TIMESTAMP WITH TIME ZONE"

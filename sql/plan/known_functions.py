@@ -13,7 +13,7 @@ import functools
 
 from ivm.sql.plan.built_in import FACTS
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 _FAMILIES = ("collate_", "icu_collate_", "__internal_")
 """What the names of functions begin with that are many and alike, and fixed by their arguments."""

@@ -12,7 +12,7 @@ import re
 import duckdb
 
 from ivm.storage.identifiers import Path, fold, split_name
-from ivm.storage.warehouse.duck import Cursor, lenient, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, lenient, rows
 
 _NAME = re.compile(r'(?:"(?:[^"]|"")*"|[^"\s])+')  # of a relation; " AS alias" may follow
 # Of scans alone: types that a plan names have paths, too.

@@ -12,7 +12,7 @@ from typing import Protocol
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.identifiers import Path, fold, quote
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.duck import Cursor, describe, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, describe, rows
 
 
 class RelationCatalog(Protocol):

@@ -16,7 +16,7 @@ from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.resolve.duckdb_types import probe
 from ivm.sql.resolve.scope import Scope
 from ivm.storage.identifiers import fold, literal
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 Choice = list[tuple[str, int]]
 """Names and positions of columns."""

@@ -22,7 +22,7 @@ from ivm.sql.resolve.plain_views import PlainViews
 from ivm.sql.resolve.scope import Bound, Scope
 from ivm.storage.identifiers import fold
 from ivm.storage.values.types import ColumnType, type_of
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 
 def demand_only(node: exp.Expr, known: str, construct: str) -> None:

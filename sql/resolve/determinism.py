@@ -21,7 +21,7 @@ from ivm.sql.resolve.plain_views import PlainViews
 from ivm.sql.statements.stored_text import view_query
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 
 _STARTS = frozenset(["pg_conf_load_time", "pg_postmaster_start_time"])
 _SESSION = frozenset(

@@ -13,7 +13,7 @@ from ivm.sql.parse.duckdb_tree import bound_plan, nodes
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.key_codes import groupable
 from ivm.storage.values.types import ColumnType, Schema, type_of
-from ivm.storage.warehouse.duck import Cursor, describe
+from ivm.storage.warehouse.duckdb.duck import Cursor, describe
 
 probe = Scratch.of().borrow
 """Lends an empty database, for expressions that need none of the user's objects."""

@@ -15,7 +15,7 @@ from ivm.sql.plan.built_in import PEERS_ALIKE
 from ivm.sql.plan.fixed_columns import FixedPart, Parts
 from ivm.sql.resolve.plain_views import PlainViews
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 # The aggregates of a multiset of values; those of extensions are not known.
 _UNORDERED = frozenset(

@@ -18,7 +18,7 @@ from ivm.sql.plan.built_in import FACTS, call_name, is_ours
 from ivm.sql.plan.expressions import nodes_of
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.resolve.macros import Macros
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _REFUSED: dict[type[exp.Expr], str] = {

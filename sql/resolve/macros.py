@@ -18,7 +18,7 @@ from ivm.sql.plan.expressions import closed
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.statements.stored_text import bare_lambdas
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 
 class Macros:

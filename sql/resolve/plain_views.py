@@ -15,9 +15,9 @@ from sqlglot import exp
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.statements.stored_text import view_query
 from ivm.storage.identifiers import Path, fold, quote
-from ivm.storage.warehouse.duck import Cursor, rows
-from ivm.storage.warehouse.history import paths
-from ivm.storage.warehouse.table_info import read_schemas
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
+from ivm.storage.warehouse.tables.history import paths
+from ivm.storage.warehouse.tables.table_info import read_schemas
 
 _VIEWS = """
 SELECT schema_oid, view_name, sql FROM system.main.duckdb_views()

@@ -22,7 +22,7 @@ from ivm.storage.scratch import Lender, Scratch
 from ivm.storage.values.column import Column, FixedColumn, Mask
 from ivm.storage.values.types import MOST_DIGITS, ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse import duck
+from ivm.storage.warehouse.duckdb import duck
 
 _scratch = Scratch("SET arrow_lossless_conversion = true")
 _as_written = Scratch("SET arrow_lossless_conversion = true", "PRAGMA disable_optimizer")

@@ -12,7 +12,7 @@ import duckdb
 from ivm.sql.statements.tokens import Reader
 from ivm.storage.errors import SqlError
 from ivm.storage.scratch import Scratch
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 _EMPTY = Scratch.of()
 _DAY = 86_400_000_000

@@ -29,7 +29,7 @@ from ivm.sql.resolve.duckdb_types import typed_nulls
 from ivm.sql.rewrite.carry_columns import without_groups
 from ivm.sql.subqueries.parameters import is_free
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 
 
 def empty_values(plan: Aggregate | GroupRecompute, cursor: Cursor) -> list[exp.Expr]:

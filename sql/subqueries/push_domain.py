@@ -40,7 +40,7 @@ from ivm.sql.plan.nodes import (
 from ivm.sql.rewrite.carry_columns import Carry, columns, without_groups
 from ivm.sql.subqueries.empty_groups import empty_values, filled
 from ivm.sql.subqueries.parameters import is_free, substituted
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 
 class DomainPush(Carry):

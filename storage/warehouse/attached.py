@@ -13,7 +13,7 @@ import contextlib
 import duckdb
 
 from ivm.storage.identifiers import fold, quote
-from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run
 
 _ATTACHED = """
 SELECT database_name FROM system.main.duckdb_databases()

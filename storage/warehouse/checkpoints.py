@@ -16,10 +16,10 @@ import duckdb
 
 from ivm.storage.durable_files import sync_folder
 from ivm.storage.troubles import Troubles
-from ivm.storage.warehouse import system_tables
-from ivm.storage.warehouse.database_file import DatabaseFile
-from ivm.storage.warehouse.duck import Cursor, run
-from ivm.storage.warehouse.side_folder import Note, side_folder, write_note
+from ivm.storage.warehouse.duckdb.duck import Cursor, run
+from ivm.storage.warehouse.opening.database_file import DatabaseFile
+from ivm.storage.warehouse.opening.side_folder import Note, side_folder, write_note
+from ivm.storage.warehouse.tables import system_tables
 
 WAL_BYTES = 64 << 20
 """A write-ahead log beyond this is checkpointed in the background; replaying it takes < 1 s."""

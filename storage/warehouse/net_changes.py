@@ -21,8 +21,8 @@ from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
 from ivm.storage.values.consolidate import consolidate, group
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.flush import NetChange, is_exact
-from ivm.storage.warehouse.history import EPOCH
+from ivm.storage.warehouse.flush.flush import NetChange, is_exact
+from ivm.storage.warehouse.tables.history import EPOCH
 
 _BIGINT = type_of("BIGINT")
 LOOSE = 64

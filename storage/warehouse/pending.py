@@ -21,9 +21,9 @@ from typing import Protocol
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.flush import NetChange
+from ivm.storage.warehouse.flush.flush import NetChange
 from ivm.storage.warehouse.net_changes import LOOSE, PendingAppends, PendingTable, PendingView
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 Tables = dict[str, PendingTable]
 Views = dict[str, PendingView]

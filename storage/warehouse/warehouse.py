@@ -23,21 +23,26 @@ from ivm.storage.identifiers import literal
 from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.troubles import Troubles
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse import system_tables
-from ivm.storage.warehouse.appender import Appenders
 from ivm.storage.warehouse.attached import checkpoint_attached
 from ivm.storage.warehouse.checkpoints import Checkpointer
-from ivm.storage.warehouse.database_file import DatabaseFile, explained
-from ivm.storage.warehouse.duck import Cursor, rows, run
-from ivm.storage.warehouse.file_access import FileAccess
-from ivm.storage.warehouse.flush import NetChange, Target, apply_changes, lacking
-from ivm.storage.warehouse.opening import Choice, Opening, open_log
-from ivm.storage.warehouse.refused import Part, refused
-from ivm.storage.warehouse.side_folder import be_sure, be_unsure, side_folder, write_addresses
-from ivm.storage.warehouse.system_tables import BASE, FLUSHES
-from ivm.storage.warehouse.table_info import TableInfo, read_schemas, read_tables
-from ivm.storage.warehouse.time_zone import ViewTimeZone
-from ivm.storage.warehouse.wal_witness import WalWitness
+from ivm.storage.warehouse.duckdb.appender import Appenders
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run
+from ivm.storage.warehouse.duckdb.file_access import FileAccess
+from ivm.storage.warehouse.duckdb.time_zone import ViewTimeZone
+from ivm.storage.warehouse.flush.flush import NetChange, Target, apply_changes, lacking
+from ivm.storage.warehouse.flush.refused import Part, refused
+from ivm.storage.warehouse.opening.database_file import DatabaseFile, explained
+from ivm.storage.warehouse.opening.opening import Choice, Opening, open_log
+from ivm.storage.warehouse.opening.side_folder import (
+    be_sure,
+    be_unsure,
+    side_folder,
+    write_addresses,
+)
+from ivm.storage.warehouse.opening.wal_witness import WalWitness
+from ivm.storage.warehouse.tables import system_tables
+from ivm.storage.warehouse.tables.system_tables import BASE, FLUSHES
+from ivm.storage.warehouse.tables.table_info import TableInfo, read_schemas, read_tables
 
 _PINNED = 0.01  # seconds in which a snapshot is pinned, and the lock for it released
 # The last one is that of a COMMIT which cannot write.

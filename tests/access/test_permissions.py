@@ -20,7 +20,7 @@ from ivm.dispatch import _RUN, execute
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import AccessError, IvmError, SqlError
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 from tests.tiers import examples
 
 ROLES = ("read", "write")

@@ -17,7 +17,7 @@ from ivm.serve.users import Users
 from ivm.shell.prompt import _Kept
 from ivm.sql.statements.users import without_passwords
 from ivm.storage.errors import InputError
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 SECRET = "geheim'3"
 QUOTED = "'geheim''3'"

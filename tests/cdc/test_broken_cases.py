@@ -13,11 +13,11 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.engine.broken_views import BrokenViews
-from ivm.engine.changefeed import delta_table
+from ivm.engine.feeds.changefeed import delta_table
+from ivm.engine.views.broken_views import BrokenViews
 from ivm.shell.listing import relations, tables_query
 from ivm.storage.state.header import remove_states
-from ivm.storage.warehouse.side_folder import side_folder
+from ivm.storage.warehouse.opening.side_folder import side_folder
 from tests.cdc.broken_tables import BAD, MENDED, TABLES, WHOLE, broken, event, right
 from tests.support.crash_image import image
 

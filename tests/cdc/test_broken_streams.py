@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm import errors
-from ivm.engine.broken_views import BrokenViews
+from ivm.engine.base.log_writer import LogWriter
 from ivm.engine.engine import Engine
-from ivm.engine.log_writer import LogWriter
-from ivm.engine.maintenance import Maintenance
-from ivm.engine.views import Views
+from ivm.engine.views.broken_views import BrokenViews
+from ivm.engine.views.maintenance import Maintenance
+from ivm.engine.views.views import Views
 from ivm.storage.warehouse.warehouse import Warehouse
 from tests.cdc import broken_world as world
 from tests.support.crash_image import image

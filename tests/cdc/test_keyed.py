@@ -18,7 +18,7 @@ from ivm.cdc.merge import keyed
 from ivm.cdc.merge.keyed import merge_keyed
 from ivm.cdc.merge.merged import Merged
 from ivm.cdc.merge.steps import Steps, steps_of
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.values.column import Column, column_from_arrow

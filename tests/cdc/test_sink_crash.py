@@ -19,23 +19,28 @@ pytestmark = pytest.mark.full(smoke=9)
 
 POINTS = [
     # the epoch with its rows of the outbox
-    ("ivm.engine.outbox", "Outbox", "derive", 9),
+    ("ivm.engine.feeds.outbox", "Outbox", "derive", 9),
     ("ivm.storage.log.change_log", "ChangeLog", "append", 20),
     ("ivm.storage.log.change_log", "ChangeLog", "sync", 20),
-    ("ivm.engine.outbox", "Outbox", "follow", 30),
+    ("ivm.engine.feeds.outbox", "Outbox", "follow", 30),
     # what no record of the log holds: recomputed views, views filled anew
-    ("ivm.engine.recomputed_views", "RecomputedViews", "recompute", 4),
+    ("ivm.engine.views.recomputed_views", "RecomputedViews", "recompute", 4),
     ("ivm.engine.engine", "Engine", "_finish", 6),
-    ("ivm.engine.log_writer", "LogWriter", "start_segment", 8),
-    ("ivm.engine.outbox", "Outbox", "owe", 3),
-    ("ivm.engine.views", "Views", "rebuild", 2),
+    ("ivm.engine.base.log_writer", "LogWriter", "start_segment", 8),
+    ("ivm.engine.feeds.outbox", "Outbox", "owe", 3),
+    ("ivm.engine.views.views", "Views", "rebuild", 2),
     ("ivm.engine.engine", "Engine", "settle", 2),
     # the target
     ("ivm.cdc.sinks.files", "FilesTarget", "open", 3),
     ("ivm.cdc.sinks.files", "FilesTarget", "write", 12),
     ("ivm.cdc.sinks.files", "FilesTarget", "flush", 9),
     # the acknowledgement, and what comes after it
-    ("ivm.engine.outbox", "Outbox", "acknowledgement", 3),  # how many come is a matter of speed
+    (
+        "ivm.engine.feeds.outbox",
+        "Outbox",
+        "acknowledgement",
+        3,
+    ),  # how many come is a matter of speed
     ("ivm.engine.engine", "Engine", "aside", 9),
     ("ivm.storage.warehouse.warehouse", "Warehouse", "_write", 5),
     ("ivm.storage.warehouse.warehouse", "Warehouse", "close", 1),

@@ -16,7 +16,7 @@ import pytest
 import ivm
 from ivm.cdc.sinks import files, job, stored_sinks
 from ivm.cdc.sinks.files import FilesTarget
-from ivm.engine import backlog
+from ivm.engine.feeds import backlog
 from ivm.storage.durable_files import write_all
 from tests.cdc.sink_files import WAIT, caught_up, lines_of, rows_in, rows_of
 from tests.support.crash_image import image

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import ivm
 from ivm.cdc.formats.upstream_schema import UpstreamColumn, follow
 from ivm.storage.errors import InputError, IvmError, SchemaMismatchError
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo, read_tables
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo, read_tables
 from tests.tiers import examples
 
 

@@ -29,7 +29,7 @@ from ivm.engine.engine import Engine
 from ivm.sql.plan.nodes import Plan
 from ivm.sql.plan.render import render
 from ivm.storage.errors import UnsupportedError
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 
 Texts: TypeAlias = Sequence[tuple[str | None, ...]]
 """Rows, each value as DuckDB writes it."""

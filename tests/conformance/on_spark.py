@@ -22,7 +22,7 @@ from ivm.spark_backfill.frames import Frames
 from ivm.spark_backfill.session import words_of
 from ivm.sql.plan.nodes import Plan, numbered, types
 from ivm.storage.identifiers import literal
-from ivm.storage.warehouse.duck import run
+from ivm.storage.warehouse.duckdb.duck import run
 from tests.conformance.captures import Capture, Captures, Texts
 from tests.conformance.compare import difference
 from tests.conformance.openness import leaves_open

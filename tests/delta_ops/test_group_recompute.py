@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ivm.delta_ops.aggregates.group_recompute import GroupRecompute
 from ivm.storage.errors import EvaluationError
-from ivm.storage.warehouse import duck
+from ivm.storage.warehouse.duckdb import duck
 from tests.support.operator_bench import Bench, Duck, drive, streams, types_of, zset
 from tests.tiers import examples
 

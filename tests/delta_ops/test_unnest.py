@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.linear.unnest import Unnest
 from ivm.storage.values.zset import add
-from ivm.storage.warehouse import duck
+from ivm.storage.warehouse.duckdb import duck
 from tests.support.operator_bench import (
     Bench,
     Duck,

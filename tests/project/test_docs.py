@@ -23,7 +23,7 @@ import pytest
 
 import ivm
 from ivm.cdc.sinks.tail import Tail
-from ivm.engine.changefeed import Subscription
+from ivm.engine.feeds.changefeed import Subscription
 from ivm.row_writes import RowWrites
 from ivm.session.result import Result
 from ivm.sql.statements import nodes, own_nodes
@@ -375,7 +375,7 @@ AROUND = (
     "ivm.storage.identifiers:",
     "ivm.storage.interrupts:",  # holds back signals, tells of failures
     "ivm.storage.troubles:",
-    "ivm.storage.warehouse.duckdb_errors:",
+    "ivm.storage.warehouse.duckdb.duckdb_errors:",
     "ivm.delta_ops.circuit:Circuit.needs_hydration",
 )
 

@@ -29,7 +29,7 @@ from ivm.shell.prompt import Shell, history_path, interact
 from ivm.shell.view_pictures import ViewReader
 from ivm.shell.watch import Screen, drawn, watch
 from ivm.storage.interrupts import check
-from ivm.storage.warehouse import duck
+from ivm.storage.warehouse.duckdb import duck
 
 ENTER = "\r"
 CTRL_C = "\x03"

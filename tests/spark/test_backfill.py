@@ -22,8 +22,8 @@ from ivm.backfill.hand_over import HandOver, OutdatedError
 from ivm.capture import evaluation
 from ivm.delta_ops.joins.arrange import Arrange
 from ivm.engine.engine import Engine
-from ivm.engine.open_changes import OpenChanges
-from ivm.engine.transaction import Transaction
+from ivm.engine.transactions.open_changes import OpenChanges
+from ivm.engine.transactions.transaction import Transaction
 from ivm.session import bulk
 from ivm.spark_backfill import stages
 from ivm.spark_backfill.stages import Staging
@@ -32,7 +32,7 @@ from ivm.storage.arrangement.run import Run
 from ivm.storage.errors import EvaluationError, SqlError, UnavailableError, UnsupportedError
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.zset import add
-from ivm.storage.warehouse import history_pieces
+from ivm.storage.warehouse.tables import history_pieces
 from tests.support.spark import session
 
 TABLES = """

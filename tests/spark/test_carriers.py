@@ -8,7 +8,7 @@ import pytest
 from ivm.spark_backfill.carriers import NotCarriedError, carrier
 from ivm.sql.plan.nodes import Scan
 from ivm.storage.values.types import type_of
-from ivm.storage.warehouse.duck import rows, run
+from ivm.storage.warehouse.duckdb.duck import rows, run
 from tests.support import plans
 from tests.support.plan_oracle import multiset
 from tests.support.spark import World, in_utc

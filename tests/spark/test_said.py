@@ -19,7 +19,7 @@ from ivm.spark_backfill.said import speaker
 from ivm.sql.plan.nodes import Scan
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import Cursor, describe, registered, rows, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, describe, registered, rows, run
 from tests.support.scalar_oracle import extreme_pairs, make_column
 from tests.support.spark import World, in_utc
 from tests.tiers import some

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import assume, given, settings
 
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 from tests.support.circuit_world import rounded
 from tests.support.spark import World, in_utc
 from tests.tiers import examples

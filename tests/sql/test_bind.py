@@ -9,7 +9,7 @@ import pytest
 
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.plan.render import render
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 from tests.corpus.plan_corpus import QUERIES, REFUSED, build
 from tests.support.plan_oracle import assert_means
 from tests.support.plans import bound

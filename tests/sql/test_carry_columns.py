@@ -35,7 +35,7 @@ from ivm.sql.rewrite.carry_columns import Carry, columns
 from ivm.sql.rewrite.expand_joins import picked
 from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.values.types import Schema, type_of
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 from tests.corpus.plan_corpus import QUERIES, build
 from tests.support.circuit_world import multiset
 from tests.support.plans import bound

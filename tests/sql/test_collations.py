@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 import ivm
-from ivm.engine.difference import difference
 from ivm.engine.verify import compare
+from ivm.engine.views.difference import difference
 from ivm.sql.rewrite.check_collations import collated_names
 from ivm.storage.values.types import type_of
 from tests.support.view_oracle import assert_verified

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import ivm
-from ivm.storage.warehouse import system_tables
+from ivm.storage.warehouse.tables import system_tables
 from tests.support.view_oracle import assert_same_rows
 
 TABLES = """CREATE TYPE digit AS ENUM ('x', '1', '00000001');

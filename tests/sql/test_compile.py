@@ -19,7 +19,7 @@ from ivm.sql.plan.nodes import Plan
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite
-from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run
 from tests.corpus.plan_corpus import QUERIES, build
 from tests.support.circuit_world import Epochs, World, followed, worlds
 from tests.tiers import examples, some

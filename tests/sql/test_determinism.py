@@ -11,7 +11,7 @@ import pytest
 import ivm
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.storage.errors import UnsupportedError
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 from tests.corpus.plan_corpus import QUERIES, build
 
 SETUP = """

@@ -15,7 +15,7 @@ import pytest
 import ivm
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.storage.values.zset import from_arrow
-from ivm.storage.warehouse.duck import Cursor, table
+from ivm.storage.warehouse.duckdb.duck import Cursor, table
 from tests.corpus.from_corpus import QUERIES, fill
 from tests.support.circuit_world import Epochs, World, followed, worlds
 from tests.support.plan_oracle import assert_means

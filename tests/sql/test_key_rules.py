@@ -16,7 +16,7 @@ from ivm.sql.plan.render import render
 from ivm.sql.plan.unique_key import unique_keys
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite
-from ivm.storage.warehouse.duck import Cursor, describe, rows, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, describe, rows, run
 from tests.support.plan_oracle import multiset
 from tests.support.view_oracle import assert_verified
 from tests.tiers import examples

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from ivm.sql.plan.nodes import NotIncremental
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 from tests.support.plan_oracle import assert_means
 from tests.support.plans import bound
 

@@ -14,7 +14,7 @@ from ivm.sql.plan.nodes import Plan
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.resolve.fixed_columns import text_parts
 from ivm.sql.rewrite.rewrite import rewrite
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 from tests.corpus.plan_corpus import QUERIES, build
 from tests.corpus.window_corpus import OPEN
 from tests.support.view_oracle import multiset

@@ -24,7 +24,7 @@ from ivm.sql.statements.values_list import LiteralRows, scan
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import from_arrow
-from ivm.storage.warehouse.duck import Cursor, run, table
+from ivm.storage.warehouse.duckdb.duck import Cursor, run, table
 from tests.tiers import examples
 
 CONNECTION = duckdb.connect(":memory:")

@@ -25,8 +25,8 @@ from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, add, from_arrow
-from ivm.storage.warehouse.duck import Cursor, rows, run
-from ivm.storage.warehouse.duck import table as table_of
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run
+from ivm.storage.warehouse.duckdb.duck import table as table_of
 from tests.corpus.recursion_corpus import QUERIES, TABLES
 from tests.support.circuit_world import Rows, World, rounded
 from tests.support.plans import planned

@@ -12,7 +12,7 @@ from ivm.sql.plan.nodes import Join, Plan, inputs
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 from tests.corpus.plan_corpus import build
 from tests.support.plan_oracle import multiset
 

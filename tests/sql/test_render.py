@@ -15,7 +15,7 @@ from ivm.sql.plan.nodes import Filter, Join, Plan, Project, Scan, TopK, Union, V
 from ivm.sql.plan.render import call_text, render
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import type_of
-from ivm.storage.warehouse.duck import Cursor, describe, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, describe, rows
 
 INTEGER = type_of("INTEGER")
 NUMBERS = Scan('"main"."n"', (0, 1), (("a", INTEGER), ('odd "name"', INTEGER)))

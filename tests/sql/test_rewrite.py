@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from ivm.sql.plan.nodes import Filter, Join, Plan, Scan, TopK, inputs
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 from tests.corpus.plan_corpus import QUERIES, build
 from tests.support.plan_oracle import assert_means
 from tests.support.plans import planned

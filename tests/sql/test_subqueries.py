@@ -12,7 +12,7 @@ from ivm import errors
 from ivm.sql.plan.nodes import Distinct, Join, Plan, inputs
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.storage.values.zset import ZSet, from_arrow
-from ivm.storage.warehouse.duck import Cursor, run, table
+from ivm.storage.warehouse.duckdb.duck import Cursor, run, table
 from tests.corpus.plan_corpus import build
 from tests.corpus.subquery_corpus import QUERIES
 from tests.support.circuit_world import Epochs, followed, shown, worlds

@@ -8,7 +8,7 @@ from random import Random
 import duckdb
 import pytest
 
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 from tests.support.plan_oracle import assert_means
 from tests.support.plans import bound
 

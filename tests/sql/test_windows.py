@@ -17,7 +17,7 @@ from ivm.sql.plan.nodes import TopK, Window, inputs
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 from tests.corpus.plan_corpus import build
 from tests.corpus.window_corpus import INDEXED, OPEN, RECOMPUTED
 from tests.support.circuit_world import Epochs, World, followed, multiset, worlds

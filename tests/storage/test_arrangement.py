@@ -38,7 +38,7 @@ from ivm.storage.values.key_codes import groupable, key_codes
 from ivm.storage.values.order import orderable
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, add, from_arrow
-from ivm.storage.warehouse.duck import describe, evaluate, table
+from ivm.storage.warehouse.duckdb.duck import describe, evaluate, table
 from tests.support.type_values import NAMES, select_values
 from tests.tiers import examples
 

@@ -21,7 +21,7 @@ from ivm.storage.values.column import (
 )
 from ivm.storage.values.types import WIDE, Schema, type_of
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
-from ivm.storage.warehouse.duck import describe, registered, rows, table
+from ivm.storage.warehouse.duckdb.duck import describe, registered, rows, table
 from tests.support.type_values import NAMES, select_values
 
 

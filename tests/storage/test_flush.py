@@ -21,10 +21,11 @@ from ivm.storage.values import thresholds
 from ivm.storage.values.column import column_from_arrow
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
-from ivm.storage.warehouse import appender, flush
-from ivm.storage.warehouse.appender import Appenders
-from ivm.storage.warehouse.duck import describe, rows, run, table
-from ivm.storage.warehouse.flush import NetChange, Target, apply_change, apply_changes
+from ivm.storage.warehouse.duckdb import appender
+from ivm.storage.warehouse.duckdb.appender import Appenders
+from ivm.storage.warehouse.duckdb.duck import describe, rows, run, table
+from ivm.storage.warehouse.flush import flush
+from ivm.storage.warehouse.flush.flush import NetChange, Target, apply_change, apply_changes
 from ivm.storage.warehouse.net_changes import PendingTable, PendingView
 from tests.support.type_values import NAMES, VALUES
 from tests.tiers import examples

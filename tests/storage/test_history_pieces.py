@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from ivm.storage.values.types import type_of
-from ivm.storage.warehouse import history_pieces
-from ivm.storage.warehouse.duck import describe
-from ivm.storage.warehouse.history import History
-from ivm.storage.warehouse.history_reader import find, readers_of
+from ivm.storage.warehouse.duckdb.duck import describe
+from ivm.storage.warehouse.tables import history_pieces
+from ivm.storage.warehouse.tables.history import History
+from ivm.storage.warehouse.tables.history_reader import find, readers_of
 
 ROWS = "SELECT range + {from} AS id, 'it''s ' || range % 7 AS text FROM range({count})"
 

@@ -23,7 +23,7 @@ from ivm.storage.values.key_codes import groupable, key_codes, row_codes, same_k
 from ivm.storage.values.order import order_codes, orderable
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
-from ivm.storage.warehouse.duck import describe, evaluate, rows, table
+from ivm.storage.warehouse.duckdb.duck import describe, evaluate, rows, table
 from tests.support.type_values import NAMES, select_values
 from tests.tiers import examples
 

@@ -40,7 +40,7 @@ from ivm.storage.values.column import DictionaryColumn, FixedColumn, null_column
 from ivm.storage.values.key_codes import same_row
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, empty, from_arrow, ones
-from ivm.storage.warehouse.duck import describe, run, table
+from ivm.storage.warehouse.duckdb.duck import describe, run, table
 from tests.support.log_writer import SCHEMA, record
 from tests.support.type_values import NAMES, select_values
 

@@ -17,7 +17,7 @@ from ivm.storage.values.order import OrderTerm, orderable, term_codes
 from ivm.storage.values.sort_keys import all_cells, ordered
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import from_arrow
-from ivm.storage.warehouse.duck import Cursor, rows, run, table
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run, table
 from tests.support.view_oracle import assert_verified
 from tests.tiers import TIER
 

@@ -22,7 +22,7 @@ from ivm.storage.values.column import DictionaryColumn
 from ivm.storage.values.key_codes import same_row
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
-from ivm.storage.warehouse.duck import describe, run, table
+from ivm.storage.warehouse.duckdb.duck import describe, run, table
 from tests.support.type_values import NAMES, select_values
 
 _OF_FORMAT_1 = (

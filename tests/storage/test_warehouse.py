@@ -22,13 +22,20 @@ from ivm.storage.log.segment import segment_paths
 from ivm.storage.troubles import Troubles
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse import checkpoints, opening
-from ivm.storage.warehouse.database_file import explained
-from ivm.storage.warehouse.duck import Cursor, rows, run
-from ivm.storage.warehouse.flush import NetChange
+from ivm.storage.warehouse import checkpoints
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run
+from ivm.storage.warehouse.flush.flush import NetChange
 from ivm.storage.warehouse.net_changes import PendingTable
-from ivm.storage.warehouse.side_folder import read_iteration, read_note, side_folder, write_note
-from ivm.storage.warehouse.system_tables import (
+from ivm.storage.warehouse.opening import opening
+from ivm.storage.warehouse.opening.database_file import explained
+from ivm.storage.warehouse.opening.side_folder import (
+    read_iteration,
+    read_note,
+    side_folder,
+    write_note,
+)
+from ivm.storage.warehouse.opening.wal_witness import wal_of
+from ivm.storage.warehouse.tables.system_tables import (
     BASE,
     FLUSHES,
     StoredView,
@@ -38,8 +45,7 @@ from ivm.storage.warehouse.system_tables import (
     load_views,
     save_view,
 )
-from ivm.storage.warehouse.table_info import ForeignKey
-from ivm.storage.warehouse.wal_witness import wal_of
+from ivm.storage.warehouse.tables.table_info import ForeignKey
 from ivm.storage.warehouse.warehouse import Warehouse
 from tests.support import ROOT
 

@@ -13,9 +13,9 @@ from ivm.sql.statements.parse import Dml, parse
 from ivm.storage.identifiers import canonical_name
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.zset import ZSet, add, from_arrow
-from ivm.storage.warehouse.arrow_streams import copying
-from ivm.storage.warehouse.duck import Cursor, rows, run, table
-from ivm.storage.warehouse.table_info import TableInfo, read_tables
+from ivm.storage.warehouse.duckdb.arrow_streams import copying
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run, table
+from ivm.storage.warehouse.tables.table_info import TableInfo, read_tables
 
 Rows = list[tuple[Any, ...]]
 

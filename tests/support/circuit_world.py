@@ -21,7 +21,7 @@ from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add, from_arrow
-from ivm.storage.warehouse.duck import Cursor, rows, run, table
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run, table
 from tests.support.plans import planned
 
 Rows = Counter[str]

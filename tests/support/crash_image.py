@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import ivm
-from ivm.storage.warehouse.side_folder import side_folder
-from ivm.storage.warehouse.wal_witness import kept_log, wal_of
+from ivm.storage.warehouse.opening.side_folder import side_folder
+from ivm.storage.warehouse.opening.wal_witness import kept_log, wal_of
 
 VIEWS = {
     "sums": "SELECT g, count(*) AS n, sum(x) AS s FROM t GROUP BY g",

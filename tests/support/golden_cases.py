@@ -20,7 +20,7 @@ from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.values.zset import ZSet, add, from_arrow
-from ivm.storage.warehouse.duck import Cursor, rows, table
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, table
 from tests.support import ROOT
 
 FOLDER = ROOT / "tests" / "golden"

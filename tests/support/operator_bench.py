@@ -24,7 +24,7 @@ from ivm.storage.values.column import Column, Indexes
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
-from ivm.storage.warehouse import duck
+from ivm.storage.warehouse.duckdb import duck
 
 Row = tuple[str, ...]
 """One SQL literal per column."""

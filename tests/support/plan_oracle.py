@@ -6,7 +6,7 @@ from collections import Counter
 
 from ivm.sql.plan.nodes import Plan
 from ivm.sql.plan.render import render
-from ivm.storage.warehouse.duck import Cursor, describe, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, describe, rows
 
 
 def multiset(cursor: Cursor, query: str) -> Counter[str]:

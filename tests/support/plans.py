@@ -12,7 +12,7 @@ from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.plan.nodes import Plan
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 _lists: WeakKeyDictionary[Cursor, FunctionList] = WeakKeyDictionary()
 

@@ -28,7 +28,7 @@ from ivm.storage.errors import EvaluationError
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, column_from_arrow
 from ivm.storage.values.types import WIDE, ColumnType, type_of
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse import duck
+from ivm.storage.warehouse.duckdb import duck
 
 
 @functools.cache

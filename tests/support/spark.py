@@ -25,7 +25,7 @@ from ivm.spark_backfill.session import start
 from ivm.sql.plan.nodes import Plan, Scan, nodes, types
 from ivm.storage.errors import UnavailableError
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.duck import Cursor, describe, rows, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, describe, rows, run
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,7 +25,7 @@ import duckdb
 
 import ivm
 from ivm import errors
-from ivm.engine.transaction import COMMITTED
+from ivm.engine.transactions.transaction import COMMITTED
 from ivm.storage.interrupts import NOTHING
 from tests.torture.patient import WAY_OUT, crash
 

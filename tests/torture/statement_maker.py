@@ -10,7 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 from ivm.storage.identifiers import quote
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 
 HOME = "shop"
 """The name of the database under test."""

@@ -20,7 +20,7 @@ import duckdb
 import ivm
 from ivm.errors import IvmError, UnavailableError, UnsupportedError
 from ivm.storage.identifiers import quote
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 from tests.support.crash_image import image
 from tests.torture.statement_maker import AWAY, HOME, Maker
 

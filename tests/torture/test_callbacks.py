@@ -12,7 +12,7 @@ import pytest
 import ivm
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse import warehouse
-from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, run
 from tests.support.view_oracle import assert_verified
 
 pytestmark = pytest.mark.full(smoke=3)

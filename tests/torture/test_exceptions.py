@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from ivm.storage.warehouse import duck
-from ivm.storage.warehouse.appender import Appenders
+from ivm.storage.warehouse.duckdb import duck
+from ivm.storage.warehouse.duckdb.appender import Appenders
 from tests.tiers import TIER
 from tests.torture.patient import Patient
 

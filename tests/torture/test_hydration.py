@@ -9,7 +9,7 @@ import pytest
 
 import ivm
 from ivm.storage.interrupts import check
-from ivm.storage.warehouse import duck
+from ivm.storage.warehouse.duckdb import duck
 from tests.support.view_oracle import assert_verified
 from tests.tiers import examples
 

@@ -14,7 +14,7 @@ import pytest
 
 import ivm
 from ivm.delta_ops.recursion import Recursion
-from ivm.engine.transaction import COMMITTED
+from ivm.engine.transactions.transaction import COMMITTED
 from ivm.storage import interrupts
 from ivm.storage.interrupts import NOTHING
 from ivm.storage.signal_watch import SignalWatch

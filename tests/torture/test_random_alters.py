@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import ivm
-from ivm.engine import key_indexes
+from ivm.engine.tables import key_indexes
 from tests.support.crash_image import image
 from tests.support.view_oracle import assert_verified
 from tests.tiers import examples, seeds

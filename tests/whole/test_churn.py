@@ -17,12 +17,12 @@ import pytest
 
 import ivm
 from ivm.catalog.catalog import Catalog, Meaning
-from ivm.engine.changefeed import ChangeFeeds, Subscription
-from ivm.engine.view_contents import WholeContent
+from ivm.engine.feeds.changefeed import ChangeFeeds, Subscription
+from ivm.engine.views.view_contents import WholeContent
 from ivm.reads.reads import StateReads
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import empty
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 from tests.tiers import examples
 
 WAIT = 30.0

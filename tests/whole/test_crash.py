@@ -34,7 +34,7 @@ POINTS = [
     ("ivm.engine.engine", "Engine", "_adopt", "native"),
     # 6: flushes
     ("ivm.storage.warehouse.warehouse", "Warehouse", "_write", "fast"),
-    ("ivm.storage.warehouse.appender", "Appenders", "write", "fast"),
+    ("ivm.storage.warehouse.duckdb.appender", "Appenders", "write", "fast"),
     ("ivm.storage.warehouse.warehouse", "Warehouse", "recorded", "fast"),
     ("ivm.storage.warehouse.warehouse", "Warehouse", "record", "native"),
     ("ivm.storage.log.change_log", "ChangeLog", "truncate", "fast"),

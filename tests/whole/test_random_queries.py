@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.sql.plan.render import render
-from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 from tests.corpus.plan_corpus import build
 from tests.random_sql.names_grammar import Query
 from tests.random_sql.random_select import Select

@@ -24,7 +24,7 @@ from ivm.cdc.formats.json_values import hint
 from ivm.cdc.formats.placeholders import has_one, is_one, may_have_one
 from ivm.cdc.formats.texts import NO_UTF8
 from ivm.storage.identifiers import literal
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _BARE = f"system.main.replace(raw, '{NO_UTF8}', '')"
 _IS_BINARY = f"system.main.starts_with({_BARE}, system.main.chr(0))"

@@ -41,8 +41,8 @@ from ivm.cdc.formats.json_survey import extended, groups, survey
 from ivm.cdc.formats.key_changes import with_key_changes
 from ivm.cdc.formats.line_reader import READERS, LineReader, Settings, settings_of
 from ivm.storage.values.column import Indexes, Mask, column_from_arrow, concat
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _MOST = 100  # streams that are remembered
 

@@ -17,7 +17,7 @@ from ivm.cdc.formats.events import DELETE, INSERT, UPDATE
 from ivm.cdc.formats.json_values import PLAIN, Encoding, value, wire_type
 from ivm.cdc.formats.placeholders import may_have_one
 from ivm.storage.identifiers import fold, literal, quote
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 LINES = "_ivm_lines"
 """The relation of the lines: `raw VARCHAR`."""

@@ -21,7 +21,7 @@ from ivm.cdc.formats.json_statement import LINES, NO_SCHEMA, Envelope, Survey, j
 from ivm.cdc.formats.line_reader import LineReader
 from ivm.storage.identifiers import fold
 from ivm.storage.values.column import Indexes
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _MOST = 1_000  # keys and schemas that a survey of several batches has
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ivm.storage.identifiers import literal
 from ivm.storage.values.types import MOST_DIGITS, ColumnType, type_of
-from ivm.storage.warehouse.carried import only_carried, why_unfit
+from ivm.storage.warehouse.duckdb.carried import only_carried, why_unfit
 
 _MICROS = -9_223_372_022_400_000_000, (1 << 63) - 2  # from 1970, of the timestamps there are
 _MOST_MICROS_IN_NANOS = 9_200_000_000_000_000  # of those that 64 bits can count

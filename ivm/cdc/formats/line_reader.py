@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from ivm.cdc.formats.json_statement import LINES
 from ivm.storage.identifiers import literal
-from ivm.storage.warehouse.carried import carried
-from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.duckdb.carried import carried
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run
 
 _ALL = 1 << 30  # rows of a batch: as many as there are
 _MOST = 64  # statements that a reader keeps

@@ -20,9 +20,9 @@ from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold, literal
 from ivm.storage.values.column import Mask, column_from_arrow
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.carried import may_be_unfit, only_carried, why_unfit
-from ivm.storage.warehouse.duck import Cursor, table
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.carried import may_be_unfit, only_carried, why_unfit
+from ivm.storage.warehouse.duckdb.duck import Cursor, table
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _ROWS = "_ivm_rows"
 _OPERATION = "op"

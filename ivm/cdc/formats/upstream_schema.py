@@ -21,7 +21,7 @@ from ivm.cdc.formats.upstream_types import fits, wider
 from ivm.storage.errors import InputError, SchemaMismatchError
 from ivm.storage.identifiers import fold, quote, split_name
 from ivm.storage.values.types import MOST_DIGITS, ColumnType, named_type
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _NO_KEYS = frozenset(("INTERVAL", "LIST", "STRUCT", "MAP", "UNION", "VARIANT"))
 """The types of which DuckDB has no indexes."""

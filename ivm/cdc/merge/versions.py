@@ -25,7 +25,7 @@ from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat, not_null
 from ivm.storage.values.consolidate import group
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 def version_column(info: TableInfo, name: str) -> int:

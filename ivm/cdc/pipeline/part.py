@@ -16,8 +16,8 @@ from ivm.cdc.pipeline.chunk import Chunk, unpacked
 from ivm.cdc.pipeline.worker import DDL, Decoding
 from ivm.cdc.sources.source import Upstream
 from ivm.spark_backfill.session import asking
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

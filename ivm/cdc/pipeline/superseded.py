@@ -17,7 +17,7 @@ from ivm.cdc.formats.events import DELETE, Decoded, Events
 from ivm.cdc.merge.moves import moved_rows
 from ivm.storage.values.column import Indexes, Mask, not_null
 from ivm.storage.values.consolidate import group
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 def without_superseded(found: Decoded, info: TableInfo) -> Decoded:

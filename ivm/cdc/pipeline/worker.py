@@ -20,7 +20,7 @@ from ivm.cdc.formats.texts import texts_of
 from ivm.cdc.pipeline.chunk import Chunk, packed, with_texts_of
 from ivm.cdc.pipeline.superseded import without_superseded
 from ivm.storage.values.column import Indexes
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 DDL = "stream STRING, first BIGINT, time BIGINT, content BINARY"
 """What comes out of a chunk: its stream, the position of its first line, the stream's time."""

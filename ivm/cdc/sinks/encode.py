@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivm.engine.changefeed import WEIGHT
+from ivm.engine.feeds.changefeed import WEIGHT
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import fold, literal
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet, add, ones
-from ivm.storage.warehouse.duck import Cursor, registered, table
-from ivm.storage.warehouse.json_text import json_text
+from ivm.storage.warehouse.duckdb.duck import Cursor, registered, table
+from ivm.storage.warehouse.duckdb.json_text import json_text
 
 EPOCH = "_epoch"
 _DELTA = "_ivm_delta"

@@ -16,10 +16,10 @@ from ivm.cdc.sinks.encode import Delta, Shape, encoded
 from ivm.cdc.sinks.kinds import KINDS, definition_of
 from ivm.cdc.sinks.target import Target
 from ivm.engine.engine import Engine
-from ivm.engine.outbox_rows import Sink
+from ivm.engine.feeds.outbox_rows import Sink
 from ivm.storage.errors import EvaluationError
-from ivm.storage.warehouse.duck import Cursor, run
-from ivm.storage.warehouse.duckdb_errors import ours
+from ivm.storage.warehouse.duckdb.duck import Cursor, run
+from ivm.storage.warehouse.duckdb.duckdb_errors import ours
 
 BATCH = 50_000
 """Rows of deltas after which a target is flushed."""

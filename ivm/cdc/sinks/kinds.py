@@ -6,7 +6,7 @@ from ivm.cdc.sinks.files import Files
 from ivm.cdc.sinks.kafka import Kafka
 from ivm.cdc.sinks.target import SinkTo
 from ivm.cdc.sources.definition import define
-from ivm.engine.outbox_rows import Sink
+from ivm.engine.feeds.outbox_rows import Sink
 
 KINDS: dict[str, type[SinkTo]] = {"FILES": Files, "KAFKA": Kafka}
 """By their names in SQL."""

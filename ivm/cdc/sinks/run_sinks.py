@@ -8,9 +8,9 @@ from typing import Any
 
 from ivm.catalog.broken_views import why_broken
 from ivm.cdc.sinks.job import SinkJob
+from ivm.engine.base.jobs import Job
 from ivm.engine.engine import Engine
-from ivm.engine.jobs import Job
-from ivm.engine.outbox_rows import Sink
+from ivm.engine.feeds.outbox_rows import Sink
 from ivm.session.session import Session
 from ivm.storage.identifiers import literal
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from ivm.cdc.sinks.encode import Delta, Shape, demand_format, encoded, refuse_names
-from ivm.engine.changefeed import Subscription
 from ivm.engine.engine import Engine
+from ivm.engine.feeds.changefeed import Subscription
 from ivm.storage.values.consolidate import consolidate
-from ivm.storage.warehouse.duck import run
+from ivm.storage.warehouse.duckdb.duck import run
 
 
 class Tail(Iterator[list[str]]):

@@ -18,8 +18,8 @@ from ivm.cdc.formats.row_columns import decode_rows, rows_type
 from ivm.cdc.sources.source import Upstream
 from ivm.storage.identifiers import fold
 from ivm.storage.scratch import Scratch
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _scratch = Scratch()
 

@@ -11,8 +11,8 @@ from ivm.cdc.formats.events import Decoded
 from ivm.cdc.formats.json_lines import decode, decode_before
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.source import Upstream
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 @dataclass(frozen=True)

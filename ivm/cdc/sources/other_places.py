@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ivm.cdc.formats.events import Decoded
 from ivm.cdc.sources.source import Part
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 @dataclass(frozen=True)

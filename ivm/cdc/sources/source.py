@@ -16,8 +16,8 @@ from typing import ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 from ivm.cdc.formats.events import Decoded
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
 from ivm.storage.errors import IvmError
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 class SourceError(IvmError):

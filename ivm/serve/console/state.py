@@ -19,7 +19,7 @@ from ivm.serve.row_counts import RowCounts
 from ivm.session.session import Session
 from ivm.storage.errors import AccessError, IvmError
 from ivm.storage.identifiers import canonical_name
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 _PLAIN_VIEWS = """
 SELECT schema_name, table_name, list((column_name, data_type) ORDER BY column_index)

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.cdc.sinks.encode import EPOCH, Delta, Shape, encoded
-from ivm.engine.changefeed import WEIGHT
 from ivm.engine.engine import Engine
+from ivm.engine.feeds.changefeed import WEIGHT
 from ivm.serve.http.formats import joined, no_rows
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, empty
-from ivm.storage.warehouse.duck import run
+from ivm.storage.warehouse.duckdb.duck import run
 
 PART = 20_000
 """Rows of a part of a snapshot."""

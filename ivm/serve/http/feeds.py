@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from ivm.database import Database
-from ivm.engine.changefeed import Subscription
+from ivm.engine.feeds.changefeed import Subscription
 from ivm.serve.http.epochs import PART, Encoder, Message, changes, snapshot
 from ivm.serve.threads import Threads
 from ivm.session.session import Session

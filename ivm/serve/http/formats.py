@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from ivm.cdc.sinks.encode import json_value
-from ivm.engine.plain_arrow import plain
+from ivm.engine.feeds.plain_arrow import plain
 from ivm.serve.batch_sql import BATCH, computed, without_rows
 from ivm.serve.batches import Batches
 from ivm.session.result import Result
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal
 from ivm.storage.values.types import type_of
-from ivm.storage.warehouse.json_text import json_text
+from ivm.storage.warehouse.duckdb.json_text import json_text
 
 JSON, LINES = "application/json", "application/x-ndjson"
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"

@@ -43,7 +43,7 @@ from ivm.serve.settings import ServerSettings
 from ivm.serve.statement_log import StatementLog
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import IvmError, SqlError
-from ivm.storage.warehouse.duckdb_errors import ours
+from ivm.storage.warehouse.duckdb.duckdb_errors import ours
 
 _KINDS = frozenset("QPBDECSHdcfF")
 """The messages of a client that is logged in, but for its leave."""

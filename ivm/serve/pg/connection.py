@@ -34,7 +34,7 @@ from ivm.serve.pg.wire.sockets import keep_alive
 from ivm.serve.pool import STOPPING
 from ivm.serve.statement_log import LOG
 from ivm.storage.errors import IvmError
-from ivm.storage.warehouse.duckdb_errors import ours
+from ivm.storage.warehouse.duckdb.duckdb_errors import ours
 
 if TYPE_CHECKING:
     from ivm.serve.pg.listener import PgListener

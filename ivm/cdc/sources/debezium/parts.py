@@ -12,8 +12,8 @@ from ivm.cdc.formats.events import Decoded
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.debezium.records import Events, Ints, Known, Shape, with_schema
 from ivm.cdc.sources.json_part import JsonPart
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from ivm.sql.statements.placeholders import placeholders
 from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.identifiers import literal
 from ivm.storage.interrupts import check, interruptible
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.duckdb_errors import translated
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.duckdb.duckdb_errors import translated
 
 T = TypeVar("T")
 

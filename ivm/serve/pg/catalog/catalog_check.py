@@ -17,7 +17,7 @@ from ivm.access.roles import READ, Grant
 from ivm.catalog.names import NameRules
 from ivm.serve.pg.catalog.catalog_sql import INFORMATION, MACRO_NAMES, RELATION_NAMES
 from ivm.sql.statements.kept_texts import LONGEST
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor
 
 _SCHEMAS = (("pgc",), ("pgi",))
 _NAMES = (*(f"pgc.{name}" for name in RELATION_NAMES), *(f"pgi.{n}" for n in INFORMATION))

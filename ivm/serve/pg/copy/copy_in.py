@@ -25,7 +25,7 @@ from ivm.serve.pg.values.text_sql import value_sql
 from ivm.serve.pg.values.types import element_of, pg_type
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import EvaluationError, InputError
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 from ivm.storage.warehouse.own_parquet import reading
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from ivm.sql.statements.placeholders import filled, placeholders
 from ivm.sql.statements.tokens import Reader, kept_tokens
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import quote
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 Columns = list[tuple[str, str]]
 """Names and DuckDB's types."""

@@ -10,7 +10,7 @@ from ivm.dispatch import run_statement
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.identifiers import quote
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 _TEMPORARY = """
 SELECT kind, name FROM (

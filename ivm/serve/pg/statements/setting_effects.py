@@ -17,7 +17,7 @@ from ivm.serve.served_session import ServedSession
 from ivm.session.result import Result
 from ivm.sql.statements import parse as st
 from ivm.storage.identifiers import fold, literal
-from ivm.storage.warehouse.duck import rows
+from ivm.storage.warehouse.duckdb.duck import rows
 
 _IDLE = "idle_in_transaction_session_timeout"
 _SCHEMAS = """SELECT schema_name FROM system.main.duckdb_schemas()

@@ -13,7 +13,7 @@ from contextlib import closing
 import duckdb
 import pyarrow as pa
 
-from ivm.engine.plain_arrow import plain
+from ivm.engine.feeds.plain_arrow import plain
 from ivm.serve.batches import Batches
 from ivm.serve.pg.values.columns import Wanted, data_rows, one_buffer
 from ivm.serve.pg.values.types import pg_type

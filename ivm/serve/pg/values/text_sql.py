@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from ivm.serve.pg.values.types import element_of, is_json
-from ivm.storage.warehouse.json_text import json_text
+from ivm.storage.warehouse.duckdb.json_text import json_text
 
 _QUOTED = ("VARCHAR", "ENUM(", "JSON", "BLOB", "TIMESTAMP", "INTERVAL", "DATE", "TIME")
 _QUOTES = r"""'(?:[^']|'')*'|"(?:[^"]|"")*\""""

@@ -31,9 +31,9 @@ from ivm.storage.values.column import (
 )
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, ones
-from ivm.storage.warehouse.carried import may_be_unfit, only_carried, why_unfit
-from ivm.storage.warehouse.duck import Cursor, registered, table
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.carried import may_be_unfit, only_carried, why_unfit
+from ivm.storage.warehouse.duckdb.duck import Cursor, registered, table
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _TEXTS = "_ivm_texts"
 _VARCHAR = type_of("VARCHAR")

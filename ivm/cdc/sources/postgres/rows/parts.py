@@ -15,8 +15,8 @@ from ivm.cdc.sources.postgres.rows.texts import Texts
 from ivm.cdc.sources.source import SourceError, Upstream
 from ivm.storage.identifiers import fold
 from ivm.storage.values.column import Indexes
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,86 @@
+"""The removal of rows that are older than their tables keep them, batch by batch.
+
+Contract: each batch is an epoch of its own, so no writer waits longer than a batch takes.
+"""
+
+from __future__ import annotations
+
+from ivm.engine.engine import Aside, Engine
+from ivm.engine.tables.retention import Expiring, Rule
+from ivm.engine.transactions.own_commits import commit_own
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.zset import empty
+from ivm.storage.warehouse.duckdb.duck import Cursor
+
+BATCH = 2_000
+"""Rows removed in one epoch."""
+
+
+def expire(engine: Engine, cursor: Cursor, patience: float) -> bool:
+    """Removes all rows that are too old now.
+
+    Args:
+        engine: of the database.
+        cursor: of the caller's own.
+        patience: seconds to wait for the writer lock, each time.
+
+    Returns:
+        False if another transaction held the lock all that time; the next call goes on.
+    """
+    for rule in list(engine.retention.rules.values()):
+        if not _expire(engine, cursor, patience, rule):
+            return False
+    return True
+
+
+def _expire(engine: Engine, cursor: Cursor, patience: float, rule: Rule) -> bool:
+    retention = engine.retention
+    threshold = retention.threshold(rule, engine.clock.second(), cursor)
+    while threshold is not None and retention.rules.get(rule.table) == rule:
+        held = retention.held(rule)
+        if held is None or (held.done and held.bound < threshold):
+            if not _read_ahead(engine, patience, rule, threshold):
+                return False
+            continue
+        held.catch_up()  # before the lock, as far as it goes
+        if not _remove(engine, cursor, patience, rule, held, threshold):
+            return False
+        if not held.complete:
+            engine.writer_lock.give_way()
+        elif held.bound >= threshold and not held.outdated:
+            break
+        else:
+            held.done = True
+    return True
+
+
+def _remove(
+    engine: Engine, cursor: Cursor, patience: float, rule: Rule, held: Expiring, threshold: int
+) -> bool:
+    """Removes a batch; returns False if the lock was not had."""
+
+    def due() -> list[TableChange]:
+        if engine.retention.held(rule) is not held:
+            return []
+        rows = held.due(threshold, BATCH)
+        none = empty([type for _, type in held.info.schema])
+        return [TableChange(rule.table, rows, held.columns, none)] if len(rows) else []
+
+    return commit_own(engine, cursor, patience, due)
+
+
+def _read_ahead(engine: Engine, patience: float, rule: Rule, threshold: int) -> bool:
+    """Reads the rows that come next, beside the writers; returns False if the lock was not had."""
+    retention = engine.retention
+    engine.tables.flush()  # here, since a writer would wait for it
+    if not engine.writer_lock.acquire_within(Aside(), patience):
+        return False
+    with retention.reading:
+        try:
+            if retention.rules.get(rule.table) != rule:
+                return True  # the table was dropped or altered meanwhile
+            held, snapshot = retention.begin(rule)
+        finally:
+            engine.writer_lock.release()
+        retention.read(rule, held, snapshot, threshold)
+    return True

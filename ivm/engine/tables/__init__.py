@@ -1,0 +1,1 @@
+"""The tables as DuckDB stores them, and their rows in memory by keys."""

@@ -1,0 +1,1 @@
+"""The transactions of sessions, and those that the engine makes by itself."""

@@ -1,0 +1,1 @@
+"""Calls of DuckDB: rows and errors as DuckDB gives them, and the settings of its sessions."""

@@ -1,0 +1,1 @@
+"""The flush: net changes written into DuckDB's tables."""
