@@ -11,8 +11,8 @@ from ivm.errors import IvmError
 from ivm.listings import TableListing, ViewInfo
 from ivm.notebook.extension import load_ipython_extension, unload_ipython_extension
 from ivm.recovery import Recovery, recover
-from ivm.session.relation import Relation
-from ivm.session.result import Result
+from ivm.session.results.relation import Relation
+from ivm.session.results.result import Result
 from ivm.storage.versions import own_version
 
 __version__ = own_version()

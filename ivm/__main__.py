@@ -6,7 +6,7 @@ import atexit
 import gc
 import os
 
-from ivm.session.caller_scope import variables
+from ivm.session.names.caller_scope import variables
 from ivm.shell.cli import app
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
+from ivm.changes.values.batches import Many, drawn
 from ivm.dispatch import execute, executemany
-from ivm.ingest.batches import Many, drawn
 from ivm.ingest.parameters import Params, parameters_of
 from ivm.lifetime import Lifetime
-from ivm.session.result import Description, Result, Row
+from ivm.session.results.result import Description, Result, Row
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, UnavailableError

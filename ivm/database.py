@@ -42,9 +42,9 @@ from ivm.lifetime import handle_to
 from ivm.listings import TableListing, ViewInfo, columns_of, listing_of
 from ivm.open_databases import close_forgotten
 from ivm.row_writes import RowWrites
-from ivm.session.clock import tick_now
-from ivm.session.relation import Relation
-from ivm.session.result import Result
+from ivm.session.ddl.clock import tick_now
+from ivm.session.results.relation import Relation
+from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.settings import Settings
 from ivm.storage.errors import InputError, UnavailableError

@@ -14,26 +14,14 @@ import duckdb
 from ivm.access import users
 from ivm.cdc import statements as source_statements
 from ivm.cdc.sinks import statements as sink_statements
-from ivm.ingest.batches import Many
+from ivm.changes import evaluated, explain_change, inserts, keyed_dml, many
+from ivm.changes.values.batches import Many
 from ivm.ingest.parameters import Params
-from ivm.session import (
-    ddl,
-    evaluated,
-    explain_change,
-    explain_read,
-    history,
-    inserts,
-    keyed_dml,
-    many,
-    prepared,
-    query,
-    read_only,
-    retention,
-    view_statements,
-)
-from ivm.session.import_database import import_database, is_import
-from ivm.session.refresh import refresh
-from ivm.session.result import Result
+from ivm.session.ddl import ddl, history, read_only, retention, view_statements
+from ivm.session.ddl.import_database import import_database, is_import
+from ivm.session.ddl.refresh import refresh
+from ivm.session.queries import explain_read, prepared, query
+from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, SqlError, UnavailableError, UnsupportedError

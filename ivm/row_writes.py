@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from ivm.appender import Appender
 from ivm.calls import Calls
+from ivm.changes.values.batches import Many, drawn
 from ivm.dispatch import execute, executemany
-from ivm.ingest.batches import Many, drawn
 from ivm.ingest.rows import Rows
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.session.row_calls import apply, delete, insert, table_info, upsert
 from ivm.session.session import Session
 from ivm.storage.errors import InputError, UnavailableError

@@ -17,7 +17,7 @@ from ivm.access.content import Content, Definitions, definitions_of
 from ivm.access.roles import ADMIN, Grant
 from ivm.engine.engine import Engine
 from ivm.engine.transactions.transaction import Transaction
-from ivm.session.replacement_scans import explained
+from ivm.session.names.replacement_scans import explained
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.kept_texts import LONGEST

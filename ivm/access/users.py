@@ -18,7 +18,7 @@ from ivm.access.roles import schema_name
 from ivm.access.verifiers import Verifier, new_token, read, token_hash, verifier_of
 from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.parameters import Params
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import SqlError

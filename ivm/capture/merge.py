@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ivm.capture.clauses import Clauses
 from ivm.capture.result import Captured, run_shown
 from ivm.capture.row_diff import run_rewritten, watching
-from ivm.capture.sources import alias_of
 from ivm.capture.trial import Trial
+from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.sources import alias_of
 from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.sql.statements.tokens import unquoted

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from ivm.capture.clauses import Clauses
+from ivm.changes.read.clauses import Clauses
 from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.identifiers import fold, quote

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import duckdb
 
-from ivm.capture.clauses import Clauses
 from ivm.capture.result import Captured, run_shown
 from ivm.capture.trial import require_binding
 from ivm.capture.update import read_update
 from ivm.capture.upsert import definition, read_upsert
+from ivm.changes.read.clauses import Clauses
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.one_of_each import first_of_each

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ivm.capture.clauses import Clauses
 from ivm.capture.result import Captured, run_shown
 from ivm.capture.row_diff import (
     ROW_ID,
@@ -25,6 +24,7 @@ from ivm.capture.row_diff import (
     run_rewritten,
 )
 from ivm.capture.trial import Trial, require_binding
+from ivm.changes.read.clauses import Clauses
 from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.sql.statements.tokens import Reader, Token, split, text_of

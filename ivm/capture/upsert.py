@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ivm.capture.clauses import Clauses
 from ivm.capture.result import Captured, run_shown
 from ivm.capture.row_diff import run_rewritten, watching
 from ivm.capture.trial import Trial, require_binding
+from ivm.changes.read.clauses import Clauses
 from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.errors import SqlError

@@ -17,7 +17,7 @@ from ivm.cdc.formats import upstream_schema
 from ivm.cdc.formats.events import Events
 from ivm.cdc.sources.source import Kept, Part, SourceError
 from ivm.ingest.key_index import KeyIndex
-from ivm.session import ddl
+from ivm.session.ddl import ddl
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError

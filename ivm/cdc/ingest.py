@@ -18,10 +18,10 @@ from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.formats.texts import texts_of
 from ivm.cdc.sources.json_part import JsonPart
 from ivm.cdc.sources.source import Position
-from ivm.ingest.python_parts import is_missing
+from ivm.ingest.values.python_parts import is_missing
+from ivm.session.ddl.stream_positions import SOURCES
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
-from ivm.session.stream_positions import SOURCES
 from ivm.storage.errors import InputError
 
 

@@ -16,10 +16,10 @@ from ivm.cdc.sources.source import Position
 from ivm.engine.feeds.outbox_rows import packed, unpacked
 from ivm.engine.tables.small_tables import Row
 from ivm.engine.transactions.transaction import Transaction
-from ivm.session.displaced_rows import columns_of
-from ivm.session.query import query
+from ivm.session.ddl.displaced_rows import columns_of
+from ivm.session.ddl.stream_positions import DISPLACED, ORIGINS, POSITIONS, SOURCES
+from ivm.session.queries.query import query
 from ivm.session.session import Session
-from ivm.session.stream_positions import DISPLACED, ORIGINS, POSITIONS, SOURCES
 from ivm.session.table_writer import FastWriter
 from ivm.sql.statements.nodes import Query
 from ivm.storage.errors import UnavailableError, UnsupportedError

@@ -13,7 +13,7 @@ from ivm.cdc.run_sources import list_sources
 from ivm.cdc.sources.definition import DefinitionError, define
 from ivm.cdc.stored_sources import PAUSED, RUNNING
 from ivm.ingest.parameters import Params
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens, unquoted

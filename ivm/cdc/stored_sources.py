@@ -19,9 +19,9 @@ from ivm.cdc.sources.definition import define, options_of
 from ivm.cdc.sources.source import OfTables, Position, Source
 from ivm.engine.base.jobs import Job
 from ivm.engine.transactions.transaction import Transaction
+from ivm.session.ddl.stream_positions import SOURCES
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
-from ivm.session.stream_positions import SOURCES
 from ivm.storage.errors import InputError, SqlError, UnsupportedError
 from ivm.storage.identifiers import canonical_name, fold, literal
 

@@ -17,15 +17,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from ivm.changes.values.batches import Many, drawn, each_row
+from ivm.changes.values.batches import rows_of as many_of
 from ivm.client.feed import RemoteFeed
 from ivm.client.values import plain, table_of
 from ivm.client.wire import ARROW, LostSessionError, Wire, segment
-from ivm.ingest.batches import Many, drawn, each_row
-from ivm.ingest.batches import rows_of as many_of
 from ivm.ingest.parameters import Params, parameters_of
 from ivm.ingest.rows import Rows
-from ivm.session.relation import Relation
-from ivm.session.result import Result
+from ivm.session.results.relation import Relation
+from ivm.session.results.result import Result
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import has_names
 from ivm.storage.errors import InputError, IvmError, SqlError, UnsupportedError

@@ -15,8 +15,8 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from ivm.ingest.python_parts import is_missing
 from ivm.ingest.rows import Rows, to_arrow
+from ivm.ingest.values.python_parts import is_missing
 from ivm.storage.errors import InputError
 
 _TEXTS = (Decimal, date, time, UUID)

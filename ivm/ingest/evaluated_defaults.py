@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ivm.ingest.local_time import tells_now
-from ivm.ingest.python_values import python_column
+from ivm.ingest.values.python_values import python_column
 from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.resolve.clock import TELLERS, WORDS
 from ivm.storage.identifiers import fold, literal, path_of, quote, split_name

@@ -12,7 +12,7 @@ from decimal import Decimal
 from types import NoneType
 from typing import Any
 
-from ivm.ingest.python_values import RULES, python_values
+from ivm.ingest.values.python_values import RULES, python_values
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, ones

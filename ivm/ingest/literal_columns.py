@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 import duckdb
 import pyarrow as pa
 
-from ivm.ingest.arrow_values import column_of
-from ivm.ingest.duckdb_casts import Array, cast_arrays, cast_parameters
-from ivm.ingest.literal_values import RULES, literal_array, literals
 from ivm.ingest.not_fast import NotFastError, demanded
-from ivm.ingest.python_parts import arrow_form, parts_of
-from ivm.ingest.python_values import Values, python_values
+from ivm.ingest.values.arrow_values import column_of
+from ivm.ingest.values.duckdb_casts import Array, cast_arrays, cast_parameters
+from ivm.ingest.values.literal_values import RULES, literal_array, literals
+from ivm.ingest.values.python_parts import arrow_form, parts_of
+from ivm.ingest.values.python_values import Values, python_values
 from ivm.sql.statements.values_list import LiteralRows
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType

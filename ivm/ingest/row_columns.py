@@ -13,10 +13,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from ivm.ingest.arrow_values import column_of
-from ivm.ingest.duckdb_casts import Array, cast_arrays, cast_parameters
-from ivm.ingest.python_parts import arrow_form, inferred, parts_of, without_missing
-from ivm.ingest.python_values import python_column
+from ivm.ingest.values.arrow_values import column_of
+from ivm.ingest.values.duckdb_casts import Array, cast_arrays, cast_parameters
+from ivm.ingest.values.python_parts import arrow_form, inferred, parts_of, without_missing
+from ivm.ingest.values.python_values import python_column
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import quote
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, concat, owned

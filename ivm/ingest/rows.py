@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.ingest.arrow_rows import ArrowReader
-from ivm.ingest.arrow_values import is_own
 from ivm.ingest.row_columns import RowColumns
+from ivm.ingest.values.arrow_values import is_own
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
 from ivm.storage.values.column import Column, owned

@@ -20,8 +20,8 @@ from ivm.connection import Connection, Cursor
 from ivm.database import Database, connect
 from ivm.notebook.watch import Watch
 from ivm.open_databases import file_of, opened
-from ivm.session.caller_scope import values_of, variables
-from ivm.session.result import Result
+from ivm.session.names.caller_scope import values_of, variables
+from ivm.session.results.result import Result
 from ivm.storage.errors import IvmError
 from ivm.storage.identifiers import fold, path_of, split_name
 

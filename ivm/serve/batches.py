@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 
 _ROWS = 20_000
 _BYTES = 1 << 22

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from ivm.connection import Connection
 from ivm.serve.access import User
-from ivm.session.caller_scope import variables
+from ivm.session.names.caller_scope import variables
 from ivm.session.session import Session
 from ivm.storage.errors import IvmError, UnavailableError
 from ivm.storage.interrupts import Cancellable

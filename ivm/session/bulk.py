@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import duckdb
 
-from ivm.capture.evaluation import MOST_ROWS
 from ivm.capture.result import nothing, run_verbatim
 from ivm.capture.row_diff import rows_appended
+from ivm.changes.rows.evaluation import MOST_ROWS
 from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.fast_path_rules import has_trigger
 from ivm.ingest.parameters import Params
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.statements import parse as st

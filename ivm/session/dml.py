@@ -18,7 +18,7 @@ from ivm.capture.unstored import Unstored, capture_unstored
 from ivm.catalog.catalog import View
 from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.parameters import Params
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError

@@ -13,8 +13,8 @@ from typing import TypeAlias, TypeVar
 
 import duckdb
 
-from ivm.capture.few_rows import FewRows
 from ivm.catalog.catalog import View
+from ivm.changes.rows.few_rows import FewRows
 from ivm.engine.engine import Engine
 from ivm.engine.transactions.read_only_transaction import ReadOnlyTransaction, changes_nothing
 from ivm.engine.transactions.transaction import Transaction
@@ -25,13 +25,13 @@ from ivm.reads.reads import StateReads
 from ivm.session.broken_reads import refuse_broken
 from ivm.session.kept_plans import KeptPlans
 from ivm.session.known_inserts import KnownInserts
-from ivm.session.names import SessionNames
-from ivm.session.open_results import OpenResults
-from ivm.session.pipes import Pipes
-from ivm.session.replacement_scans import ReplacementScans
-from ivm.session.result import BATCH, Result
-from ivm.session.statement_kinds import Reads, read_by_kind
-from ivm.session.temporary import refuse_temporary
+from ivm.session.names.names import SessionNames
+from ivm.session.names.pipes import Pipes
+from ivm.session.names.replacement_scans import ReplacementScans
+from ivm.session.names.statement_kinds import Reads, read_by_kind
+from ivm.session.names.temporary import refuse_temporary
+from ivm.session.results.open_results import OpenResults
+from ivm.session.results.result import BATCH, Result
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, IvmError
 from ivm.storage.interrupts import begin_statement
@@ -134,7 +134,7 @@ class Session:
         return engine.catalog.version.committed_views
 
     def refuse_temporary(self, queries: Iterable[tuple[str, str]]) -> None:
-        """Refuses views that would read temporary things; see `ivm.session.temporary`."""
+        """Refuses views that would read temporary things; see `ivm.session.names.temporary`."""
         refuse_temporary(self.cursor, self.names.temporary, queries)
 
     def sees_more(self) -> bool:

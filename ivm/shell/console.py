@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from ivm.database import Database
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.shell.drawing import done, draw, is_plan, plan_lines
 from ivm.shell.errors import report
 from ivm.shell.output import Output

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ivm.session.explain_read import WAYS
-from ivm.session.result import Result
+from ivm.session.queries.explain_read import WAYS
+from ivm.session.results.result import Result
 from ivm.shell.cell_text import csv_lines, json_lines
 from ivm.shell.output import Output
 from ivm.shell.table import SHOWN_ROWS, box, columns_shown, line_by_line, markdown, shown_part

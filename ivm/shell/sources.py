@@ -12,7 +12,7 @@ from ivm.cdc.progress import NOT_STARTED
 from ivm.cdc.run_sources import SourceInfo
 from ivm.cdc.sinks.run_sinks import SinkInfo
 from ivm.database import Database
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.shell.completion import quoted
 from ivm.shell.console import Console
 from ivm.shell.ingest_display import behind

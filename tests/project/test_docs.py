@@ -25,7 +25,7 @@ import ivm
 from ivm.cdc.sinks.tail import Tail
 from ivm.engine.feeds.changefeed import Subscription
 from ivm.row_writes import RowWrites
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.sql.statements import nodes, own_nodes
 from ivm.streams import Streams
 from tests.project.test_layers import LAYERS, ROOMS, layer_of, modules_of, room_of

@@ -13,7 +13,7 @@ import pytest
 import ivm
 from ivm.serve.batches import Batches
 from ivm.serve.settings import ServerSettings
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from tests.serve.in_process import listening
 
 

@@ -19,7 +19,7 @@ import ivm
 from ivm.backfill import hand_over, verify
 from ivm.backfill import job as jobs
 from ivm.backfill.hand_over import HandOver, OutdatedError
-from ivm.capture import evaluation
+from ivm.changes.rows import evaluation
 from ivm.delta_ops.joins.arrange import Arrange
 from ivm.engine.engine import Engine
 from ivm.engine.transactions.open_changes import OpenChanges

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from ivm import errors
-from ivm.capture.few_rows import FewRows
+from ivm.changes.rows.few_rows import FewRows
 from ivm.reads import reads
 from ivm.reads.reads import StateReads
 from tests.support.duckdb_twin import Twin, watched

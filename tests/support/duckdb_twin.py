@@ -14,7 +14,8 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.session import dml, evaluated
+from ivm.changes import evaluated
+from ivm.session import dml
 from ivm.storage.duckdb_faults import FAULTS
 from tests.support.view_oracle import assert_verified
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm.reads import reads
-from ivm.session.state_result import StateResult
+from ivm.session.results.state_result import StateResult
 from tests.api.reads.test_reads_from_state import oracle
 from tests.corpus.plan_corpus import build
 from tests.random_sql.names_grammar import Query

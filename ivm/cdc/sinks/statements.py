@@ -12,7 +12,7 @@ from ivm.cdc.sinks.run_sinks import SinkInfo, list_sinks
 from ivm.cdc.sources.definition import define
 from ivm.cdc.statements import created, told_where
 from ivm.ingest.parameters import Params
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.identifiers import canonical_name

@@ -17,8 +17,8 @@ from ivm.cdc.sinks.target import SinkTo
 from ivm.cdc.sources.definition import options_of
 from ivm.engine.feeds.outbox_rows import Part, Sink, packed, part_of, put_parts, put_sinks
 from ivm.engine.transactions.transaction import Transaction
+from ivm.session.ddl.sinks import drop_sinks
 from ivm.session.session import Session
-from ivm.session.sinks import drop_sinks
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.warehouse.duckdb.duck import chunks

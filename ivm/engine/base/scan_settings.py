@@ -1,6 +1,6 @@
 """DuckDB's settings of replacement scans, as one database follows them.
 
-Invariant: in DuckDB itself they are off, see `ivm.session.replacement_scans`.
+Invariant: in DuckDB itself they are off, see `ivm.session.names.replacement_scans`.
 """
 
 from __future__ import annotations

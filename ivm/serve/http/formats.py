@@ -19,7 +19,7 @@ from ivm.cdc.sinks.encode import json_value
 from ivm.engine.feeds.plain_arrow import plain
 from ivm.serve.batch_sql import BATCH, computed, without_rows
 from ivm.serve.batches import Batches
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal
 from ivm.storage.values.types import type_of

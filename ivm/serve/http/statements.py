@@ -24,9 +24,9 @@ from ivm.serve.http.sessions import IDLE
 from ivm.serve.served_session import ServedSession
 from ivm.serve.session_values import SessionValues, with_values
 from ivm.serve.statement_log import StatementLog
-from ivm.session.result import Result
+from ivm.session.results.result import Result
+from ivm.session.results.state_result import StateResult
 from ivm.session.session import Session
-from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, IvmError
 

@@ -20,7 +20,7 @@ from ivm.serve.http.errors import HttpError
 from ivm.serve.http.feeds import ViewFeed
 from ivm.serve.http.formats import encoded, rows_of, wanted
 from ivm.serve.http.runs import Streamed
-from ivm.session.query import query
+from ivm.session.queries.query import query
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, SqlError

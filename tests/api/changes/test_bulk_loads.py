@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ivm
-from ivm.capture import evaluation
+from ivm.changes.rows import evaluation
 from ivm.errors import ConstraintError
 from ivm.session import bulk
 from tests.cdc.sink_files import caught_up, rows_in, rows_of
@@ -58,7 +58,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(bulk, "_fill_anew", noted)
     monkeypatch.setattr(bulk, "MOST_ROWS", 9)
     monkeypatch.setattr(evaluation, "MOST_ROWS", 9)
-    monkeypatch.setattr("ivm.capture.small_files.MOST_ROWS", 9)
+    monkeypatch.setattr("ivm.changes.rows.small_files.MOST_ROWS", 9)
     monkeypatch.setattr(evaluation, "_WAITED", 1e9)
     return seen
 
@@ -220,7 +220,7 @@ def test_another_session_reads_before_and_after(tmp_path: Path) -> None:
 _KILLED = """
 import os, signal, sys
 import ivm
-from ivm.capture import evaluation
+from ivm.changes.rows import evaluation
 from ivm.session import bulk
 evaluation.MOST_ROWS = bulk.MOST_ROWS = 9
 db = ivm.connect(sys.argv[1])

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm import errors
-from ivm.ingest.arrow_values import column_of
 from ivm.ingest.row_columns import RowColumns
+from ivm.ingest.values.arrow_values import column_of
 from ivm.storage.values.column import column_from_arrow
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, ones

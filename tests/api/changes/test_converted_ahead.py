@@ -61,8 +61,8 @@ class Waiting:
                 return super().convert(given)
 
         monkeypatch.setattr(RowReader, "read", noted_read)
-        monkeypatch.setattr("ivm.session.many.RowColumns", NotedColumns)
-        monkeypatch.setattr("ivm.session.inserts.columns_of", noted_columns)
+        monkeypatch.setattr("ivm.changes.many.RowColumns", NotedColumns)
+        monkeypatch.setattr("ivm.changes.inserts.columns_of", noted_columns)
         monkeypatch.setattr(db._engine.writer_lock, "_wait", noted_wait)
 
     def _run(self, db: ivm.Database, call: Call) -> None:

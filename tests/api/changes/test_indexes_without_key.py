@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.engine.tables import key_indexes
-from ivm.session.state_result import StateResult
+from ivm.session.results.state_result import StateResult
 from tests.support.change_ways import told_way
 from tests.support.duckdb_twin import Twin, watched
 from tests.tiers import examples

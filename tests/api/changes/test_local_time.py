@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
+from ivm.changes.values import computed_values
 from ivm.engine.tables import default_values
-from ivm.ingest import computed_values, local_time
+from ivm.ingest import local_time
 from ivm.ingest.local_time import LocalTime
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import type_of

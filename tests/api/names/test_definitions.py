@@ -14,7 +14,7 @@ import ivm
 from ivm.catalog import relations_read
 from ivm.engine.base import definitions
 from ivm.errors import IvmError
-from ivm.session import query
+from ivm.session.queries import query
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.storage.warehouse.duckdb.duck import Cursor
 from tests.whole.test_concurrency import run_all

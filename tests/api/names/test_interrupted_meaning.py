@@ -11,8 +11,8 @@ import pytest
 import ivm
 from ivm.engine import verify
 from ivm.ingest import row_columns
-from ivm.session import ddl
-from ivm.session.state_result import StateResult
+from ivm.session.ddl import ddl
+from ivm.session.results.state_result import StateResult
 from ivm.sql.bind import bind
 from ivm.storage.warehouse.duckdb.duck import run
 

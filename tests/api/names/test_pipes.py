@@ -17,7 +17,7 @@ import pytest
 
 import ivm
 from ivm.errors import UnavailableError
-from ivm.session.pipes import Pipes
+from ivm.session.names.pipes import Pipes
 from ivm.storage.identifiers import literal
 from tests.support.duckdb_twin import Twin
 from tests.tiers import some

@@ -13,7 +13,7 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.session.state_result import StateResult
+from ivm.session.results.state_result import StateResult
 
 SCRIPT = """\
 CREATE TABLE a(i INT, s VARCHAR, d DECIMAL(10,4))

@@ -15,7 +15,7 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.session.statement_kinds import Reads, read_by_kind
+from ivm.session.names.statement_kinds import Reads, read_by_kind
 from ivm.sql.statements import parse as st
 from tests.support.view_oracle import assert_verified
 from tests.tiers import TIER

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
-from ivm.capture import evaluation, few_rows
+from ivm.changes.rows import evaluation, few_rows
 from ivm.errors import ConstraintError, EvaluationError, SqlError
 from tests.support.change_ways import (
     WAYS,

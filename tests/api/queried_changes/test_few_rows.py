@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 import ivm
-from ivm.capture.evaluation import described, evaluated
-from ivm.capture.few_rows import MOST, FewRows
+from ivm.changes.rows.evaluation import described, evaluated
+from ivm.changes.rows.few_rows import MOST, FewRows
 from ivm.ingest.not_fast import NotFastError
 from ivm.session.writes_nothing import writes_nothing
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
+from ivm.changes import met_rows
 from ivm.ingest.key_index import KeyIndex
-from ivm.session import met_rows
 from ivm.storage.arrangement import merger, spine, write_buffer
 from tests.support.change_ways import demand_fast, demand_native
 from tests.support.duckdb_twin import Twin, watched
@@ -208,7 +208,7 @@ def test_what_is_drawn_by_chance_is_drawn_once() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("most", [-1, 1 << 20])
 def test_many_rows_are_left_to_duckdb(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr("ivm.capture.evaluation.MOST_ROWS", 5)
+    monkeypatch.setattr("ivm.changes.rows.evaluation.MOST_ROWS", 5)
     monkeypatch.setattr(met_rows, "MOST_ROWS", 5)
     monkeypatch.setattr(met_rows, "MOST_LOOKED_AT", most)
     demand_native(twin(), "UPDATE t SET n = 3 WHERE id > 1")

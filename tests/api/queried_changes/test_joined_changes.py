@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
-from ivm.session import met_rows
+from ivm.changes import met_rows
 from tests.support.change_ways import (
     WAYS,
     demand_fast,

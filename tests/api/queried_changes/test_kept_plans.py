@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as s
 
-from ivm.session import joined, keyed_dml
+from ivm.changes import joined, keyed_dml
 from tests.support.duckdb_twin import Twin, watched
 from tests.tiers import examples
 

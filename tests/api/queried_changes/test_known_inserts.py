@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as s
 
 import ivm
-from ivm.session import evaluated
+from ivm.changes import evaluated
 from ivm.session.known_inserts import KnownInserts
 from ivm.sql.statements import parse as st
 from ivm.storage.warehouse.tables.table_info import TableInfo

@@ -13,7 +13,7 @@ import pytest
 import ivm
 from ivm.errors import ConstraintError
 from ivm.ingest import fast_path_rules
-from ivm.session import ddl, ddl_refusals
+from ivm.session.ddl import ddl, ddl_refusals
 from ivm.storage.warehouse.tables.table_info import TableInfo
 from tests.support.view_oracle import assert_verified
 

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm import errors
-from ivm.capture import small_files
-from ivm.capture.small_files import small_rows
-from ivm.session import evaluated
+from ivm.changes import evaluated
+from ivm.changes.rows import small_files
+from ivm.changes.rows.small_files import small_rows
 from ivm.storage.values.types import Schema, type_of
 from tests.support.change_ways import demand_fast
 from tests.support.duckdb_twin import Twin

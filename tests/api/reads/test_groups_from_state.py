@@ -17,7 +17,7 @@ import ivm
 from ivm.delta_ops.aggregates.group_lookup import GroupLookup
 from ivm.engine.views import group_reads
 from ivm.reads import compiling
-from ivm.session.state_result import StateResult
+from ivm.session.results.state_result import StateResult
 from tests.api.reads.test_reads_from_state import oracle
 from tests.support.readers import reading
 from tests.tiers import examples

@@ -14,7 +14,7 @@ import ivm
 from ivm.delta_ops.aggregates.group_lookup import GroupLookup
 from ivm.engine.views import held_views
 from ivm.engine.views.view_contents import KeyedContent
-from ivm.session.state_result import StateResult
+from ivm.session.results.state_result import StateResult
 from ivm.storage.errors import UnavailableError
 from ivm.storage.values.zset import ZSet
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as s
 import ivm
 from ivm.reads.compiling import ReadCompiler
 from ivm.reads.literals import shape_of
-from ivm.session.state_result import StateResult
+from ivm.session.results.state_result import StateResult
 from tests.api.reads.test_parameters_from_state import outcome
 from tests.api.reads.test_reads_from_state import oracle
 from tests.tiers import examples

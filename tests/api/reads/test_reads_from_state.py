@@ -23,7 +23,7 @@ from ivm.catalog.catalog import BindingCatalog
 from ivm.engine.engine import Engine
 from ivm.engine.feeds.plain_arrow import plain
 from ivm.engine.views.view_contents import WholeContent
-from ivm.session.state_result import StateResult
+from ivm.session.results.state_result import StateResult
 from ivm.storage.values.zset import ZSet
 from tests.support.readers import reading
 from tests.support.view_oracle import assert_verified

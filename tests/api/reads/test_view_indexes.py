@@ -9,7 +9,7 @@ import pytest
 import ivm
 from ivm.engine.views import held_views
 from ivm.errors import SqlError
-from ivm.session.state_result import StateResult
+from ivm.session.results.state_result import StateResult
 from tests.api.reads.test_tables_by_key import read
 
 TEXT = "SELECT id, amount FROM v WHERE customer = ? ORDER BY id"

@@ -12,7 +12,7 @@ from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.verify import Verdict, verify_view
 from ivm.errors import EvaluationError
-from ivm.session import view_statements
+from ivm.session.ddl import view_statements
 from ivm.sql.bind.bind import bind
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.warehouse.duckdb.duck import Cursor

@@ -25,7 +25,7 @@ from ivm.serve.pg.catalog.catalog_rewrite import Rewritten, rewritten
 from ivm.serve.pg.catalog.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS, empty
 from ivm.serve.pg.catalog.session_settings import OWN_SETTINGS, VERSION, SessionSettings
 from ivm.serve.pg.values import types
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements.placeholders import placeholders
 from ivm.storage.errors import InputError, UnavailableError

@@ -26,7 +26,7 @@ from ivm.storage.errors import InputError, SqlError
 
 if TYPE_CHECKING:
     from ivm.serve.pg.statements.statements import Statements
-    from ivm.session.result import Result
+    from ivm.session.results.result import Result
 
 _SIZE = struct.Struct("!i")  # of a message, without its tag
 _ENDLESS = np.iinfo(np.int64).max  # an infinite time

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ivm.serve.batches import Batches
 from ivm.serve.pg.wire.errors import PgError
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import WORD_CHARACTER, fold
 

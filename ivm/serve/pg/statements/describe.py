@@ -14,7 +14,7 @@ from ivm.serve.pg.values import types
 from ivm.serve.pg.values.bound_parameters import bound_types
 from ivm.serve.pg.values.parameter_places import nested_types, types_by_place
 from ivm.serve.pg.values.types import duckdb_type
-from ivm.session.replacement_scans import explained
+from ivm.session.names.replacement_scans import explained
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import filled, placeholders

@@ -14,7 +14,7 @@ from ivm.dispatch import run_statement
 from ivm.serve.pg.catalog.session_settings import SessionSettings, demand_main, seconds
 from ivm.serve.pg.statements.actions import Setting
 from ivm.serve.served_session import ServedSession
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.sql.statements import parse as st
 from ivm.storage.identifiers import fold, literal
 from ivm.storage.warehouse.duckdb.duck import rows

@@ -43,8 +43,8 @@ from ivm.serve.pg.values.types import JSON, JSONB
 from ivm.serve.pg.wire.errors import PgError
 from ivm.serve.served_session import ServedSession
 from ivm.serve.session_values import SessionValues, may_ask, with_calls, with_values
-from ivm.session.prepared import deallocate_all
-from ivm.session.result import Result
+from ivm.session.queries.prepared import deallocate_all
+from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.placeholders import filled

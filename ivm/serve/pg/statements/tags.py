@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ivm.session.result import Result
+from ivm.session.results.result import Result
 from ivm.sql.statements import parse as st
 
 _COUNTED = {"insert": "INSERT 0", "update": "UPDATE", "delete": "DELETE", "merge": "MERGE"}

@@ -20,9 +20,9 @@ from ivm.serve.pg.values.types import pg_type
 from ivm.serve.pg.values.values import Encoder, encoder
 from ivm.serve.pg.wire.codec import data_row
 from ivm.serve.pg.wire.errors import other_columns
-from ivm.session.held_rows import lossless
-from ivm.session.result import Result, Row
-from ivm.session.state_result import StateResult
+from ivm.session.results.held_rows import lossless
+from ivm.session.results.result import Result, Row
+from ivm.session.results.state_result import StateResult
 from ivm.storage.identifiers import quote
 from ivm.storage.values.types import importable
 

@@ -1,0 +1,1 @@
+"""Changes that need no statement of DuckDB's, or one for their rows alone."""

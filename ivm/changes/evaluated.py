@@ -1,0 +1,332 @@
+"""INSERT … SELECT and COPY … FROM: rows that memory or DuckDB gives, added by the fast path.
+
+Contract: rows, count, errors and what RETURNING gives are those of DuckDB's own run. A query that
+memory answers (`ivm.reads`) sees the open transaction. Any other is DuckDB's, which reads in a
+transaction of its own, so the statement is left to it where it might see something else: what
+the open transaction has changed, or the time at which that began. Every other doubt, every error
+and very many rows are left to it too; until the rows are added nothing has been changed.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import duckdb
+
+from ivm.capture.upsert import definition
+from ivm.changes import inserts, joined
+from ivm.changes.fast_table import FastTable
+from ivm.changes.inserts import InsertPlan
+from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.insert_clauses import (
+    CopyClauses,
+    InsertClauses,
+    read_copy,
+    read_insert,
+)
+from ivm.changes.rows.evaluation import are_carried, copied, described, evaluated
+from ivm.changes.rows.few_rows import cast_rows
+from ivm.changes.rows.small_files import small_rows
+from ivm.changes.values.upserted_types import may_cast
+from ivm.engine.transactions.transaction import Transaction
+from ivm.ingest.fast_path import FastPath
+from ivm.ingest.not_fast import VIOLATES, NotFastError, demanded
+from ivm.ingest.parameters import Params
+from ivm.session import dml
+from ivm.session.bulk import can_load, load
+from ivm.session.known_inserts import KnownInsert
+from ivm.session.readable import READS_CHANGES, demand_ahead, demand_readable
+from ivm.session.results.result import Result
+from ivm.session.session import Session
+from ivm.session.writes_nothing import writes_nothing
+from ivm.sql.statements import parse as st
+from ivm.sql.statements.expressions import Marks
+from ivm.sql.statements.inserts import conflict_of, returned_list
+from ivm.sql.statements.nodes import Conflict
+from ivm.sql.statements.tokens import SourceText, kept_tokens
+from ivm.storage.errors import ConstraintError
+from ivm.storage.values.consolidate import all_distinct
+from ivm.storage.values.types import Schema
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.duckdb.duck import lenient, rows
+from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short
+from ivm.storage.warehouse.tables.table_info import TableInfo
+
+_NO_CAST = "its rows are cast to the table's types by DuckDB alone"
+_LARGE = 1 << 24
+"""Bytes of a file from which DuckDB loads it itself."""
+
+
+class Source(NamedTuple):
+    """The rows that a statement adds.
+
+    Attributes:
+        clauses: of the statement.
+        insert: the same rows as of an INSERT of literals, without these.
+        plan: how they are added.
+        text: a query that reads what the rows are read from; "" for a COPY.
+        read: the pieces of the statement.
+    """
+
+    clauses: Clauses
+    insert: st.Insert
+    plan: InsertPlan
+    text: str
+    read: InsertClauses | CopyClauses
+
+
+def change(session: Session, statement: st.Dml, params: Params) -> Result:
+    """Runs a change that no key finds the rows of: by the fast path, or in DuckDB and captured."""
+    with session.writing() as transaction:
+        info = dml.table_of(session, statement)
+        if statement.table is None:
+            dml.refuse_hidden(session, statement.text)
+        if info is not None:
+            try:
+                return fast(session, transaction, statement, info, params)
+            except NotFastError:
+                pass  # nothing is changed yet
+        if info is not None and can_load(session, transaction, statement, info):
+            return load(session, transaction, statement, info, params)
+        return dml.run_in_duckdb(session, transaction, statement, info, params)
+
+
+def source_of(
+    session: Session, info: TableInfo, statement: st.Dml, params: Params = None
+) -> Source:
+    """The rows that a statement adds; NotFastError if DuckDB must run it."""
+    if statement.kind not in ("insert", "copy"):
+        raise NotFastError(f"{statement.kind.upper()} has no other way")
+    if not are_carried([type for _, type in info.schema]):
+        raise NotFastError("a column has a type of which not all values can be read")
+    clauses = Clauses(statement.text, params)
+    demand_ahead(session, statement.text)
+    read = _copy if statement.kind == "copy" else _insert
+    source = read(session, info, statement, clauses)
+    path = session.engine.definitions.fast_path(info.name)
+    if path is not None:
+        given = inserts.positions_of(info, source.insert.columns)
+        missing = [info.schema[i][0] for i in path.evaluated if i not in given]
+        if missing:  # they draw from a sequence, or tell the time of DuckDB's transaction
+            raise NotFastError(f"the defaults of {', '.join(missing)} are evaluated with its rows")
+    return source
+
+
+def _insert(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> Source:
+    read = demanded(
+        read_insert(clauses), "its rows are VALUES, of more than literals and parameters"
+    )
+    source = f"{read.prefix} {read.source}" if read.prefix else read.source
+    columns = _named(session, clauses, source) if read.by_name else read.columns
+    text = SourceText(clauses.text, clauses.text, 0)
+    reader, conflict, returned = clauses.reader(read.rest), None, ""
+    if statement.or_action:
+        conflict = Conflict(replaces=statement.or_action == "replace")
+    elif statement.on_conflict:
+        found = conflict_of(text, reader, Marks(named=True))
+        conflict = demanded(found, "its ON CONFLICT clause is read by DuckDB alone")
+    if statement.returning:
+        returned = returned_list(text, clauses.reader(reader.index("RETURNING")))
+    insert = _as_insert(statement, columns, conflict, returned)
+    return Source(clauses, insert, inserts.plan_of(session, info, insert), source, read)
+
+
+def _named(session: Session, clauses: Clauses, query: str) -> tuple[str, ...]:
+    """The names of a query's columns; NotFastError if it does not bind."""
+    session.release()
+    with lenient(session.cursor):
+        try:
+            found = rows(session.cursor, f"DESCRIBE {query}", clauses.params(query))
+        except duckdb.Error as error:
+            if is_cut_short(error):
+                raise
+            raise NotFastError("the names of its columns are not known") from error
+    return tuple([name for name, *_ in found])
+
+
+def _copy(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> Source:
+    read = demanded(read_copy(clauses), "it does not read one file that is here")
+    if os.path.getsize(read.file) > _LARGE:
+        raise NotFastError("the file is large")
+    columns = read.columns if read.query else None  # the others get their default by DuckDB
+    insert = _as_insert(statement, columns, None, "")
+    return Source(clauses, insert, InsertPlan(None, None), "", read)
+
+
+def _as_insert(
+    statement: st.Dml,
+    columns: tuple[str, ...] | None,
+    conflict: Conflict | None,
+    returned: str,
+) -> st.Insert:
+    """The INSERT of the fast path that differs in where the rows come from."""
+    return st.Insert(
+        *(statement.text, statement.offset, "insert", statement.table, statement.alias),
+        *(statement.returning, statement.body, statement.or_action, statement.on_conflict, True),
+        columns=columns,
+        conflict=conflict,
+        returned=returned,
+    )
+
+
+def fast(
+    session: Session, transaction: Transaction, statement: st.Dml, info: TableInfo, params: Params
+) -> Result:
+    """Makes a change by the fast path; NotFastError if DuckDB must run the statement."""
+    if info.history is not None:
+        raise NotFastError("the table is not stored")
+    demanded(transaction.idle_cursor, READS_CHANGES)
+    path = demanded(transaction.fast_path(info.name), dml.NO_FAST_PATH)
+    table = FastTable(session, transaction, path, info)
+    if statement.kind in joined.KINDS:
+        return joined.change_of_met_rows(table, statement, params)
+    known = None if params else session.known_inserts.find(statement.text)
+    if known is not None:
+        try:
+            return _as_known(table, known)
+        except NotFastError:
+            session.known_inserts.forget(known)
+    return _as_read(table, statement, params)
+
+
+def _as_read(table: FastTable, statement: st.Dml, params: Params) -> Result:
+    """Inserts the rows that memory or DuckDB gives; NotFastError if DuckDB must insert them."""
+    session, transaction, path, info = table
+    source = source_of(session, info, statement, params)
+    source.clauses.demand_fit()
+    rule = source.plan.rule
+    changes = rule is not None and bool(rule.updates)
+    if path.key:
+        demanded(transaction.index_of_committed(info.name, changes), inserts.NO_INDEX_NOW)
+    positions = inserts.positions_of(info, source.insert.columns)
+    if not positions:
+        raise NotFastError("it names an unknown column, or one twice")
+    found = _rows(table, statement, source, positions)
+    if changes:
+        _demand_distinct(path, positions, found)
+    return _add(table, source.insert, positions, found, params)
+
+
+def _as_known(table: FastTable, known: KnownInsert) -> Result:
+    """Inserts the rows that memory gives; NotFastError if it does not, or DuckDB must do it."""
+    session, transaction, path, info = table
+    insert, positions = known.template.insert, known.template.positions
+    if known.template.info is not info or not path.evaluated.keys() <= set(positions):
+        raise NotFastError("the table is another one")
+    if path.key:
+        demanded(transaction.index_of_committed(info.name, False), inserts.NO_INDEX_NOW)
+    held = session.source_of_shape(transaction, known.template.query, known.literals)
+    found = None if held is None else cast_rows(held[1], held[0], _schema(info, positions))
+    return _add(table, insert, positions, demanded(found, _NO_CAST))
+
+
+def _add(
+    table: FastTable,
+    insert: st.Insert,
+    positions: Sequence[int],
+    rows: ZSet,
+    params: Params = None,
+) -> Result:
+    """Inserts rows by the fast path; NotFastError if DuckDB must do it."""
+    given = dict(zip(positions, rows.columns, strict=True))
+    try:
+        return inserts.insert_rows(table, insert, given, len(rows), params)
+    except ConstraintError as error:
+        raise NotFastError(VIOLATES) from error
+
+
+def _schema(info: TableInfo, positions: Sequence[int]) -> Schema:
+    return tuple([info.schema[i] for i in positions])
+
+
+def _rows(table: FastTable, statement: st.Dml, source: Source, positions: Sequence[int]) -> ZSet:
+    """The values of the columns at these positions."""
+    session, transaction, _, info = table
+    clauses, read = source.clauses, source.read
+    schema = _schema(info, positions)
+    held = _held(session, transaction, source)
+    if held is not None:
+        _demand_casts(held[0], info, source, positions)
+        inserted = cast_rows(held[1], held[0], schema)
+        if inserted is not None:
+            _learn(session, info, source, positions)
+            return inserted
+    demand_readable(session, transaction, statement, source.text)
+    if _has_own_types(source):
+        own, found = _described(session, source)
+        _demand_casts(own, info, source, positions)
+        return demanded(cast_rows(found, own, schema), _NO_CAST)
+    if isinstance(read, CopyClauses):
+        return _rows_of_file(session, info, read, clauses, schema)
+    return _queried(session, read.source, read.prefix, clauses, schema)
+
+
+def _learn(session: Session, info: TableInfo, source: Source, positions: Sequence[int]) -> None:
+    """Lets a statement be known whose rows memory has given."""
+    read, plan, insert = source.read, source.plan, source.insert
+    plain = isinstance(read, InsertClauses) and not (read.prefix or read.by_name)
+    if plain and not source.clauses.values() and (plan.rule, plan.returning) == (None, None):
+        session.known_inserts.learn(insert, source.text, info, positions)
+
+
+def _rows_of_file(
+    session: Session, info: TableInfo, read: CopyClauses, clauses: Clauses, schema: Schema
+) -> ZSet:
+    cursor = session.cursor
+    if not read.query:
+        return copied(cursor, definition(info), read.text, clauses.params(read.text), schema)
+    is_free = session.engine.warehouse.file_access.is_free(cursor)
+    small = small_rows(read.file, schema) if is_free else None
+    return _queried(session, read.query, "", clauses, schema) if small is None else small
+
+
+def _queried(session: Session, query: str, prefix: str, clauses: Clauses, schema: Schema) -> ZSet:
+    """The rows that DuckDB gives."""
+    sql = f"{prefix} {query}"
+    given, alone = clauses.params(sql), writes_nothing(session, sql)
+    return evaluated(session.cursor, query, given, schema, session.few, prefix=prefix, alone=alone)
+
+
+def _held(session: Session, transaction: Transaction, source: Source) -> tuple[Schema, ZSet] | None:
+    """The rows if they are in memory."""
+    if not source.text:
+        return None
+    given = source.clauses.params(source.text)
+    return session.source_from_state(transaction, source.text, given)
+
+
+def _described(session: Session, source: Source) -> tuple[Schema, ZSet]:
+    """The rows that DuckDB gives, in the types of the query."""
+    given, alone = source.clauses.params(source.text), writes_nothing(session, source.text)
+    return described(session.cursor, source.text, given, session.few, alone=alone)
+
+
+def _has_own_types(source: Source) -> bool:
+    """Returns whether rows are compared with stored ones in the types of the query."""
+    read = source.read
+    if source.plan.rule is None or isinstance(read, CopyClauses):
+        return False
+    return kept_tokens(read.source)[0].word != "VALUES"
+
+
+def _demand_casts(given: Schema, info: TableInfo, source: Source, positions: Sequence[int]) -> None:
+    """Raises NotFastError unless rows may be cast to the table's types before they are compared."""
+    rule = source.plan.rule
+    if rule is None or not _has_own_types(source):
+        return
+    key = {i for key in (info.primary_key, *info.uniques) for i in key}
+    types = [type for _, type in given]
+    if len(types) != len(positions) or not may_cast(types, positions, info.schema, rule, key):
+        raise NotFastError("its rows are compared with stored ones in the types of the query")
+
+
+def _demand_distinct(path: FastPath, positions: Sequence[int], found: ZSet) -> None:
+    """Demands that no key is there twice: DuckDB updates by one of several rows."""
+    for key in path.keys:
+        if not set(key) <= set(positions):
+            raise NotFastError("it gives not all columns of a key")
+        columns = [found.columns[positions.index(i)] for i in key]
+        if not all_distinct(columns, [path.schema[i][1] for i in key]):
+            raise NotFastError("DuckDB decides which of several rows under one key count")

@@ -1,0 +1,343 @@
+"""Reads UPDATE, DELETE and MERGE as changes of rows that a source is joined with.
+
+Contract: a `JoinedChange` means what the statement means to DuckDB, if its names and expressions
+bind. Statements with other branches than these have none, a MERGE of several sources neither. An
+UPDATE or DELETE of one table has a source only where a query gives the keys
+(`ivm.changes.read.key_queries`), or when `ivm.changes.rows.found_rows` has given it one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from operator import not_
+from typing import NamedTuple
+
+from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.key_queries import key_query
+from ivm.changes.read.set_queries import read_sets
+from ivm.changes.read.source_conditions import is_of_sources
+from ivm.changes.read.sources import Sources, alias_of, listed, read_sources
+from ivm.sql.statements.expressions import Expression, Marks
+from ivm.sql.statements.inserts import settings
+from ivm.sql.statements.kept_texts import kept
+from ivm.sql.statements.keyed_changes import conjuncts
+from ivm.sql.statements.nodes import Dml, Name
+from ivm.sql.statements.tokens import Reader, SourceText, Token, split, text_of, top_level
+from ivm.storage.errors import SqlError
+from ivm.storage.identifiers import fold
+
+_MARKS = Marks(named=True)
+_KEYS, _KEY = "__ivm_keys", "__ivm_key"
+
+
+class Conjunct(NamedTuple):
+    """One of the conditions that AND connects.
+
+    Attributes:
+        names: the two names of `name = name`, else None.
+        expression: the condition.
+    """
+
+    names: tuple[Name, Name] | None
+    expression: Expression
+
+
+class Branch(NamedTuple):
+    """What is done with a row of the target, or with a row of the source that matches none.
+
+    Attributes:
+        action: "update", "delete", "insert" or "nothing".
+        condition: of the rows that it is for; None for all that are left.
+        sets: of "update": column and value.
+        columns: of "insert": those named, None for all.
+        values: of "insert"; None for the source's columns in their order.
+        queries: of the only "update": whose values are set, see `ivm.changes.read.set_queries`.
+    """
+
+    action: str
+    condition: Expression | None = None
+    sets: tuple[tuple[str, Expression], ...] = ()
+    columns: tuple[str, ...] | None = None
+    values: tuple[Expression, ...] | None = None
+    queries: tuple[str, ...] = ()
+
+
+class Pieces(NamedTuple):
+    """The texts of an UPDATE or DELETE; "" for what it does not have.
+
+    Attributes:
+        prefix: its WITH clause.
+        relation: its sources, as they stand after FROM or USING.
+        where: the WHERE clause.
+        condition: that of the clause, where there is no source; None if kernels cannot read it.
+    """
+
+    prefix: str
+    relation: str
+    where: str
+    condition: Expression | None
+
+
+class JoinedChange(NamedTuple):
+    """A change by a source, or by several as one.
+
+    Attributes:
+        source: a query for the source's rows; "" for none.
+        aliases: by which the statement calls its columns, see `ivm.changes.read.sources`.
+        conjuncts: when a row of the target matches one of the source.
+        matched: the first branch whose condition a pair meets is taken.
+        unmatched: likewise for rows of the source that match none.
+        returned: the list after RETURNING, "" without.
+        once: a row of the target may be in several pairs, and is changed once, by whichever.
+        pieces: None for a MERGE.
+        found: the query is for the table's rows that meet the condition, each before a row of the
+            source.
+        plain: the same change without a source, where that is a query for keys: it means the same
+            if the query fails by itself, as one does that reads the table's columns.
+        apart: the table alone connects its sources.
+    """
+
+    source: str
+    aliases: tuple[str, ...]
+    conjuncts: tuple[Conjunct, ...]
+    matched: tuple[Branch, ...]
+    unmatched: tuple[Branch, ...] = ()
+    returned: str = ""
+    once: bool = False
+    pieces: Pieces | None = None
+    found: bool = False
+    plain: JoinedChange | None = None
+    apart: bool = False
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """Those whose values are set."""
+        return self.matched[0].queries
+
+
+class _OtherFormError(Exception):
+    """The statement has a form that is left to DuckDB."""
+
+
+def read_joined(clauses: Clauses, statement: Dml, columns: frozenset[str]) -> JoinedChange | None:
+    """Reads a change; None if it has any other form.
+
+    Args:
+        columns: the folded names of the changed table's.
+    """
+    assert statement.table is not None
+    taken = columns | {*map(fold, statement.table), fold(statement.alias or ""), "rowid"}
+    return _read(clauses.text, statement.kind, taken)
+
+
+@kept(texts=256, long_texts=1)
+def _read(text: str, kind: str, taken: frozenset[str]) -> JoinedChange | None:
+    try:
+        return _READ[kind](Clauses(text, None), taken)
+    except (_OtherFormError, SqlError):
+        return None
+
+
+def _update(clauses: Clauses, taken: frozenset[str]) -> JoinedChange:
+    verb = clauses.verb("UPDATE")
+    begin = clauses.find(verb, "SET")
+    end = min(clauses.find(begin, word) for word in ("FROM", "WHERE", "RETURNING"))
+    read = read_sets(clauses.text, clauses.tokens[begin + 1 : end], _MARKS)
+    if read is None:
+        raise _OtherFormError
+    branch = Branch("update", sets=read.sets, queries=read.queries)
+    return _by_where(clauses, taken, verb, clauses.find(begin, "FROM"), branch)
+
+
+def _delete(clauses: Clauses, taken: frozenset[str]) -> JoinedChange:
+    verb = clauses.verb("DELETE")
+    change = _by_where(clauses, taken, verb, clauses.find(verb, "USING"), Branch("delete"))
+    return change._replace(once=True)
+
+
+def _by_where(
+    clauses: Clauses, taken: frozenset[str], verb: int, source: int, branch: Branch
+) -> JoinedChange:
+    """A change whose source, if there is one, stands behind token number `source`."""
+    end = clauses.find(verb, "RETURNING")
+    where = min(clauses.find(verb, "WHERE"), end)
+    relation = clauses.piece(source + 1, where) if source < where else ""
+    condition, tokens = None, clauses.tokens[where + 1 : end]
+    if tokens and not relation:
+        condition = _MARKS.expression(clauses.text, tokens)
+    pieces = Pieces(clauses.piece(0, verb), relation, clauses.piece(where, end), condition)
+    returned = clauses.piece(end + 1, len(clauses.tokens))
+    change = JoinedChange("", (), (), (branch,), returned=returned, pieces=pieces)
+    if relation:
+        sources = read_sources(clauses, source + 1, where)
+        return _by_sources(clauses, taken, change, sources, tokens)
+    if tokens and condition is None:
+        return _by_keys(clauses, change, tokens) or change
+    return change
+
+
+def _by_sources(
+    clauses: Clauses,
+    taken: frozenset[str],
+    change: JoinedChange,
+    sources: Sources | None,
+    tokens: Sequence[Token],
+) -> JoinedChange:
+    """The change by its sources; their query has those conditions that are of them alone."""
+    if sources is None or change.pieces is None:
+        raise _OtherFormError
+    parts = _parts(tokens) if tokens else []
+    own = [is_of_sources(part, sources.aliases, taken) for part in parts]
+    met = tuple([_conjunct(clauses, part) for part in itertools.compress(parts, map(not_, own))])
+    narrow = list(itertools.compress(parts, own))
+    query = _query(change.pieces.prefix, sources.aliases, change.pieces.relation)
+    if narrow:
+        conditions = [f"({text_of(clauses.text, part)})" for part in narrow]
+        query = f"{query} WHERE {' AND '.join(conditions)}"
+    apart = not sources.are_connected(narrow)
+    return change._replace(source=query, aliases=sources.aliases, conjuncts=met, apart=apart)
+
+
+def _by_keys(
+    clauses: Clauses, change: JoinedChange, tokens: Sequence[Token]
+) -> JoinedChange | None:
+    """The change by the rows of the only query for keys; None if there is none, or another one."""
+    parts = conjuncts(tokens) or []
+    read = [key_query(clauses.text, part) for part in parts]
+    if len(read) - read.count(None) != 1 or _KEY in fold(clauses.text):
+        return None
+    met, query = [], ""
+    for part, found in zip(parts, read, strict=True):
+        expression = _MARKS.expression(clauses.text, part)
+        if found is not None:
+            query = found.query
+            expression = Expression("")  # never evaluated: the join has the names, or is none
+        if expression is None:
+            return None
+        names = None if found is None else (found.name, (_KEYS, _KEY))
+        met.append(Conjunct(names, expression))
+    prefix = "" if change.pieces is None else change.pieces.prefix
+    source = f"{prefix} SELECT * FROM ({query}) AS {_KEYS}({_KEY})".lstrip()
+    return change._replace(
+        source=source, aliases=(_KEYS,), conjuncts=tuple(met), once=True, plain=change
+    )
+
+
+def _merge(clauses: Clauses, _: frozenset[str]) -> JoinedChange:
+    verb, end = clauses.verb("MERGE"), len(clauses.tokens)
+    using = clauses.find(verb, "USING")
+    on = clauses.find(using, "ON")
+    begins = _whens(clauses, on)
+    if not begins or clauses.find(on, "RETURNING") < end:
+        raise _OtherFormError
+    alias = alias_of(clauses, using + 1, on)
+    if alias is None:
+        raise _OtherFormError
+    query = _query(clauses.piece(0, verb), (alias,), clauses.piece(using + 1, on))
+    met = _conjuncts(clauses, clauses.tokens[on + 1 : begins[0]])
+    matched: list[Branch] = []
+    unmatched: list[Branch] = []
+    for begin, stop in zip(begins, [*begins[1:], end], strict=True):
+        reader = Reader(clauses.tokens[begin + 1 : stop])
+        found = unmatched if reader.accept("NOT") else matched
+        reader.expect("MATCHED")
+        if found is unmatched and reader.accept("BY"):
+            reader.expect("TARGET")
+        found.append(_branch(clauses, reader))
+    kinds = {branch.action for branch in unmatched} | {f"{b.action}d" for b in matched}
+    if not kinds <= {"insert", "nothing", "updated", "deleted", "nothingd"}:
+        raise _OtherFormError
+    return JoinedChange(query, (alias,), met, tuple(matched), tuple(unmatched))
+
+
+def _whens(clauses: Clauses, begin: int) -> list[int]:
+    """The tokens where the branches begin."""
+    words = clauses.words(0, len(clauses.tokens))
+    found = [begin + i for i in top_level(clauses.tokens[begin:])]
+    return [i for i in found if words[i] == "WHEN" and words[i + 1] in ("MATCHED", "NOT")]
+
+
+def _branch(clauses: Clauses, reader: Reader) -> Branch:
+    condition = None
+    if reader.accept("AND"):
+        then = reader.index("THEN")
+        condition = _expression(clauses, reader.tokens[reader.at : then])
+        reader.at = then
+    reader.expect("THEN")
+    branch = _action(clauses, reader)
+    reader.finish()
+    return branch._replace(condition=condition)
+
+
+def _action(clauses: Clauses, reader: Reader) -> Branch:
+    if reader.accept("DO", "NOTHING"):
+        return Branch("nothing")
+    if reader.accept("DELETE"):
+        return Branch("delete")
+    rest = len(reader.tokens)
+    if reader.accept("UPDATE", "SET"):
+        sets = _sets(clauses, reader.tokens[reader.at :])
+        reader.at = rest
+        return Branch("update", sets=sets)
+    reader.expect("INSERT")
+    if reader.done or reader.accept("*"):
+        return Branch("insert")
+    columns = reader.columns() if reader.peek() == "(" else None
+    reader.expect("VALUES", "(")
+    cells = split(reader.tokens[reader.at : rest - 1])
+    reader.at = rest
+    return Branch(
+        "insert", columns=columns, values=tuple([_expression(clauses, cell) for cell in cells])
+    )
+
+
+def _query(prefix: str, aliases: Sequence[str], relation: str) -> str:
+    """A query for the rows of the sources."""
+    columns = "*" if len(aliases) == 1 else listed(aliases)
+    return f"{prefix} SELECT {columns} FROM {relation}".lstrip()
+
+
+def _parts(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+    found = conjuncts(tokens)
+    if found is None:
+        raise _OtherFormError
+    return found
+
+
+def _conjuncts(clauses: Clauses, tokens: Sequence[Token]) -> tuple[Conjunct, ...]:
+    return tuple([_conjunct(clauses, part) for part in _parts(tokens)])
+
+
+def _conjunct(clauses: Clauses, part: Sequence[Token]) -> Conjunct:
+    return Conjunct(_names(part), _expression(clauses, part))
+
+
+def _names(part: Sequence[Token]) -> tuple[Name, Name] | None:
+    """Reads `name = name`; None for another condition."""
+    reader = Reader(part)
+    try:
+        left = reader.name()
+        reader.expect("=")
+        right = reader.name()
+        reader.finish()
+    except SqlError:
+        return None
+    return left, right
+
+
+def _sets(clauses: Clauses, tokens: Sequence[Token]) -> tuple[tuple[str, Expression], ...]:
+    found = settings(SourceText(clauses.text, clauses.text, 0), tokens, _MARKS)
+    if found is None:
+        raise _OtherFormError
+    return found
+
+
+def _expression(clauses: Clauses, tokens: Sequence[Token]) -> Expression:
+    found = _MARKS.expression(clauses.text, tokens)
+    if found is None or text_of(clauses.text, tokens) == "*":
+        raise _OtherFormError
+    return found
+
+
+_READ = {"update": _update, "delete": _delete, "merge": _merge}

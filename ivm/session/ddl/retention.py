@@ -1,0 +1,173 @@
+"""How long tables keep their rows: WITH (retain = …) of CREATE TABLE, SET and RESET of ALTER TABLE.
+
+Invariant: a rule is a row of `_ivm.retention`, changed in the transaction of its statement; it goes
+with its table, and follows renames. A table with a rule can lose rows without DuckDB's checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ivm.engine.tables.retention import COLUMNS, TABLE, TIMED, Rule, stored_rules
+from ivm.ingest.fast_path_rules import has_trigger
+from ivm.ingest.parameters import Params
+from ivm.session.dml import refuse_own
+from ivm.session.results.result import Result
+from ivm.session.session import Session
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.warehouse.duckdb.duck import run
+from ivm.storage.warehouse.tables.table_info import TableInfo
+
+
+def set_retention(session: Session, statement: st.SetRetention, params: Params) -> Result:
+    """Runs ALTER TABLE … SET (retain = …) and RESET (retain)."""
+    refuse_own(statement.name)
+    with session.writing() as transaction:
+        catalog = session.engine.catalog
+        name = session.names.resolve(statement.name)
+        if name is None and statement.if_exists:
+            return Result("done")
+        if name is None or name not in catalog.tables:
+            raise SqlError(
+                f"{'.'.join(statement.name)!r} is no base table of this database", statement.offset
+            )
+        transaction.change_catalog()
+        transaction.begin_in_duckdb()
+        known = {rule.table: rule for rule in stored_rules(session.cursor, catalog.database)}
+        rule = None
+        if statement.retain is not None:
+            by = statement.by or (known[name].column if name in known else None)
+            if by is None:
+                raise SqlError(
+                    "retain_by is needed: the column that tells a row's time", statement.offset
+                )
+            rule = _rule(catalog.tables[name], by, statement.retain, session)
+        _write(session, name, rule)
+    return Result("done")
+
+
+def refuse_retention(statement: st.Ddl) -> None:
+    """Refuses a rule for what is no table of the database, or a temporary one.
+
+    Raises:
+        UnsupportedError: it is such.
+    """
+    if statement.retention and (statement.target != "table" or statement.temporary):
+        raise UnsupportedError(
+            "only a table of this database, which is not temporary, can lose rows by their age",
+            statement.offset,
+        )
+
+
+def retain_created(session: Session, statement: st.Ddl, before: Mapping[str, TableInfo]) -> None:
+    """Notes the rule of a table that has just been created, unless it was there before.
+
+    Args:
+        before: the tables before.
+    """
+    retention, catalog = statement.retention, session.engine.catalog
+    name = None if statement.name is None else session.names.resolve(statement.name)
+    if retention is None:
+        return
+    if name is None or name not in catalog.tables:
+        raise UnsupportedError(
+            "only a table of this database can lose rows by their age", statement.offset
+        )
+    if name not in before or statement.replace:
+        _write(session, name, _rule(catalog.tables[name], retention.by, retention.retain, session))
+
+
+def restore_rules(session: Session, found: Iterable[Rule]) -> None:
+    """Notes the rules of imported tables."""
+    with session.writing() as transaction:
+        for rule in found:
+            transaction.change_catalog()
+            transaction.begin_in_duckdb()
+            info = session.engine.catalog.tables[rule.table]
+            _write(session, rule.table, _rule(info, rule.column, rule.retain, session))
+
+
+def follow_tables(session: Session, statement: st.Ddl, before: Mapping[str, TableInfo]) -> None:
+    """Lets the rules follow a change of the catalog.
+
+    Args:
+        session: in its transaction.
+        statement: has changed it.
+        before: the tables before.
+
+    Raises:
+        UnsupportedError: a table could no longer lose rows by their age.
+    """
+    tables = session.engine.catalog.tables
+    if tables == before and statement.target != "trigger":
+        return
+    for rule in stored_rules(session.cursor, session.engine.catalog.database):
+        old = before.get(rule.table)
+        if old is None:  # another program has dropped it: a new one of the name has no rule
+            _write(session, rule.table, None)
+            continue
+        now = next((info for info in tables.values() if info.oid == old.oid), None)
+        if now is None:
+            _write(session, rule.table, None)
+        elif now != old or statement.target == "trigger":
+            column = _renamed(old, now, rule)
+            _write(session, rule.table, None)
+            _write(session, now.name, _rule(now, column, rule.retain, session))
+
+
+def _renamed(old: TableInfo, now: TableInfo, rule: Rule) -> str:
+    """The name that the rule's column has now."""
+    at = old.position(rule.column)
+    same = at is not None and len(now.schema) == len(old.schema)
+    gone = now.position(rule.column) is None
+    return now.schema[at][0] if gone and same and at is not None else rule.column
+
+
+def _rule(info: TableInfo, column: str, retain: str, session: Session) -> Rule:
+    """The rule, checked.
+
+    Raises:
+        SqlError: there is no such column, or it tells no time.
+        UnsupportedError: rows of the table cannot be removed by their age.
+    """
+    at = info.position(column)
+    if at is None:
+        raise SqlError(
+            f"table {info.name!r} has no column {column!r}, which tells the time of its rows: "
+            f"ALTER TABLE {info.name} RESET (retain) keeps them all"
+        )
+    name, type = info.schema[at]
+    if type.sql not in TIMED:
+        raise SqlError(f"{name!r} is of type {type}: retain_by names a column of {_or(TIMED)}")
+    why = _why_not(info, session)
+    if why is not None:
+        raise UnsupportedError(
+            f"rows of {info.name!r} cannot be removed by their age: {why}. ALTER TABLE {info.name} "
+            "RESET (retain) keeps them all"
+        )
+    return Rule(info.name, name, retain)
+
+
+def _why_not(info: TableInfo, session: Session) -> str | None:
+    if info.history is not None:
+        return "its history lies in files"
+    if info.referenced_by:
+        return f"{', '.join(info.referenced_by)} may refer to them"
+    if info.generated:
+        return "it has generated columns"
+    if has_trigger(info, session.cursor):
+        return "it has triggers"
+    return None
+
+
+def _or(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _write(session: Session, table: str, rule: Rule | None) -> None:
+    """Replaces the rule of a table."""
+    run(session.cursor, f"CREATE TABLE IF NOT EXISTS {TABLE} {COLUMNS}")
+    run(session.cursor, f"DELETE FROM {TABLE} WHERE relation = $1", [table])
+    if rule is not None:
+        run(session.cursor, f"INSERT INTO {TABLE} VALUES ($1, $2, $3)", list(rule))

@@ -1,0 +1,1 @@
+"""Queries, prepared statements, and what EXPLAIN says of them."""

@@ -1,0 +1,1 @@
+"""The results of statements, and what reads them."""
