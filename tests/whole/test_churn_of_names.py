@@ -5,9 +5,9 @@ The interpreter changes threads every 20 µs, and two threads do nothing but tak
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -166,15 +166,15 @@ def test_readers_beside_changes_of_names_see_one_moment(seed: int) -> None:
         db.execute(f"CREATE MATERIALIZED VIEW v AS {VIEWS[0]}")
         db.execute("CREATE MATERIALIZED VIEW w AS SELECT g, sum(n) AS s FROM t GROUP BY g")
         readers, changer = [Reader(db, 10 * seed + i) for i in range(3)], Changer(db, seed)
-        ended = threading.Event()
 
         def look() -> None:
             db.views(), db.tables()
             db.execute("SHOW MATERIALIZED VIEWS").fetchall()
 
-        with beside(readers[0].read), beside(readers[1].read), beside(readers[2].read):
-            with beside(look):
-                until = time.monotonic() + SECONDS
-                while time.monotonic() < until and not ended.is_set():
-                    changer.change()
+        until = time.monotonic() + SECONDS
+        with contextlib.ExitStack() as running:
+            for work in (look, *[reader.read for reader in readers]):
+                running.enter_context(beside(work))
+            while time.monotonic() < until:
+                changer.change()
         assert min(changer.changes, *[reader.answers for reader in readers]) > 0

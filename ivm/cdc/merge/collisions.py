@@ -14,6 +14,7 @@ import numpy as np
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import Positions, among, named_keys, whole_rows
 from ivm.ingest.key_index import present
+from ivm.storage.errors import ConstraintError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Indexes, Mask
 from ivm.storage.values.consolidate import group
@@ -29,10 +30,11 @@ def collisions(path: FastPath, change: TableChange, turns: Indexes) -> dict[int,
     Args:
         path: of the table, in a transaction.
         change: what the events come to.
-        turns: int64[n], for each row of `change.added` the number of its event.
+        turns: int64[n], for each row of `change.added` the number of its event, -1 for none.
 
     Raises:
         NotFastError: the rows cannot be looked up in this transaction.
+        ConstraintError: a row takes one that has no event here, see `displaced_rows`.
     """
     if path.further is None or not len(change.added):
         return {}
@@ -49,6 +51,8 @@ def collisions(path: FastPath, change: TableChange, turns: Indexes) -> dict[int,
         last = np.array([int(np.where(lacking, turns, -1).argmax())])
         key = next(key for key, holder in holders if holder[last[0]] != _NOBODY)
         found = {int(turns[last[0]]): _reasons(path, key, change, last)[0]}
+    if -1 in found:
+        raise ConstraintError(found[-1])
     return found
 
 

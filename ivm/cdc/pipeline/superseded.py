@@ -25,10 +25,12 @@ def without_superseded(found: Decoded, info: TableInfo) -> Decoded:
 
     Args:
         found: of one table, without a version column.
-        info: the table; nothing is left out where it has no key, or has CHECKs.
+        info: the table; nothing is left out where it has no key, or constraints that a row may
+            break whose values are there.
     """
     events = found.events
-    if not info.primary_key or info.checks or found.truncates or len(events) < 2:
+    breakable = info.checks or {*info.uniques} - {info.primary_key}
+    if not info.primary_key or breakable or found.truncates or len(events) < 2:
         return found
     if found.origins is not None and len(found.origins.unique()) > 1:  # some may be another's
         return found

@@ -27,6 +27,7 @@ from tests.tiers import examples
 
 KEYED = "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL, s VARCHAR, d DECIMAL(8, 2))"
 CHECKED = KEYED.replace("s VARCHAR", "s VARCHAR CHECK (s <> 'no')")
+UNIQUE = KEYED.replace("s VARCHAR", "s VARCHAR UNIQUE")
 KEYLESS = KEYED.replace(" PRIMARY KEY", "")
 VIEW = (
     "CREATE MATERIALIZED VIEW v AS SELECT n, count(*) AS c, sum(d) AS d, max(s) FROM t GROUP BY n"
@@ -109,7 +110,7 @@ def rows(db: ivm.Database, sql: str) -> list[Any]:
 
 
 @pytest.mark.full(smoke=2)
-@pytest.mark.parametrize("table", [KEYED, CHECKED, KEYLESS])
+@pytest.mark.parametrize("table", [KEYED, CHECKED, KEYLESS, UNIQUE])
 @given(
     st.lists(
         st.tuples(st.lists(lines(), max_size=12), st.lists(st.integers(0, 12), max_size=3)),
