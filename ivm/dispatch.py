@@ -14,7 +14,8 @@ import duckdb
 from ivm.access import users
 from ivm.cdc import statements as source_statements
 from ivm.cdc.sinks import statements as sink_statements
-from ivm.changes import evaluated, explain_change, inserts, keyed_dml, many
+from ivm.changes import executemany as rounds
+from ivm.changes import explain_change, insert_select, inserts, keyed_changes
 from ivm.changes.values.batches import Many
 from ivm.ingest.parameters import Params
 from ivm.session.ddl import ddl, history, read_only, retention, view_statements
@@ -57,7 +58,7 @@ def executemany(session: Session, sql: str, rows: Many) -> Result:
 
 def run_with_each(session: Session, statement: st.Statement, rows: Many) -> Result:
     """Runs one parsed statement with each row of parameters."""
-    return many.run_with_each(session, statement, rows, run_statement)
+    return rounds.run_with_each(session, statement, rows, run_statement)
 
 
 def run_statement(session: Session, statement: st.Statement, params: Params) -> Result:
@@ -129,8 +130,8 @@ def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Res
 
 _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.Insert: inserts.insert,
-    st.KeyedChange: keyed_dml.change_by_key,
-    st.Dml: evaluated.change,
+    st.KeyedChange: keyed_changes.change_by_key,
+    st.Dml: insert_select.change,
     st.Query: _query,
     st.Ddl: _ddl,
     st.Other: ddl.other,

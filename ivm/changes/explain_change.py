@@ -6,7 +6,7 @@ value that no rule converts, a result of which a kernel is not certain).
 
 from __future__ import annotations
 
-from ivm.changes import evaluated, inserts, joined, keyed_dml
+from ivm.changes import insert_select, inserts, joined_changes, keyed_changes
 from ivm.changes.read.clauses import Clauses
 from ivm.changes.read.joined_clauses import JoinedChange
 from ivm.changes.rows.joined_rows import NO_JOIN
@@ -55,9 +55,9 @@ def _way(session: Session, info: TableInfo, statement: st.Dml, params: Params) -
 
 
 def _of_rows(session: Session, info: TableInfo, statement: st.Dml, params: Params) -> str:
-    if statement.kind in joined.KINDS:
+    if statement.kind in joined_changes.KINDS:
         return _of_joined(session, info, statement, params)
-    source = evaluated.source_of(session, info, statement, params)
+    source = insert_select.source_of(session, info, statement, params)
     told = _looked_up(session, info) + _of_parents(info, source.plan)
     giver = "DuckDB"
     if source.text:
@@ -109,7 +109,7 @@ def _evaluated(session: Session, info: TableInfo, statement: st.Insert) -> str:
 
 def _of_keyed(session: Session, info: TableInfo, statement: st.KeyedChange, params: Params) -> str:
     try:
-        plan = keyed_dml.plan_of(session, info, statement)
+        plan = keyed_changes.plan_of(session, info, statement)
     except NotFastError:
         if not info.keyed:
             raise
@@ -127,11 +127,13 @@ def _names(info: TableInfo, positions: tuple[int, ...]) -> str:
 
 def _of_joined(session: Session, info: TableInfo, statement: st.Dml, params: Params) -> str:
     clauses = Clauses(statement.text, params)
-    change = joined.plan_of(session, info, statement, clauses)
+    change = joined_changes.plan_of(session, info, statement, clauses)
     path = session.engine.definitions.fast_path(info.name)
-    by_key = change.found or path is None or joined.finds_rows(session, path, statement, change)
+    by_key = (
+        change.found or path is None or joined_changes.finds_rows(session, path, statement, change)
+    )
     if not by_key:
-        change = joined.otherwise(change, statement, info) or change
+        change = joined_changes.otherwise(change, statement, info) or change
     if change.found:
         return f"{_found(change)}{_further(session, info)}"
     if not by_key:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivm.reads.python_values import has_python_values, python_rows
+from ivm.reads.python_objects import has_python_values, python_rows
 from ivm.storage.values.column import Column, DictionaryColumn
 from ivm.storage.values.dictionary import words
 from ivm.storage.values.types import ColumnType, Schema, cast_in_place

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from ivm.catalog.catalog import View
-from ivm.engine.base.expiring import Expiring
+from ivm.engine.base.idle_transactions import Expiring
 from ivm.engine.engine import Engine
 from ivm.engine.tables.default_values import DefaultValues
 from ivm.engine.tables.late_flush import LateFlush

@@ -61,7 +61,7 @@ class Waiting:
                 return super().convert(given)
 
         monkeypatch.setattr(RowReader, "read", noted_read)
-        monkeypatch.setattr("ivm.changes.many.RowColumns", NotedColumns)
+        monkeypatch.setattr("ivm.changes.executemany.RowColumns", NotedColumns)
         monkeypatch.setattr("ivm.changes.inserts.columns_of", noted_columns)
         monkeypatch.setattr(db._engine.writer_lock, "_wait", noted_wait)
 

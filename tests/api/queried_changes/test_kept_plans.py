@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as s
 
-from ivm.changes import joined, keyed_dml
+from ivm.changes import joined_changes, keyed_changes
 from tests.support.duckdb_twin import Twin, watched
 from tests.tiers import examples
 
@@ -73,7 +73,7 @@ def test_a_statement_means_each_time_what_it_means_to_duckdb(steps: list[tuple[s
 
 def test_the_second_run_of_a_text_is_not_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     twin, planned = Twin(SETUP, VIEW), list[str]()
-    for module in (keyed_dml, joined):
+    for module in (keyed_changes, joined_changes):
         whole = module._planned
 
         def noted(session: Any, info: Any, statement: Any, *rest: Any, whole: Any = whole) -> Any:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as s
 
 import ivm
-from ivm.changes import evaluated
+from ivm.changes import insert_select
 from ivm.session.known_inserts import KnownInserts
 from ivm.sql.statements import parse as st
 from ivm.storage.warehouse.tables.table_info import TableInfo
@@ -62,7 +62,7 @@ STATEMENTS = s.tuples(
 def known_ones() -> Iterator[list[bool]]:
     """Collects of each statement that looks known whether its rows came from memory."""
     seen: list[bool] = []
-    whole = evaluated._as_known
+    whole = insert_select._as_known
 
     def noted(*given: Any) -> Any:
         seen.append(False)
@@ -71,7 +71,7 @@ def known_ones() -> Iterator[list[bool]]:
         return result
 
     with pytest.MonkeyPatch.context() as patch, sources_in_memory():
-        patch.setattr(evaluated, "_as_known", noted)
+        patch.setattr(insert_select, "_as_known", noted)
         yield seen
 
 
@@ -139,7 +139,7 @@ def test_it_is_not_read_anew(
 ) -> None:
     with known_ones() as seen, pytest.MonkeyPatch.context() as patch:
         both.run(text.format(*first))
-        patch.setattr(evaluated, "read_insert", None)
+        patch.setattr(insert_select, "read_insert", None)
         both.run(text.format(*second))
         assert seen == [True]
     both.check()

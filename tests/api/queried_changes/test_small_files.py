@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm import errors
-from ivm.changes import evaluated
+from ivm.changes import insert_select
 from ivm.changes.rows import small_files
 from ivm.changes.rows.small_files import small_rows
 from ivm.storage.values.types import Schema, type_of
@@ -151,7 +151,7 @@ def test_copy_reads_what_duckdb_may_read(tmp_path: Path, monkeypatch: pytest.Mon
     both = Twin("CREATE TABLE t (k INTEGER PRIMARY KEY, v VARCHAR)", view)
     demand_fast(both, "COPY t FROM '0.parquet'")
     with monkeypatch.context() as patch:
-        patch.setattr(evaluated, "small_rows", lambda *_: None)
+        patch.setattr(insert_select, "small_rows", lambda *_: None)
         demand_fast(both, "COPY t FROM '1.parquet'")
     both.db.execute("SET enable_external_access = false")
     both.duck.execute("SET enable_external_access = false")

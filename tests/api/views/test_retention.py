@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 import ivm
-from ivm.engine.opening import expiry
+from ivm.engine.opening import expired_rows
 from ivm.engine.tables import retention
 from ivm.errors import SqlError, UnsupportedError
 from tests.support.clocks import NOON, BesideTwin, HandMoved
@@ -64,7 +64,7 @@ def fill(db: ivm.Database, table: str, rows: int) -> None:
 def test_rows_go_in_batches_when_they_are_old(
     db: ivm.Database, clock: HandMoved, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expiry, "BATCH", 100)
+    monkeypatch.setattr(expired_rows, "BATCH", 100)
     monkeypatch.setattr(retention, "HELD", 250)
     db.execute(f"CREATE TABLE e (id INTEGER {key}, ts TIMESTAMPTZ) {RETAINED}")
     db.execute("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM e")
@@ -225,7 +225,7 @@ def test_a_table_changes_as_its_rows_are_to_go(
 ) -> None:
     db.execute(f"CREATE TABLE e (id INTEGER PRIMARY KEY, ts TIMESTAMPTZ) {RETAINED}")
     fill(db, "e", 4000)
-    original, left = getattr(expiry, place), [ddl]
+    original, left = getattr(expired_rows, place), [ddl]
 
     def altered(*args: Any) -> Any:
         while left:
@@ -233,7 +233,7 @@ def test_a_table_changes_as_its_rows_are_to_go(
                 other.execute(left.pop())
         return original(*args)
 
-    monkeypatch.setattr(expiry, place, altered)
+    monkeypatch.setattr(expired_rows, place, altered)
     db.tick()
     assert not left
     db.tick()
@@ -368,7 +368,7 @@ class Retained(BesideTwin):
 
 @pytest.mark.full
 def test_tables_keep_what_they_are_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry, "BATCH", 2)
+    monkeypatch.setattr(expired_rows, "BATCH", 2)
     monkeypatch.setattr(retention, "HELD", 3)
     run_state_machine_as_test(
         Retained,

@@ -1,6 +1,6 @@
 """UPDATE, DELETE and MERGE of the rows that they meet, see `met_rows`, by the fast path.
 
-Contract: as of `ivm.changes.evaluated`. What is set and inserted is computed by kernels, or by
+Contract: as of `ivm.changes.insert_select`. What is set and inserted is computed by kernels, or by
 DuckDB over the rows met; constraints are checked in memory.
 """
 

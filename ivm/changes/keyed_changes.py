@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ivm.changes import evaluated
+from ivm.changes import insert_select
 from ivm.changes.inserts import NO_INDEX_NOW, finished, returned
 from ivm.changes.row_expressions import row_expressions
 from ivm.changes.values.keyed_rows import (
@@ -71,7 +71,7 @@ def _fast(
     try:
         found = _found(session, transaction, info, statement, params)
     except NotFastError:
-        return evaluated.fast(session, transaction, statement, info, params)
+        return insert_select.fast(session, transaction, statement, info, params)
     return _changed(transaction, info, statement, params, found)
 
 

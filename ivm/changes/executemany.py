@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ivm.changes import inserts, keyed_dml
+from ivm.changes import inserts, keyed_changes
 from ivm.changes.values.batches import Batch, Many, Rows, batch_of, each_row, rows_of
 from ivm.changes.values.compared_values import compared_parameters, compared_values
 from ivm.changes.values.conflicts import resolve
@@ -109,7 +109,7 @@ class _Converted:
     info: TableInfo
     batch: Batch
     columns: dict[int, Column]
-    plan: keyed_dml.ChangePlan | None = None
+    plan: keyed_changes.ChangePlan | None = None
     keys: tuple[Column, ...] = ()
 
 
@@ -229,7 +229,7 @@ def _searched(
     session: Session, info: TableInfo, batch: Batch, statement: st.KeyedChange, cursor: Cursor
 ) -> _Converted:
     """The keys by which an UPDATE or DELETE finds rows, and what it sets."""
-    plan = keyed_dml.plan_of(session, info, statement)
+    plan = keyed_changes.plan_of(session, info, statement)
     if not plan.sets.all.isdisjoint({*plan.key, *info.primary_key}):
         raise NotFastError(_ONE_BY_ONE)  # rows that change their key might be found by a later one
     types = [info.schema[i][1] for i in plan.key]
@@ -328,7 +328,7 @@ class _Changes:
         if info.keyed and plan.key != info.primary_key:
             by = call.transaction.index_by(info.name, plan.key)
             self._by = demanded(by, inserts.NO_INDEX_NOW)
-        self._index = keyed_dml.index_of(call.transaction, info, statement, plan)
+        self._index = keyed_changes.index_of(call.transaction, info, statement, plan)
 
     def rounds(self) -> list[Indexes]:
         """See `_Rounds`."""
@@ -365,7 +365,7 @@ class _Changes:
 
     def _expressions(self, rows: Indexes) -> RowExpressions:
         call = self._call
-        found = keyed_dml.expressions_of(
+        found = keyed_changes.expressions_of(
             call.session, call.transaction, call.info, self._statement, call.batch.values
         )
         return found.at(rows)

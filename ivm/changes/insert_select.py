@@ -16,7 +16,7 @@ from typing import NamedTuple
 import duckdb
 
 from ivm.capture.upsert import definition
-from ivm.changes import inserts, joined
+from ivm.changes import inserts, joined_changes
 from ivm.changes.fast_table import FastTable
 from ivm.changes.inserts import InsertPlan
 from ivm.changes.read.clauses import Clauses
@@ -180,8 +180,8 @@ def fast(
     demanded(transaction.idle_cursor, READS_CHANGES)
     path = demanded(transaction.fast_path(info.name), dml.NO_FAST_PATH)
     table = FastTable(session, transaction, path, info)
-    if statement.kind in joined.KINDS:
-        return joined.change_of_met_rows(table, statement, params)
+    if statement.kind in joined_changes.KINDS:
+        return joined_changes.change_of_met_rows(table, statement, params)
     known = None if params else session.known_inserts.find(statement.text)
     if known is not None:
         try:
