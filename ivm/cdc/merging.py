@@ -121,10 +121,10 @@ class Merging:
             why = "it was changed by DDL in this transaction"
             if not self.transaction.changes_catalog:
                 why = self.session.engine.definitions.why_no_fast_path(self.info.name) or why
-        elif self.info.foreign_keys or self.info.referenced_by:
-            why = "it has foreign keys, or others refer to it"
-        elif self.info.uniques and not self.info.primary_key:
-            why = "it has UNIQUE constraints, but no primary key"
+        elif self.info.referenced_by:
+            why = "foreign keys refer to it"
+        elif (self.info.uniques or self.info.foreign_keys) and not self.info.primary_key:
+            why = "it has UNIQUE constraints or foreign keys, but no primary key"
         else:
             return path
         raise self._unsupported(why)

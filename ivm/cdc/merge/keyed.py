@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
-from ivm.cdc.merge.collisions import collisions
+from ivm.cdc.merge.breaches import breaches
 from ivm.cdc.merge.displaced import displaced_rows
 from ivm.cdc.merge.meetings import disambiguated
 from ivm.cdc.merge.merged import Merged, violations
@@ -63,7 +63,7 @@ def merge_keyed(
         if bad:
             continue
         change, turns = _change(path, steps, rows, index)
-        bad = collisions(path, change, turns)
+        bad = breaches(path, change, turns)
         if not bad:
             displaced = None if met is None else displaced_rows(path, steps, met, rows, numbers)
             return Merged(change, refused, _counts(steps), displaced=displaced)
@@ -83,7 +83,7 @@ def _appended(path: FastPath, events: Events, index: KeyIndex) -> Merged | None:
     if any(violations(path, columns, np.arange(len(events)))) or len(index.find(keys).probe):
         return None
     added = ZSet(tuple(columns), ones(len(events)))
-    if collisions(path, path.change(added, None, index), np.arange(len(events))):
+    if breaches(path, path.change(added, None, index), np.arange(len(events))):
         return None
     counts = {**dict.fromkeys(_COUNTED, 0), "inserts": len(events)}
     return Merged(path.change(added, None, index), {}, counts)

@@ -29,7 +29,7 @@ def without_superseded(found: Decoded, info: TableInfo) -> Decoded:
             break whose values are there.
     """
     events = found.events
-    breakable = info.checks or {*info.uniques} - {info.primary_key}
+    breakable = info.checks or info.foreign_keys or {*info.uniques} - {info.primary_key}
     if not info.primary_key or breakable or found.truncates or len(events) < 2:
         return found
     if found.origins is not None and len(found.origins.unique()) > 1:  # some may be another's
