@@ -27,7 +27,7 @@ from ivm.spark_backfill.carried_sql import (
 )
 from ivm.spark_backfill.carriers import NotCarriedError, carrier
 from ivm.spark_backfill.code_worker import coding_runner
-from ivm.spark_backfill.not_said import NotSaidError
+from ivm.spark_backfill.not_translatable import NotTranslatableError
 from ivm.spark_backfill.partial_worker import (
     DDL,
     LABELS,
@@ -85,7 +85,7 @@ class Relations(Protocol):
 
 
 @dataclass
-class Said:
+class Report:
     """How nodes were computed, for reports.
 
     Attributes:
@@ -122,7 +122,7 @@ class Frames:
         self._given: set[int] = set()
         self._told: list[tuple[Plan, DataFrame]] = []
         self._views: list[str] = []
-        self.said = Said()
+        self.said = Report()
 
     def frame(self, plan: Plan) -> DataFrame:
         """The rows of a plan.
@@ -249,7 +249,7 @@ class Frames:
                 return self._recursive(plan)
         try:
             made = self._by_spark(plan, below)
-        except NotSaidError as construct:
+        except NotTranslatableError as construct:
             self.said.workers.append((type(plan).__name__, str(construct)))
         else:
             self.said.native += 1
@@ -279,7 +279,7 @@ class Frames:
 
     def _by_spark(self, plan: Plan, below: Sequence[DataFrame]) -> DataFrame:
         if not self._sql:
-            raise NotSaidError("a value on which Spark SQL fails")
+            raise NotTranslatableError("a value on which Spark SQL fails")
         spark_body(plan, ["t"] * len(below), self._zone)  # before names are given
         names = []
         for frame in below:

@@ -2,7 +2,7 @@
 
 Law: over inputs with the carriers of their rows, Spark's answer to `spark_body(node, …)` has the
 carriers of the node's rows, as a multiset. A node with a construct that is not on the list raises
-`NotSaidError`, with the construct; DuckDB then computes it in the workers (`frames`).
+`NotTranslatableError`, with the construct; DuckDB then computes it in the workers (`frames`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ivm.spark_backfill.carriers import carrier
-from ivm.spark_backfill.not_said import NotSaidError
-from ivm.spark_backfill.said import speaker
-from ivm.spark_backfill.speaker import DIGITS
+from ivm.spark_backfill.not_translatable import NotTranslatableError
+from ivm.spark_backfill.translated import translator
+from ivm.spark_backfill.translator import DIGITS
 from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.nodes import (
     Aggregate,
@@ -46,11 +46,11 @@ def spark_body(plan: Plan, sources: Sequence[str], zone: str) -> str:
         zone: the time zone in which constants are computed.
 
     Raises:
-        NotSaidError: Spark cannot be trusted to compute the same.
+        NotTranslatableError: Spark cannot be trusted to compute the same.
     """
     match plan:
         case Filter():
-            where = speaker(types(plan.input), zone).say_condition(plan.predicate)
+            where = translator(types(plan.input), zone).say_condition(plan.predicate)
             return f"SELECT {_columns(width(plan))} FROM {sources[0]} AS t WHERE {where}"
         case Project():
             return _project(plan, sources[0], zone)
@@ -65,7 +65,7 @@ def spark_body(plan: Plan, sources: Sequence[str], zone: str) -> str:
             parts = [f"SELECT {_columns(width(plan))} FROM {s} AS t" for s in sources]
             return " UNION ALL ".join(parts)
         case _:
-            raise NotSaidError(type(plan).__name__)
+            raise NotTranslatableError(type(plan).__name__)
 
 
 def _columns(count: int) -> str:
@@ -77,7 +77,7 @@ def _listed(items: Sequence[str]) -> str:
 
 
 def _project(plan: Project, source: str, zone: str) -> str:
-    saying = speaker(types(plan.input), zone)
+    saying = translator(types(plan.input), zone)
     said = []
     for expr, type in zip(plan.exprs, types(plan), strict=True):
         text = saying.say(expr)
@@ -92,7 +92,7 @@ def _join(plan: Join, sources: Sequence[str], zone: str) -> str:
     for i in plan.left_keys:
         key = carrier(types(plan.left)[i])
         if not (key.equal or key.plain):
-            raise NotSaidError(f"a join on a {types(plan.left)[i]}")
+            raise NotTranslatableError(f"a join on a {types(plan.left)[i]}")
     conditions = [
         f"l.c{a} {'<=>' if safe else '='} r.c{b}"
         for a, b, safe in zip(plan.left_keys, plan.right_keys, plan.null_safe, strict=True)
@@ -100,7 +100,7 @@ def _join(plan: Join, sources: Sequence[str], zone: str) -> str:
     if plan.residual is not None:
         given = (*types(plan.left), *types(plan.right))
         names = [f"l.c{i}" if i < split else f"r.c{i - split}" for i in range(len(given))]
-        conditions.append(speaker(given, zone, names).say_condition(plan.residual))
+        conditions.append(translator(given, zone, names).say_condition(plan.residual))
     columns = [f"l.c{i}" for i in range(split)]
     if plan.kind not in ("semi", "anti"):
         columns += [f"r.c{i}" for i in range(width(plan.right))]
@@ -112,7 +112,7 @@ def _demand_keys(keys: Sequence[ColumnType]) -> None:
     """Refuses keys of which Spark would show another form than DuckDB, as of 0.0 and −0.0."""
     for type in keys:
         if not carrier(type).equal:
-            raise NotSaidError(f"a group of a {type}")
+            raise NotTranslatableError(f"a group of a {type}")
 
 
 def _aggregate(plan: Aggregate, source: str) -> str:
@@ -126,9 +126,9 @@ def _aggregate(plan: Aggregate, source: str) -> str:
 
 def _call(call: AggregateCall, given: Sequence[ColumnType]) -> str:
     if call.order or call.parameters or call.fields or len(call.arguments) > 1:
-        raise NotSaidError(f"{call.function} with an order or parameters")
+        raise NotTranslatableError(f"{call.function} with an order or parameters")
     if call.filter is not None and given[call.filter].sql != "BOOLEAN":
-        raise NotSaidError(f"{call.function} with a FILTER that is no BOOLEAN")
+        raise NotTranslatableError(f"{call.function} with a FILTER that is no BOOLEAN")
     tail = "" if call.filter is None else f" FILTER (WHERE t.c{call.filter})"
     distinct = "DISTINCT " if call.distinct else ""
     if call.function == "count_star":
@@ -136,7 +136,7 @@ def _call(call: AggregateCall, given: Sequence[ColumnType]) -> str:
     (argument,) = call.arguments
     type, column = given[argument], f"t.c{argument}"
     if call.distinct and not carrier(type).equal:
-        raise NotSaidError(f"{call.function} of distinct values of type {type}")
+        raise NotTranslatableError(f"{call.function} of distinct values of type {type}")
     if call.function == "count":
         return f"count({distinct}{column}){tail}"
     if call.function == "sum":
@@ -145,9 +145,9 @@ def _call(call: AggregateCall, given: Sequence[ColumnType]) -> str:
     if call.function in ("min", "max", "bool_and", "bool_or"):
         known = carrier(type)
         if not (known.plain and known.equal):
-            raise NotSaidError(f"{call.function} of values of type {type}")
+            raise NotTranslatableError(f"{call.function} of values of type {type}")
         return f"{call.function}({column}){tail}"
-    raise NotSaidError(call.function)
+    raise NotTranslatableError(call.function)
 
 
 def _summand(column: str, type: ColumnType) -> str:
@@ -156,4 +156,4 @@ def _summand(column: str, type: ColumnType) -> str:
         return f"CAST({column} AS DECIMAL({_SUMMED},0))"
     if type.is_decimal and type.precision <= _SUMMED:
         return f"CAST({column} AS DECIMAL({_SUMMED},{type.scale}))"
-    raise NotSaidError(f"a sum of values of type {type}")
+    raise NotTranslatableError(f"a sum of values of type {type}")

@@ -10,14 +10,14 @@ import decimal
 import math
 from typing import Any
 
-from ivm.spark_backfill.not_said import NotSaidError
+from ivm.spark_backfill.not_translatable import NotTranslatableError
 
 
 def literal_text(value: Any) -> str:
     """The literal of a value as DuckDB's Python API gives it, to be cast to its type.
 
     Raises:
-        NotSaidError: Spark might read it otherwise.
+        NotTranslatableError: Spark might read it otherwise.
     """
     match value:
         case bool():
@@ -37,7 +37,7 @@ def literal_text(value: Any) -> str:
         case datetime.date() if _is_finite(value, datetime.date.min):
             return f"DATE'{value.isoformat()}'"
         case _:
-            raise NotSaidError(f"a constant such as {value!r}")
+            raise NotTranslatableError(f"a constant such as {value!r}")
 
 
 def _is_finite(value: datetime.date, least: datetime.date) -> bool:
@@ -49,5 +49,5 @@ def _is_finite(value: datetime.date, least: datetime.date) -> bool:
 def said_string(value: str) -> str:
     """A string literal of Spark's."""
     if any(ord(letter) < 32 for letter in value):
-        raise NotSaidError("a string with control characters")
+        raise NotTranslatableError("a string with control characters")
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

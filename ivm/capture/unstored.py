@@ -19,8 +19,8 @@ from ivm.capture.update import read_update
 from ivm.capture.upsert import definition, read_upsert
 from ivm.changes.read.clauses import Clauses
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.first_per_key import first_of_each
 from ivm.ingest.key_index import KeyIndex, present
-from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.errors import UnsupportedError

@@ -54,7 +54,7 @@ class View:
         recomputed_below: recomputed views it reads, also through other views, lowest first.
         broken: why its query cannot follow the changes, if it cannot; see `broken_views`.
         tick: of the clock that its query reads, in microseconds; None if it reads none.
-        tellers: the functions that tell the time, as its query, and what it uses, call them.
+        time_functions: the functions that tell the time, as its query, and what it uses, call them.
     """
 
     name: str
@@ -71,7 +71,7 @@ class View:
     recomputed_below: tuple[str, ...] = ()
     broken: str | None = None
     tick: int | None = None
-    tellers: frozenset[str] = frozenset()
+    time_functions: frozenset[str] = frozenset()
 
     @property
     def incremental(self) -> bool:

@@ -50,9 +50,9 @@ class Relations:
         self._listed: set[str] = set()
         self._indirect: list[set[str]] = []  # what `_indirect` tells, once it was asked for
         self._triggers: list[bool] = []  # whether there are some, once it was asked for
-        self._names: Spelled | None = None
-        self._callers: Spelled | None = None
-        self._definitions: Spelled | None = None
+        self._names: WordSet | None = None
+        self._callers: WordSet | None = None
+        self._definitions: WordSet | None = None
         self.generation = 0
         self.python_functions: frozenset[str] = frozenset()
 
@@ -99,10 +99,10 @@ class Relations:
         names, generation = self._names, self.generation
         if names is None:
             last = [_last(name) for name in self.everything()]
-            names = Spelled([*last, *self._file_indirect()])
+            names = WordSet([*last, *self._file_indirect()])
             if generation == self.generation:
                 self._names = names
-        return not names.may_be_in(sql)
+        return not names.may_occur_in(sql)
 
     def triggers(self) -> bool:
         """Returns whether the file has triggers; a change reads the relations that they read."""
@@ -118,19 +118,19 @@ class Relations:
             return False
         callers, generation = self._callers, self.generation
         if callers is None:
-            callers = Spelled([*self.python_functions, *self._file_indirect()])
+            callers = WordSet([*self.python_functions, *self._file_indirect()])
             if generation == self.generation:
                 self._callers = callers
-        return callers.may_be_in(sql)
+        return callers.may_occur_in(sql)
 
     def may_name_definition(self, sql: str) -> bool:
         """Returns whether a text may name a plain view, a macro or a function that runs SQL."""
         definitions, generation = self._definitions, self.generation
         if definitions is None:
-            definitions = Spelled(self._file_indirect())
+            definitions = WordSet(self._file_indirect())
             if generation == self.generation:
                 self._definitions = definitions
-        return definitions.may_be_in(sql)
+        return definitions.may_occur_in(sql)
 
     def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
         """The same answer as a session's cursor sees it; its transaction survives an error."""
@@ -163,14 +163,14 @@ class Relations:
     ) -> tuple[frozenset[str], bool, bool]:
         """The relations, whether every name is of one of them, and whether DuckDB has said so."""
         words, plain = words_in(sql), without_parameters(sql)
-        if plain != sql and Spelled(indirect()).may_be_in(sql):
+        if plain != sql and WordSet(indirect()).may_occur_in(sql):
             return self.everything(), True, False  # a parameter may name what is read
         try:
             named = cursor.get_table_names(plain, qualified=True)
         except duckdb.InterruptException:
             raise
         except duckdb.Error:  # no SELECT, or it does not bind: DuckDB will say so
-            if Spelled(indirect()).may_be_in(sql):
+            if WordSet(indirect()).may_occur_in(sql):
                 return self.everything(), True, False
             meant = [name for name in self.everything() if words_in(_last(name)) <= words]
             return frozenset(meant), True, False
@@ -190,7 +190,7 @@ def _last(name: str) -> str:
     return fold(path_of(name)[-1])
 
 
-class Spelled:
+class WordSet:
     """Names that a text may spell, quoted or not.
 
     Which quotes belong together cannot be told without reading the strings of the text. So a name
@@ -202,7 +202,7 @@ class Spelled:
         self._single = frozenset([word for each in words if len(each) == 1 for word in each])
         self._others = [each for each in words if len(each) != 1]
 
-    def may_be_in(self, text: str) -> bool:
+    def may_occur_in(self, text: str) -> bool:
         """Returns whether a text may spell one of the names."""
         words = words_in(text)
         return not self._single.isdisjoint(words) or any(each <= words for each in self._others)

@@ -36,11 +36,11 @@ from ivm.ingest.not_fast import VIOLATES, NotFastError, demanded
 from ivm.ingest.parameters import Params
 from ivm.session import dml
 from ivm.session.bulk import can_load, load
-from ivm.session.known_inserts import KnownInsert
+from ivm.session.insert_templates import KnownInsert
+from ivm.session.is_read_only import is_read_only
 from ivm.session.readable import READS_CHANGES, demand_ahead, demand_readable
 from ivm.session.results.result import Result
 from ivm.session.session import Session
-from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.expressions import Marks
 from ivm.sql.statements.inserts import conflict_of, returned_list
@@ -182,12 +182,12 @@ def fast(
     table = FastTable(session, transaction, path, info)
     if statement.kind in joined_changes.KINDS:
         return joined_changes.change_of_met_rows(table, statement, params)
-    known = None if params else session.known_inserts.find(statement.text)
+    known = None if params else session.insert_templates.find(statement.text)
     if known is not None:
         try:
             return _as_known(table, known)
         except NotFastError:
-            session.known_inserts.forget(known)
+            session.insert_templates.forget(known)
     return _as_read(table, statement, params)
 
 
@@ -268,7 +268,7 @@ def _learn(session: Session, info: TableInfo, source: Source, positions: Sequenc
     read, plan, insert = source.read, source.plan, source.insert
     plain = isinstance(read, InsertClauses) and not (read.prefix or read.by_name)
     if plain and not source.clauses.values() and (plan.rule, plan.returning) == (None, None):
-        session.known_inserts.learn(insert, source.text, info, positions)
+        session.insert_templates.learn(insert, source.text, info, positions)
 
 
 def _rows_of_file(
@@ -285,7 +285,7 @@ def _rows_of_file(
 def _queried(session: Session, query: str, prefix: str, clauses: Clauses, schema: Schema) -> ZSet:
     """The rows that DuckDB gives."""
     sql = f"{prefix} {query}"
-    given, alone = clauses.params(sql), writes_nothing(session, sql)
+    given, alone = clauses.params(sql), is_read_only(session, sql)
     return evaluated(session.cursor, query, given, schema, session.few, prefix=prefix, alone=alone)
 
 
@@ -299,7 +299,7 @@ def _held(session: Session, transaction: Transaction, source: Source) -> tuple[S
 
 def _described(session: Session, source: Source) -> tuple[Schema, ZSet]:
     """The rows that DuckDB gives, in the types of the query."""
-    given, alone = source.clauses.params(source.text), writes_nothing(session, source.text)
+    given, alone = source.clauses.params(source.text), is_read_only(session, source.text)
     return described(session.cursor, source.text, given, session.few, alone=alone)
 
 

@@ -12,7 +12,7 @@ import duckdb
 
 from ivm.changes.fast_table import FastTable
 from ivm.changes.inserts import finished, returned
-from ivm.changes.met_rows import Meeting
+from ivm.changes.matching import Matching
 from ivm.changes.read.clauses import Clauses
 from ivm.changes.read.joined_clauses import JoinedChange, read_joined
 from ivm.changes.rows.found_rows import by_found_rows
@@ -41,11 +41,11 @@ def change_of_met_rows(table: FastTable, statement: st.Dml, params: Params) -> R
     clauses.demand_fit()
     run = table, _reference(statement), statement, clauses
     try:
-        met = Meeting(*run, change, params).met()
+        met = Matching(*run, change, params).met()
     except NotFastError:
         if (found := otherwise(change, statement, table.info)) is None:
             raise
-        met = Meeting(*run, found, params).met()
+        met = Matching(*run, found, params).met()
     return _made(table, met.rows, statement, met.rows.effect(met.stored, met.probe))
 
 

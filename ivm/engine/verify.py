@@ -19,7 +19,7 @@ import pyarrow as pa
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.views.difference import bare
-from ivm.engine.views.told_time import told
+from ivm.engine.views.statement_time import told
 from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, fixes_all
 from ivm.sql.resolve.fixed_columns import text_parts
 from ivm.storage.values.types import ColumnType, Schema, type_of

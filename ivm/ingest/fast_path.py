@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivm.ingest.effect import Effect
+from ivm.ingest.first_per_key import last_of_each, take_counts
 from ivm.ingest.further_keys import Positions, Removed, among
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.not_fast import VIOLATES, NotFastError
-from ivm.ingest.one_of_each import last_of_each, take_counts
 from ivm.ingest.table_rules import TableRules, row_text
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.errors import ConstraintError, InputError

@@ -21,7 +21,7 @@ from dataclasses import replace
 import duckdb
 import numpy as np
 
-from ivm.ingest.one_of_each import first_of_each
+from ivm.ingest.first_per_key import first_of_each
 from ivm.ingest.snapshot import Snapshot
 from ivm.storage.arrangement.arrangement import ENTRIES, Arrangement, Layout, Matches
 from ivm.storage.log.change import TableChange

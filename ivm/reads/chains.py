@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ivm.ingest.one_of_each import first_of_each
+from ivm.ingest.first_per_key import first_of_each
 from ivm.reads.accesses import Access, Accesses, Origin, Table
 from ivm.reads.verdicts import NO_KEY, NotFromStateError
 from ivm.sql.scalar.lookup import Lookup, Range

@@ -274,10 +274,10 @@ def _keys(info: TableInfo) -> Sequence[tuple[int, ...]]:
 
 def _demand_deterministic(text: str, cursor: Cursor, seen: _Seen) -> None:
     try:
-        tellers = check_deterministic(text, cursor, seen.functions, seen.names)
+        time_functions = check_deterministic(text, cursor, seen.functions, seen.names)
     except UnsupportedError as reason:
         raise NotFromStateError("its answer depends on more than the rows of its views") from reason
-    if tellers:
+    if time_functions:
         raise NotFromStateError("it asks for the time")
 
 

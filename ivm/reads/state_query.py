@@ -26,7 +26,7 @@ from ivm.delta_ops.linear.map import Map
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.operator import CursorFactory, Source
 from ivm.reads.accesses import Accesses, table_of
-from ivm.reads.given_rows import GivenRows
+from ivm.reads.generated_rows import GeneratedRows
 from ivm.reads.parameters import Parameters
 from ivm.reads.verdicts import LiftedError, NotFromStateError
 from ivm.sql.compile.compile import CircuitCompiler
@@ -103,7 +103,7 @@ class StateQuery:
         self, plan: Plan, cursors: CursorFactory, parameters: Parameters | None = None
     ) -> None:
         tail = Tail.of(plan)
-        self._given = GivenRows(tail.input, parameters)
+        self._given = GeneratedRows(tail.input, parameters)
         below = self._given.plan
         if parameters is not None:
             try:

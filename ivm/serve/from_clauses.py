@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ivm.access.functions import allowed
-from ivm.sql.statements.kept_texts import kept
+from ivm.sql.statements.cached_by_text import kept
 from ivm.sql.statements.tokens import Token, is_name, kept_tokens, unquoted
 
 _BEFORE = frozenset(("FROM", "JOIN", "TABLE", "USING"))

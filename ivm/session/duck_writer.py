@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ivm.engine.transactions.transaction import Transaction
-from ivm.ingest.one_of_each import last_of_each
+from ivm.ingest.first_per_key import last_of_each
 from ivm.session.dml import run_in_duckdb
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st

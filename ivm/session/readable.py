@@ -7,11 +7,11 @@ reads nothing that is used up by reading, as DuckDB may have to run the statemen
 
 from __future__ import annotations
 
-from ivm.catalog.relations_read import Spelled
+from ivm.catalog.relations_read import WordSet
 from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.not_fast import NotFastError
+from ivm.session.is_read_only import is_read_only
 from ivm.session.session import Session
-from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.resolve.clock import may_tell_time
 from ivm.sql.statements import parse as st
 
@@ -41,7 +41,7 @@ def demand_readable(
     engine, relations = session.engine, session.reads(statement, text)
     if not _may_tell(session, transaction, statement, text):
         raise NotFastError(READS_CHANGES)
-    if transaction.time_stands and not writes_nothing(session, text):
+    if transaction.time_stands and not is_read_only(session, text):
         raise NotFastError("its query may write, and needs a transaction that forbids it")
     changed = {change.table for change in transaction.changes}
     if changed:
@@ -86,7 +86,7 @@ def _tells_time(session: Session, text: str) -> bool:
     relations = session.engine.definitions.relations
     if relations.names_none(text) and not _names_others(session):
         return False
-    if Spelled(session.macros).may_be_in(text) or relations.may_name_definition(text):
+    if WordSet(session.macros).may_occur_in(text) or relations.may_name_definition(text):
         return True
     return not relations.names_relations_alone(text)
 

@@ -23,13 +23,13 @@ from ivm.ingest.parameters import Params
 from ivm.reads.answer import Answer
 from ivm.reads.reads import StateReads
 from ivm.session.broken_reads import refuse_broken
-from ivm.session.kept_plans import KeptPlans
-from ivm.session.known_inserts import KnownInserts
+from ivm.session.insert_templates import InsertTemplates
 from ivm.session.names.names import SessionNames
 from ivm.session.names.pipes import Pipes
 from ivm.session.names.replacement_scans import ReplacementScans
 from ivm.session.names.statement_kinds import Reads, read_by_kind
 from ivm.session.names.temporary import refuse_temporary
+from ivm.session.plan_cache import PlanCache
 from ivm.session.results.open_results import OpenResults
 from ivm.session.results.result import BATCH, Result
 from ivm.sql.statements import parse as st
@@ -67,8 +67,8 @@ class Session:
         self.scans = ReplacementScans(self)
         self.pipes = Pipes(self)
         self.few = FewRows()
-        self.known_inserts = KnownInserts()
-        self.plans = KeptPlans()
+        self.insert_templates = InsertTemplates()
+        self.plans = PlanCache()
         self.local_time = LocalTime(self.cursor)
         self.results = OpenResults()
         self.is_forgotten: Callable[[], bool] = lambda: False

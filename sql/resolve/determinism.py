@@ -100,7 +100,7 @@ def check_deterministic(
     known = list_functions(cursor) if functions is None else functions
     checker = _Checker(query, cursor, known, names or SeenNames(cursor))
     checker.check(tree, None, ())
-    return frozenset(checker.tellers)
+    return frozenset(checker.time_functions)
 
 
 _Path = tuple[str, ...]
@@ -115,7 +115,7 @@ class _Checker:
         self._cursor = cursor
         self._unstable = functions.unstable - _HARMLESS
         self._hiding = functions.hiding
-        self.tellers: set[str] = set()
+        self.time_functions: set[str] = set()
         self._names = names
         self._macros: dict[str, list[str]] = {}
         for macro in functions.macros:
@@ -258,7 +258,7 @@ class _Checker:
                 f"{node['schema']}.{name}()", "a view reads the time of its last tick under the "
                 "function's bare name", offset, through, f"Write {name}() without the schema",
             )  # fmt: skip
-        self.tellers.add(name)
+        self.time_functions.add(name)
         return True
 
     def _enter(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ivm.sql.statements.kept_texts import kept
+from ivm.sql.statements.cached_by_text import kept
 from ivm.sql.statements.tokens import Token, is_string, kept_tokens
 from ivm.storage.identifiers import WORD_CHARACTER, fold
 

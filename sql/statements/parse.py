@@ -16,9 +16,9 @@ from typing import NamedTuple
 import duckdb
 
 from ivm.sql.statements import values_list
+from ivm.sql.statements.cached_by_text import LONGEST, kept
 from ivm.sql.statements.classify import classify
 from ivm.sql.statements.hints import hint
-from ivm.sql.statements.kept_texts import LONGEST, kept
 from ivm.sql.statements.nodes import (
     Ddl,
     Deallocate,

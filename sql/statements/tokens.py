@@ -17,7 +17,7 @@ from typing import NamedTuple
 import duckdb
 
 from ivm.sql.statements.blanks import encoded, plain_blanks
-from ivm.sql.statements.kept_texts import kept
+from ivm.sql.statements.cached_by_text import kept
 from ivm.storage.errors import SqlError
 
 _NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}

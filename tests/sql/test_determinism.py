@@ -143,7 +143,7 @@ def test_what_only_has_such_a_name_passes(cursor: Cursor, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "tellers"),
+    ("query", "time_functions"),
     [
         ("SELECT now()", {"now"}),
         ("SELECT current_date", {"current_date"}),
@@ -157,9 +157,9 @@ def test_what_only_has_such_a_name_passes(cursor: Cursor, query: str) -> None:
     ],
 )
 def test_functions_that_tell_the_time_are_found(
-    cursor: Cursor, query: str, tellers: set[str]
+    cursor: Cursor, query: str, time_functions: set[str]
 ) -> None:
-    assert check_deterministic(query, cursor) == tellers
+    assert check_deterministic(query, cursor) == time_functions
 
 
 def test_a_macro_of_the_users_tells_no_time() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ivm.sql.statements.kept_texts import LONGEST, kept
+from ivm.sql.statements.cached_by_text import LONGEST, kept
 from ivm.sql.statements.tokens import kept_tokens
 
 

@@ -20,9 +20,9 @@ from ivm.changes.read.sources import parts_of
 from ivm.changes.values.row_expressions import Part, RowExpressions
 from ivm.ingest.effect import Effect
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.first_per_key import first_of_each
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.not_fast import NotFastError, demanded
-from ivm.ingest.one_of_each import first_of_each
 from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.nodes import Name
 from ivm.storage.identifiers import fold, quote

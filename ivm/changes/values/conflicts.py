@@ -17,10 +17,10 @@ import numpy as np
 from ivm.changes.values.row_expressions import RowExpressions
 from ivm.ingest.effect import Effect
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.first_per_key import first_of_each
 from ivm.ingest.further_keys import Positions, whole_rows
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.not_fast import VIOLATES, NotFastError
-from ivm.ingest.one_of_each import first_of_each
 from ivm.ingest.table_rules import AT_ONCE
 from ivm.sql.statements.expressions import Expression
 from ivm.storage.arrangement.arrangement import Matches

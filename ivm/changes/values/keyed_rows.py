@@ -15,10 +15,10 @@ import numpy as np
 
 from ivm.changes.values.compared_values import compared_values
 from ivm.changes.values.row_expressions import RowExpressions, repeated
+from ivm.ingest.first_per_key import first_of_each
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.literal_columns import Parameters
 from ivm.ingest.not_fast import NotFastError
-from ivm.ingest.one_of_each import first_of_each
 from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.nodes import Comparison, KeyedChange
 from ivm.storage.values.column import Column, Mask

@@ -16,7 +16,7 @@ from ivm.engine.base.writer_lock import WriterLock
 from ivm.storage.errors import UnavailableError
 
 
-class Expiring(ABC):
+class IdleTimeout(ABC):
     """What the writer lock asks of its holder, see `Holder`; as a context manager, a statement.
 
     Args:

@@ -6,8 +6,8 @@ Contract: each batch is an epoch of its own, so no writer waits longer than a ba
 from __future__ import annotations
 
 from ivm.engine.engine import Aside, Engine
-from ivm.engine.tables.retention import Expiring, Rule
-from ivm.engine.transactions.own_commits import commit_own
+from ivm.engine.tables.retention import ExpiringRows, Rule
+from ivm.engine.transactions.background_commits import commit_own
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import empty
 from ivm.storage.warehouse.duckdb.duck import Cursor
@@ -55,7 +55,7 @@ def _expire(engine: Engine, cursor: Cursor, patience: float, rule: Rule) -> bool
 
 
 def _remove(
-    engine: Engine, cursor: Cursor, patience: float, rule: Rule, held: Expiring, threshold: int
+    engine: Engine, cursor: Cursor, patience: float, rule: Rule, held: ExpiringRows, threshold: int
 ) -> bool:
     """Removes a batch; returns False if the lock was not had."""
 

@@ -36,9 +36,9 @@ _UNKNOWN: Schema = (("unknown", type_of("VARCHAR")),)
 
 def defined(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
     """The view of a record, as its query binds now; see `Views.define` for what it raises."""
-    tellers = check_deterministic(stored.query, cursor, functions)
+    time_functions = check_deterministic(stored.query, cursor, functions)
     given = stored.name, stored.query, stored.columns
-    return engine.views.define(cursor, *given, functions, tellers, stored.tick)
+    return engine.views.define(cursor, *given, functions, time_functions, stored.tick)
 
 
 def bound_again(engine: Engine, cursor: Cursor, broken: View) -> View:

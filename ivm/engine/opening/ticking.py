@@ -13,7 +13,7 @@ import threading
 from ivm.engine.base.jobs import Job
 from ivm.engine.engine import Engine
 from ivm.engine.opening.expired_rows import expire
-from ivm.engine.transactions.own_commits import commit_own
+from ivm.engine.transactions.background_commits import commit_own
 from ivm.storage.errors import UnavailableError
 from ivm.storage.warehouse.duckdb.duck import Cursor
 

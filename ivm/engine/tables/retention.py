@@ -1,6 +1,6 @@
 """Retention: rows that are older than their table keeps them, found by their time.
 
-Law: `Expiring.due(t, n)` gives rows of the table whose time is before t; none if there are none.
+Law: `ExpiringRows.due(t, n)` gives rows of the table whose time is before t, if there are some.
 Contract: the table is not read at each tick. The oldest of its rows are held in memory, up to a
 bound on their time that is some ticks ahead; they follow the commits, and when the bound is passed
 the next ones are read from a snapshot, beside the writers.
@@ -62,7 +62,7 @@ class Rule(NamedTuple):
     retain: str
 
 
-class Expiring:
+class ExpiringRows:
     """The rows of one table whose time is before a bound; callers of `due` hold the writer lock.
 
     Args:
@@ -202,7 +202,7 @@ class Retention:
         self._columns_read = columns_read
         self.rules: Mapping[str, Rule] = {}
         self.reading = threading.Lock()
-        self._expiring: dict[str, Expiring] = {}
+        self._expiring: dict[str, ExpiringRows] = {}
         self._thresholds: dict[Rule, tuple[int, str, int]] = {}
 
     def load(self, cursor: Cursor) -> None:
@@ -266,7 +266,7 @@ class Retention:
             known = self._thresholds[rule] = begin, type, found
         return known[2] + now - begin
 
-    def held(self, rule: Rule) -> Expiring | None:
+    def held(self, rule: Rule) -> ExpiringRows | None:
         """The rows that come next; None if they are to be read."""
         held, info = self._expiring.get(rule.table), self._catalog.tables.get(rule.table)
         if held is None or held.outdated or info is None:
@@ -276,17 +276,17 @@ class Retention:
         wider = known is not None and not set(known.columns) <= set(held.columns)
         return None if wider or not needed <= set(held.columns) else held
 
-    def begin(self, rule: Rule) -> tuple[Expiring, Snapshot]:
+    def begin(self, rule: Rule) -> tuple[ExpiringRows, Snapshot]:
         """Begins to read the rows that come next; callers hold the writer lock and `reading`."""
         info = self._catalog.tables[rule.table]
         at = _at(info, rule)
         known = self._indexes.find(rule.table)
         columns = self._needed(info) | set(() if known is None else known.columns)
         snapshot = self._tables.snapshot(rule.table)
-        held = self._expiring[rule.table] = Expiring(info, at, sorted(columns))
+        held = self._expiring[rule.table] = ExpiringRows(info, at, sorted(columns))
         return held, snapshot
 
-    def read(self, rule: Rule, held: Expiring, snapshot: Snapshot, threshold: int) -> None:
+    def read(self, rule: Rule, held: ExpiringRows, snapshot: Snapshot, threshold: int) -> None:
         """Reads the rows that come next, and releases the snapshot."""
         try:
             at = _at(held.info, rule)

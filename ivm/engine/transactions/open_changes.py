@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from ivm.catalog.catalog import View
-from ivm.engine.base.idle_transactions import Expiring
+from ivm.engine.base.idle_transactions import IdleTimeout
 from ivm.engine.engine import Engine
 from ivm.engine.tables.default_values import DefaultValues
 from ivm.engine.tables.late_flush import LateFlush
@@ -26,7 +26,7 @@ from ivm.storage.values.column import Column
 from ivm.storage.warehouse.duckdb.duck import Cursor, run
 
 
-class OpenChanges(Expiring):
+class OpenChanges(IdleTimeout):
     """Holds the writer lock from its first statement to `commit` or `rollback`.
 
     Args:

@@ -44,9 +44,9 @@ _MOVING = (1, 2)
 """The positions of the columns that change within a minute: in it no zone has another offset."""
 
 
-def default_tick(tellers: Collection[str]) -> int:
+def default_tick(time_functions: Collection[str]) -> int:
     """The width of the ticks of a view that calls these functions, if its statement names none."""
-    return DAY if DAILY.issuperset(tellers) else SECOND
+    return DAY if DAILY.issuperset(time_functions) else SECOND
 
 
 def spelled_tick(tick: int) -> str:

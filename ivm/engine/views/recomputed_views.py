@@ -21,7 +21,7 @@ from ivm.engine.tables.stored_tables import StoredTables
 from ivm.engine.views.broken_views import BrokenViews
 from ivm.engine.views.difference import difference
 from ivm.engine.views.maintenance import Maintenance
-from ivm.engine.views.told_time import told
+from ivm.engine.views.statement_time import told
 from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duckdb.duck import Cursor

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ivm.engine.views.latest_rows import MOST_ROWS, latest
-from ivm.engine.views.replaced_rows import encoded, replaced
+from ivm.engine.views.net_rows import MOST_ROWS, latest
+from ivm.engine.views.patched_rows import encoded, replaced
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.errors import InternalError

@@ -29,7 +29,7 @@ from ivm.engine.views.clock import default_tick
 from ivm.engine.views.held_views import HeldViews
 from ivm.engine.views.maintenance import Maintenance
 from ivm.engine.views.recomputed_views import RecomputedViews
-from ivm.engine.views.told_time import told
+from ivm.engine.views.statement_time import told
 from ivm.engine.views.view_reads import relations_read
 from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler
@@ -105,7 +105,7 @@ class Views:
         query: str,
         columns: tuple[str, ...],
         functions: FunctionList,
-        tellers: frozenset[str],
+        time_functions: frozenset[str],
         tick: int | None = None,
     ) -> View:
         """Compiles a view that is not in the catalog yet.
@@ -116,7 +116,7 @@ class Views:
             query: the SELECT, verbatim.
             columns: names of the view's first columns; the others have the query's names.
             functions: those the cursor sees.
-            tellers: the functions that tell the time which it calls; see `check_deterministic`.
+            time_functions: those that tell the time and that it calls; see `check_deterministic`.
             tick: of the clock that it reads then, in microseconds; None for the usual one.
 
         Raises:
@@ -140,9 +140,9 @@ class Views:
         renamed = tuple((n, t) for n, (_, t) in zip(columns, described, strict=False))
         schema = renamed + described[len(columns) :]
         view = View(name, query, _unique_names(schema), reads, described=described)
-        if tellers:
-            tick, reads = tick or default_tick(tellers), reads | {CLOCK}
-            view = replace(view, reads=reads, tellers=tellers, tick=tick)
+        if time_functions:
+            tick, reads = tick or default_tick(time_functions), reads | {CLOCK}
+            view = replace(view, reads=reads, time_functions=time_functions, tick=tick)
         return self.bound(view, cursor, functions)
 
     def bound(self, view: View, cursor: Cursor, functions: FunctionList | None = None) -> View:

@@ -37,7 +37,7 @@ from ivm.session.ddl.retyped_views import create_anew, is_retyped
 from ivm.session.ddl.stream_positions import move_positions
 from ivm.session.ddl.view_indexes import change_index
 from ivm.session.dml import refuse_hidden
-from ivm.session.names.meaning import refuse_meaning
+from ivm.session.names.refused_settings import refuse_meaning
 from ivm.session.queries.query import query
 from ivm.session.results.result import Result
 from ivm.session.session import Session
@@ -349,11 +349,11 @@ def _valid(session: Session, statement: st.Ddl, view: View, functions: FunctionL
     why, way = "", "drop it first"
     try:
         found = describe(session.cursor, view.query)
-        tellers = check_deterministic(view.query, session.cursor, functions)
-        if bool(tellers) != bool(view.tellers):
+        time_functions = check_deterministic(view.query, session.cursor, functions)
+        if bool(time_functions) != bool(view.time_functions):
             raise UnsupportedError("it would begin or cease to read the time")
         if same_columns(found, view.described):  # the view's own columns keep their names
-            return replace(view, tellers=tellers, described=found)
+            return replace(view, time_functions=time_functions, described=found)
         why = f" (its query would give {difference(view.described, found)})"
         if not same_names(found, view.described):
             way += ", or replace it by one that names its columns"
@@ -384,4 +384,4 @@ def _reading_anew(session: Session, view: View) -> View:
     version = session.engine.catalog.version
     reads = relations_read(version, session.cursor, view.query, view.name)
     demand_earlier(version, view.name, reads)
-    return replace(view, reads=reads | ({CLOCK} if view.tellers else set()))
+    return replace(view, reads=reads | ({CLOCK} if view.time_functions else set()))

@@ -47,10 +47,10 @@ def create_anew(
     refuse_sinks(session, transaction, [view.name], what)
     engine = session.engine
     indexes = [index for index in engine.catalog.view_indexes.values() if index.view == view.name]
-    tellers = check_deterministic(view.query, session.cursor, functions)
+    time_functions = check_deterministic(view.query, session.cursor, functions)
     names = tuple([name for name, _ in view.schema])
     given = view.name, view.query, names
-    anew = engine.views.define(session.cursor, *given, functions, tellers, view.tick)
+    anew = engine.views.define(session.cursor, *given, functions, time_functions, view.tick)
     transaction.drop_view(view)
     transaction.create_view(replace(anew, broken=view.broken))
     for index in indexes:

@@ -101,16 +101,16 @@ def _defined(
     with _placed(statement):
         alone = transaction.changes_catalog  # it may see what others do not see yet
         functions = list_functions(reader) if alone else engine.definitions.functions
-        tellers = check_deterministic(statement.query, reader, functions)
-        if tellers and make_clock(session, transaction):
+        time_functions = check_deterministic(statement.query, reader, functions)
+        if time_functions and make_clock(session, transaction):
             reader = session.cursor
-        if statement.tick is not None and not tellers:
+        if statement.tick is not None and not time_functions:
             raise SqlError(
                 f"view {name!r} has ticks, but its query does not read the time: leave WITH (tick "
                 "= …) out"
             )
         given = name, statement.query, statement.columns
-        view = engine.views.define(reader, *given, functions, tellers, statement.tick)
+        view = engine.views.define(reader, *given, functions, time_functions, statement.tick)
     if view.tick is not None:
         transaction.begin_in_duckdb()
         for change in engine.clock.begun(session.cursor, view.tick):

@@ -11,7 +11,7 @@ import ivm
 from ivm.changes.rows.evaluation import described, evaluated
 from ivm.changes.rows.few_rows import MOST, FewRows
 from ivm.ingest.not_fast import NotFastError
-from ivm.session.writes_nothing import writes_nothing
+from ivm.session.is_read_only import is_read_only
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet
@@ -170,4 +170,4 @@ def test_queries_that_may_write(text: str, expected: bool) -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (a INTEGER); CREATE SEQUENCE s")
         db.execute("CREATE MACRO drawn() AS nextval('s'); CREATE VIEW sequel AS SELECT 1 AS a")
-        assert writes_nothing(db._session(), text) == expected
+        assert is_read_only(db._session(), text) == expected

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
-from ivm.changes import met_rows
+from ivm.changes import matching
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.arrangement import merger, spine, write_buffer
 from tests.support.change_ways import demand_fast, demand_native
@@ -24,7 +24,7 @@ from tests.tiers import examples
 def test_a_look_at_all_needs_no_query(
     sql: str, params: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(met_rows, "described", None)
+    monkeypatch.setattr(matching, "described", None)
     demand_fast(twin(), sql, params, run)
 
 
@@ -32,7 +32,7 @@ def test_a_look_at_all_needs_no_query(
 @pytest.mark.cases(12)
 @pytest.mark.parametrize(("sql", "params"), [*LOOKED, *QUERIED])
 def test_duckdb_finds_the_rows_else(sql: str, params: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(met_rows, "MOST_LOOKED_AT", -1)
+    monkeypatch.setattr(matching, "MOST_LOOKED_AT", -1)
     both = twin()
     demand_fast(both, sql, params, run)
     demand_fast(both, sql, params, run)  # over few rows, by now
@@ -81,8 +81,8 @@ def test_rows_that_were_updated_again_and_again_are_few(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever their earlier updates have left in the index: no query, and so no flush."""
-    monkeypatch.setattr(met_rows, "described", None)
-    monkeypatch.setattr(met_rows, "MOST_ROWS", 20)
+    monkeypatch.setattr(matching, "described", None)
+    monkeypatch.setattr(matching, "MOST_ROWS", 20)
     monkeypatch.setattr(write_buffer, "TAIL_ROWS", 0)
     monkeypatch.setattr(spine, "schedule", merger.Merge)
     monkeypatch.setattr(spine, "FOREGROUND_ROWS", 0)
@@ -145,7 +145,7 @@ def test_ranges_of_the_key(type: str, data: st.DataObject) -> None:
     )
     values = st.sampled_from(RANGES[type])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(met_rows, "MOST_LOOKED_AT", data.draw(st.sampled_from([-1, 1 << 20])))
+        patch.setattr(matching, "MOST_LOOKED_AT", data.draw(st.sampled_from([-1, 1 << 20])))
         for _ in range(data.draw(st.integers(1, 5))):
             a, b = data.draw(values), data.draw(values)
             found = data.draw(
@@ -172,7 +172,7 @@ def test_a_range_of_the_key_needs_no_look_at_other_rows(monkeypatch: pytest.Monk
     both = twin()
     both.run("UPDATE t SET n = 1 WHERE id = 3")  # the index is there
     monkeypatch.setattr(KeyIndex, "where", None)
-    monkeypatch.setattr(met_rows, "described", None)
+    monkeypatch.setattr(matching, "described", None)
     both.run("DELETE FROM t WHERE id > ? AND id <= ? AND n < 9 RETURNING *", [3, 7])
     both.check()
 
@@ -209,6 +209,6 @@ def test_what_is_drawn_by_chance_is_drawn_once() -> None:
 @pytest.mark.parametrize("most", [-1, 1 << 20])
 def test_many_rows_are_left_to_duckdb(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr("ivm.changes.rows.evaluation.MOST_ROWS", 5)
-    monkeypatch.setattr(met_rows, "MOST_ROWS", 5)
-    monkeypatch.setattr(met_rows, "MOST_LOOKED_AT", most)
+    monkeypatch.setattr(matching, "MOST_ROWS", 5)
+    monkeypatch.setattr(matching, "MOST_LOOKED_AT", most)
     demand_native(twin(), "UPDATE t SET n = 3 WHERE id > 1")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
-from ivm.changes import met_rows
+from ivm.changes import matching
 from tests.support.change_ways import (
     WAYS,
     demand_fast,
@@ -78,7 +78,7 @@ def test_any_history_leaves_what_duckdb_has(
     most: int,
 ) -> None:
     with WAYS[way](), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(met_rows, "MOST_LOOKED_AT", most)
+        patch.setattr(matching, "MOST_LOOKED_AT", most)
         run_history(twin(tmp_path_factory.mktemp("twin") / "t.duckdb"), history, run)
 
 

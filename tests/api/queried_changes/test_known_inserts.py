@@ -13,7 +13,7 @@ from hypothesis import strategies as s
 
 import ivm
 from ivm.changes import insert_select
-from ivm.session.known_inserts import KnownInserts
+from ivm.session.insert_templates import InsertTemplates
 from ivm.sql.statements import parse as st
 from ivm.storage.warehouse.tables.table_info import TableInfo
 from tests.support.change_ways import sources_in_memory
@@ -267,12 +267,12 @@ def test_objects_of_the_caller_are_found(both: Twin) -> None:
     both.check()
 
 
-def known(text: str) -> KnownInserts:
+def known(text: str) -> InsertTemplates:
     """What one statement lets be known."""
     (statement,) = st.parse(text)
     assert isinstance(statement, st.Dml)
     insert = st.Insert(**{name: getattr(statement, name) for name in statement.__dict__})
-    found, info = KnownInserts(), cast(TableInfo, None)
+    found, info = InsertTemplates(), cast(TableInfo, None)
     found.learn(insert, text[text.index("SELECT") :], info, [])
     return found
 

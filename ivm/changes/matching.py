@@ -26,9 +26,9 @@ from ivm.changes.values.row_expressions import lookup_in
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.not_fast import NotFastError, demanded
 from ivm.ingest.parameters import Params
+from ivm.session.is_read_only import is_read_only
 from ivm.session.readable import READS_CHANGES, demand_readable
 from ivm.session.session import Session
-from ivm.session.writes_nothing import writes_nothing
 from ivm.sql.statements import parse as st
 from ivm.storage.values.column import Indexes
 from ivm.storage.values.types import Schema
@@ -41,7 +41,7 @@ MOST_LOOKED_AT = 1 << 22
 _NO_ROWS = ZSet((), ones(0))
 
 
-class Met(NamedTuple):
+class Matched(NamedTuple):
     """The pairs.
 
     Attributes:
@@ -55,7 +55,7 @@ class Met(NamedTuple):
     probe: Indexes
 
 
-class Meeting(NamedTuple):
+class Matching(NamedTuple):
     """One run of a change.
 
     Attributes:
@@ -69,7 +69,7 @@ class Meeting(NamedTuple):
     change: JoinedChange
     params: Params
 
-    def met(self) -> Met:
+    def met(self) -> Matched:
         """The pairs; NotFastError if DuckDB must run the statement."""
         if not self.change.found:
             return self._by_key()
@@ -89,7 +89,7 @@ class Meeting(NamedTuple):
         over = functools.partial(row_expressions, *run, lookup=lookup_in(self.params or ()))
         return JoinedRows(join, index, rows, over)
 
-    def _by_key(self) -> Met:
+    def _by_key(self) -> Matched:
         session, transaction, path, info = self.table
         schema, rows = self._read()
         join = join_of(self.change, self.reference, path, schema)
@@ -97,9 +97,9 @@ class Meeting(NamedTuple):
             raise NotFastError("a collation may make different texts equal keys")
         index = transaction.index_of_committed(info.name, join.needs_all)
         found = self._rows(join, demanded(index, NO_INDEX_NOW), rows.project(positions_in(schema)))
-        return Met(found, *found.pairs())
+        return Matched(found, *found.pairs())
 
-    def _by_look(self, join: Join) -> Met:
+    def _by_look(self, join: Join) -> Matched:
         """Those that kernels find in the key index; NotFastError if they cannot."""
         pieces = self.change.pieces
         if pieces is None or pieces.condition is None:
@@ -107,7 +107,7 @@ class Meeting(NamedTuple):
         index = self._known_index(join) or self._new_index(join)
         found = self._rows(join, demanded(index, NO_INDEX_NOW), _NO_ROWS)
         stored = found.meeting(pieces.condition, MOST_ROWS, MOST_LOOKED_AT)
-        return Met(found, stored, np.zeros(len(stored), np.int64))
+        return Matched(found, stored, np.zeros(len(stored), np.int64))
 
     def _known_index(self, join: Join) -> KeyIndex | None:
         indexes = self.table.session.engine.indexes
@@ -123,7 +123,7 @@ class Meeting(NamedTuple):
             return None
         return self.table.transaction.index_of_committed(self.table.info.name, join.needs_all)
 
-    def _by_query(self) -> Met:
+    def _by_query(self) -> Matched:
         """Those that DuckDB finds: the table's columns, then those of the source."""
         (schema, rows), index = self._read(), self.table.path.no_index()
         width = len(index.columns)
@@ -131,7 +131,7 @@ class Meeting(NamedTuple):
         join = Join(self.change, self.reference, self.table.path, parts, (), ())
         source = [position for position in positions_in(schema) if position >= width]
         found = self._rows(join, index, rows.project(source))
-        return Met(found, rows.project(index.columns), np.arange(len(rows)))
+        return Matched(found, rows.project(index.columns), np.arange(len(rows)))
 
     def _read(self) -> tuple[Schema, ZSet]:
         """As `_evaluated`; NotFastError too where the query fails, as the statement's own may not.
@@ -154,7 +154,7 @@ class Meeting(NamedTuple):
             return held
         demanded(self.table.transaction.idle_cursor, READS_CHANGES)
         demand_readable(session, self.table.transaction, self.statement, sql)
-        alone = writes_nothing(session, sql)
+        alone = is_read_only(session, sql)
         return described(session.cursor, sql, given, session.few, alone=alone)
 
 

@@ -47,13 +47,13 @@ def told(cursor: Cursor, view: View) -> Iterator[None]:
             "copy of the file"
         )
     now = f"CAST({literal(found[0][0])} AS TIMESTAMPTZ)"
-    for name in view.tellers:
+    for name in view.time_functions:
         run(cursor, f'CREATE OR REPLACE TEMP MACRO "{name}"{_body(name, now)}')
     try:
         yield
     finally:
         with contextlib.suppress(duckdb.TransactionException):  # aborted: they end with it
-            for name in view.tellers:
+            for name in view.time_functions:
                 run(cursor, f'DROP MACRO IF EXISTS temp.main."{name}"')
 
 

@@ -2,7 +2,7 @@
 
 Law: for every row, Spark's value has the bits of DuckDB's, or both fail (Spark may fail where
 DuckDB does not evaluate the expression at all). A node without a rule, or with an argument that its
-rule does not read, raises `NotSaidError`, and DuckDB computes it in the workers.
+rule does not read, raises `NotTranslatableError`, and DuckDB computes it in the workers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import duckdb
 from sqlglot import exp
 
 from ivm.spark_backfill.carriers import carrier
-from ivm.spark_backfill.not_said import NotSaidError
+from ivm.spark_backfill.not_translatable import NotTranslatableError
 from ivm.spark_backfill.spark_literals import literal_text
 from ivm.sql.plan.built_in import call_name, duck_text
 from ivm.sql.plan.expressions import data_type, index_of
@@ -46,7 +46,7 @@ class Rules(NamedTuple):
     read: Mapping[type[exp.Expr], frozenset[str]]
 
 
-class Speaker:
+class Translator:
     """Says expressions over columns of the given types in Spark SQL.
 
     Args:
@@ -73,7 +73,7 @@ class Speaker:
         """Spark SQL of the same values.
 
         Raises:
-            NotSaidError: a construct or type is not on the list.
+            NotTranslatableError: a construct or type is not on the list.
         """
         self._ask_types(expr)
         return self.text(expr)
@@ -82,7 +82,7 @@ class Speaker:
         """As `say`, of what a row must satisfy: DuckDB takes other types than BOOLEAN, too."""
         said = self.say(expr)
         if self.type(expr).sql not in ("BOOLEAN", '"NULL"'):
-            raise NotSaidError("a condition that is no BOOLEAN")
+            raise NotTranslatableError("a condition that is no BOOLEAN")
         return said
 
     def type(self, expr: exp.Expr) -> ColumnType:
@@ -99,7 +99,7 @@ class Speaker:
         asked -= self._known.keys()
         try:
             self._describe(sorted(asked))
-        except NotSaidError:
+        except NotTranslatableError:
             return  # a part that stands nowhere alone: the others are asked one by one
 
     def _describe(self, texts: Sequence[str]) -> None:
@@ -111,7 +111,7 @@ class Speaker:
             try:
                 found = describe(cursor, f"SELECT {listed} FROM ({source}) AS t")
             except duckdb.Error as error:
-                raise NotSaidError(str(error).splitlines()[0]) from error
+                raise NotTranslatableError(str(error).splitlines()[0]) from error
         self._known |= {text: type for text, (_, type) in zip(texts, found, strict=True)}
 
     def text(self, expr: exp.Expr) -> str:
@@ -125,7 +125,7 @@ class Speaker:
         rules = self._rules
         rule = rules.nodes.get(type(expr)) or rules.functions.get(call_name(expr))
         if rule is None:
-            raise NotSaidError(f"{call_name(expr) or type(expr).__name__}")
+            raise NotTranslatableError(f"{call_name(expr) or type(expr).__name__}")
         self._demand_read(expr)
         return f"({rule(self, expr)})"
 
@@ -136,13 +136,15 @@ class Speaker:
             type(expr), frozenset()
         )
         if given - known:
-            raise NotSaidError(f"{type(expr).__name__} with {', '.join(sorted(given - known))}")
+            raise NotTranslatableError(
+                f"{type(expr).__name__} with {', '.join(sorted(given - known))}"
+            )
 
     def plain(self, expr: exp.Expr) -> ColumnType:
         """The type of an expression with whose carrier Spark may compute."""
         type = self.type(expr)
         if not carrier(type).plain:
-            raise NotSaidError(f"a value of type {type}")
+            raise NotTranslatableError(f"a value of type {type}")
         return type
 
     def cast(self, expr: exp.Expr, type: ColumnType) -> str:
@@ -152,7 +154,7 @@ class Speaker:
         if said is not None or given == type:
             return said or self.text(expr)
         if not widens(given, type):
-            raise NotSaidError(f"a cast from {given} to {type}")
+            raise NotTranslatableError(f"a cast from {given} to {type}")
         return f"CAST({self.text(expr)} AS {carrier(type).spark})"
 
     def _say_as(self, expr: exp.Expr, type: ColumnType) -> str | None:
@@ -165,22 +167,22 @@ class Speaker:
         """The value of an expression without columns, as DuckDB computes it, as a Spark literal."""
         carried = carrier(type)
         if not carried.plain:
-            raise NotSaidError(f"a constant of type {type}")
+            raise NotTranslatableError(f"a constant of type {type}")
         try:
             with _constants.borrow() as cursor:
                 run(cursor, f"SET TimeZone = {literal(self._zone)}")
                 ((value,),) = rows(cursor, f"SELECT CAST({duck_text(expr)} AS {type.sql})")
         except duckdb.Error as error:
-            raise NotSaidError(f"the constant {duck_text(expr)}") from error
+            raise NotTranslatableError(f"the constant {duck_text(expr)}") from error
         if value is None:
             return f"CAST(NULL AS {carried.spark})"
         if isinstance(value, str) and not type.is_string:  # a date beyond Python's
-            raise NotSaidError(f"the constant {duck_text(expr)}")
+            raise NotTranslatableError(f"the constant {duck_text(expr)}")
         return f"CAST({literal_text(value)} AS {carried.spark})"
 
 
-Rule: TypeAlias = Callable[[Speaker, Any], str]
-"""Says a node, whose parts the speaker says."""
+Rule: TypeAlias = Callable[[Translator, Any], str]
+"""Says a node, whose parts the translator says."""
 
 
 def widens(given: ColumnType, to: ColumnType) -> bool:

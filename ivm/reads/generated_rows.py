@@ -34,7 +34,7 @@ Compute = Callable[[Sequence[Column]], ZSet]
 """The rows for the parameters' values, columns of one row."""
 
 
-class GivenRows:
+class GeneratedRows:
     """The rows that a plan gives itself, each as a relation of its own.
 
     Args:

@@ -14,8 +14,8 @@ import pytest
 import sqlglot
 
 from ivm.spark_backfill.carriers import carrier
-from ivm.spark_backfill.not_said import NotSaidError
-from ivm.spark_backfill.said import speaker
+from ivm.spark_backfill.not_translatable import NotTranslatableError
+from ivm.spark_backfill.translated import translator
 from ivm.sql.plan.nodes import Scan
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet
@@ -101,8 +101,8 @@ def test_what_is_not_on_the_list_is_named() -> None:
         ("c0 < '0044-03-15 (BC)'", ["DATE"], "constant"),
         ("c0 > E'\\x01'", ["VARCHAR"], "control characters"),
     ]:
-        with pytest.raises(NotSaidError, match=named):
-            speaker([type_of(t) for t in types], "UTC").say(
+        with pytest.raises(NotTranslatableError, match=named):
+            translator([type_of(t) for t in types], "UTC").say(
                 sqlglot.parse_one(text, dialect="duckdb")
             )
 
@@ -111,7 +111,7 @@ def test_what_is_not_on_the_list_is_named() -> None:
 def test_constants_are_of_the_zone(zone: str) -> None:
     text = "c0 < CAST(TIMESTAMPTZ '2024-03-01 02:00:00+00' AS DATE)"
     day = {"America/New_York": "2024-02-29"}.get(zone, "2024-03-01")
-    said = speaker([type_of("DATE")], zone).say(sqlglot.parse_one(text, dialect="duckdb"))
+    said = translator([type_of("DATE")], zone).say(sqlglot.parse_one(text, dialect="duckdb"))
     assert said == f"(c0 < CAST(DATE'{day}' AS DATE))"
 
 
@@ -127,9 +127,9 @@ def _fill(cursor: Cursor, types: Sequence[ColumnType], values: Sequence[tuple[An
 def _said(text: str, types: Sequence[str]) -> str | None:
     names = [f"c{i + 1}" for i in range(len(types))]  # c0 is the row's number
     try:
-        saying = speaker([type_of(t) for t in types], "UTC", names)
+        saying = translator([type_of(t) for t in types], "UTC", names)
         return saying.say(sqlglot.parse_one(text, dialect="duckdb"))
-    except NotSaidError:
+    except NotTranslatableError:
         return None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ivm.engine.views.replaced_rows import encoded
+from ivm.engine.views.patched_rows import encoded
 from ivm.storage.values.column import Indexes, concat
 from ivm.storage.values.consolidate import distinct_rows
 from ivm.storage.values.group_numbers import Groups

@@ -37,7 +37,7 @@ UNION SELECT type_name FROM duckdb_types() WHERE internal
 """
 
 
-def writes_nothing(session: Session, query: str) -> bool:
+def is_read_only(session: Session, query: str) -> bool:
     """Returns whether it is certain that a query writes nothing."""
     if session.sees_more() or _COMMENT.search(query) is not None:
         return False

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class NotSaidError(Exception):
+class NotTranslatableError(Exception):
     """A construct that has no equal in Spark SQL; its text names it."""

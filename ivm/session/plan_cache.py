@@ -11,13 +11,13 @@ from operator import is_
 from typing import Any, NamedTuple, TypeVar
 
 from ivm.ingest.not_fast import NotFastError
-from ivm.sql.statements.kept_texts import LONGEST
+from ivm.sql.statements.cached_by_text import LONGEST
 
 P = TypeVar("P")
 _MOST = 256
 
 
-class KeptPlans:
+class PlanCache:
     """The plans of one session."""
 
     def __init__(self) -> None:
