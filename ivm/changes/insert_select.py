@@ -246,6 +246,9 @@ def _rows(table: FastTable, statement: st.Dml, source: Source, positions: Sequen
     session, transaction, _, info = table
     clauses, read = source.clauses, source.read
     schema = _schema(info, positions)
+    # Memory first, which costs no statement and sees the open transaction. What DuckDB reads it
+    # reads elsewhere (`demand_readable`), as few conversions as the rule for conflicts allows: in
+    # the query's own types where they are compared, else in the table's.
     held = _held(session, transaction, source)
     if held is not None:
         _demand_casts(held[0], info, source, positions)

@@ -71,6 +71,8 @@ class Matching(NamedTuple):
 
     def met(self) -> Matched:
         """The pairs; NotFastError if DuckDB must run the statement."""
+        # The index finds few rows soonest. Without a key, a look at its entries costs no statement
+        # of DuckDB's, but it cannot join: a change with sources of its own is DuckDB's to find.
         if not self.change.found:
             return self._by_key()
         if self.change.aliases:

@@ -283,6 +283,9 @@ class Engine:
     def _follow(
         self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, by_duckdb: bool
     ) -> None:
+        # First what only writers look at. Then, for readers at once, all that they look at without
+        # the writer lock: state, pending rows, held rows and indexes are of one epoch. Subscribers
+        # last, since who is told of an epoch may read it; then the flusher, which may begin.
         tables = [change.table for change in changes]
         self.recomputed.mark_stale(tables)
         self.outbox.follow(changes)

@@ -198,6 +198,8 @@ class StateReads:
 
     def _worthwhile(self, known: _Text, meaning: Meaning) -> _Query | None:
         """The text, or its shape, if that is compiled, which it is when it came often enough."""
+        # The shape first: its compiled form serves every text that is like this one. Both count
+        # each time, so that a text whose literals matter is compiled as soon as that is known.
         queries = [query for query in (known.shape, known.query) if query is not None]
         for query in queries:
             query.left -= 1
