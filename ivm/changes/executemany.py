@@ -151,15 +151,16 @@ class _Call(NamedTuple):
     def batch(self) -> Batch:
         return self.given.batch
 
-    def add(self, change: TableChange, rows: ZSet) -> int:
-        """Adds a change; NotFastError, with nothing added, if what is returned needs DuckDB.
+    def add(self, changes: Sequence[TableChange], rows: ZSet) -> int:
+        """Adds changes; NotFastError, with nothing added, if what is returned needs DuckDB.
 
         Returns:
             The number of rows.
         """
         if self.returning is not None:
             demanded(self.returning.of(rows), inserts.NO_RETURNING)
-        self.transaction.add(change)
+        for change in changes:
+            self.transaction.add(change)
         return len(rows)
 
 
@@ -258,7 +259,7 @@ def _insert(call: _Call) -> int:
     if path.draws(call.given.columns):  # each row is to draw from sequences once
         path.demand_addable(call.given.columns, count, index)
     change = path.insert(call.given.columns, count, index)
-    return call.add(change, change.added)
+    return call.add([change], change.added)
 
 
 class _Upserts:
@@ -303,7 +304,7 @@ class _Upserts:
         shared = self._index, self._rule, expressions.at(rows)
         returns = call.returning is not None
         found = resolve(call.path, given, len(rows), *shared, returning=returns, in_turn=True)
-        return call.add(found.change, found.rows)
+        return call.add(found.changes, found.rows)
 
 
 def _demand_drawable(path: FastPath, key: Positions, given: Mapping[int, Column]) -> None:
@@ -360,8 +361,8 @@ class _Changes:
             new = new_rows(self._sets, call.info.schema, *found)
             effect = Effect(replaced=stored, updated=new, sets=self._sets.all)
         returns = self._statement.returning
-        change = call.path.check(effect, self._index, returning=returns, in_turn=True)
-        return call.add(change, stored if effect.updated is None else effect.updated)
+        changes = call.path.check(effect, self._index, returning=returns, in_turn=True)
+        return call.add(changes, stored if effect.updated is None else effect.updated)
 
     def _expressions(self, rows: Indexes) -> RowExpressions:
         call = self._call

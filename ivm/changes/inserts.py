@@ -121,7 +121,7 @@ def insert_rows(
     if rule is None:
         index = transaction.index(path.table) if path.key else None
         change = path.insert(given, count, index)
-        return finished(transaction, change, change.added, returning)
+        return finished(transaction, [change], change.added, returning)
     index = None
     if path.key:
         found = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
@@ -161,19 +161,20 @@ NO_RETURNING = "its RETURNING list is not certain to have kernels that equal Duc
 
 
 def finished(
-    transaction: Transaction, change: TableChange, rows: ZSet, returning: Returning | None
+    transaction: Transaction,
+    changes: Sequence[TableChange],
+    rows: ZSet,
+    returning: Returning | None,
 ) -> Result:
-    """Adds a change; its result is the count of rows or what RETURNING gives of them.
+    """Adds changes; the result is the count of rows or what RETURNING gives of them.
 
     Raises:
         NotFastError: DuckDB must compute that; nothing is added.
     """
-    if returning is None:
+    answer = None if returning is None else demanded(returning.of(rows), NO_RETURNING)
+    for change in changes:
         transaction.add(change)
-        return Result.count(len(rows))
-    answer = demanded(returning.of(rows), NO_RETURNING)
-    transaction.add(change)
-    return StateResult(answer, len(rows))
+    return Result.count(len(rows)) if answer is None else StateResult(answer, len(rows))
 
 
 def returned(

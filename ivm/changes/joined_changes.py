@@ -124,11 +124,12 @@ def _as_keyed(statement: st.Dml, change: JoinedChange) -> st.KeyedChange:
 def _made(table: FastTable, met: JoinedRows, statement: st.Dml, effect: Effect) -> Result:
     """Adds the change; NotFastError, and nothing added, where DuckDB must word an error."""
     session, transaction, path, info = table
-    change = path.check(effect, met.index, returning=statement.returning)
+    changes = path.check(effect, met.index, returning=statement.returning)
     if met.join.change.returned:
         shown = returned(session, info, _as_keyed(statement, met.join.change))
         rows = effect.deleted if effect.updated is None else effect.updated
         assert rows is not None
-        return finished(transaction, change, rows, shown)
-    transaction.add(change)
+        return finished(transaction, changes, rows, shown)
+    for change in changes:
+        transaction.add(change)
     return Result.count(sum(effect.counts))

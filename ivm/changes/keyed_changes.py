@@ -116,8 +116,8 @@ def _changed(
     sets, returning = found.plan.sets, found.plan.returning
     returns = statement.returning
     if statement.kind == "delete":
-        change = path.check(Effect(deleted=stored), index, returning=returns)
-        return finished(transaction, change, stored, returning)
+        changes = path.check(Effect(deleted=stored), index, returning=returns)
+        return finished(transaction, changes, stored, returning)
     types = [info.schema[i][1] for i in sets.literal]
     literal = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
     given = dict(zip(sets.literal, literal, strict=True))

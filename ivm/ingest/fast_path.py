@@ -56,8 +56,10 @@ class FastPath(TableRules):
 
     def check(
         self, effect: Effect, index: KeyIndex | None, *, returning: bool, in_turn: bool = False
-    ) -> TableChange:
-        """The change of the table by a statement of DuckDB's, if it is certain to be taken.
+    ) -> list[TableChange]:
+        """The changes of the table by a statement of DuckDB's, if it is certain to be taken.
+
+        New rows are in one of their own: in the other one each row then has the one it replaces.
 
         Args:
             effect: of the statement.
@@ -72,7 +74,11 @@ class FastPath(TableRules):
             self.refuse(effect, index, returning=returning, in_turn=in_turn)
         except ConstraintError as error:
             raise NotFastError(VIOLATES) from error
-        return self.change(effect.written, effect.removed, index)
+        main = self.change(effect.updated, effect.removed, index)
+        if effect.added is None or not len(effect.added):
+            return [main]
+        new = self.change(effect.added, None, index)
+        return [main, new] if len(main.removed) else [new]
 
     def refuse(
         self, effect: Effect, index: KeyIndex | None, *, returning: bool, in_turn: bool = False

@@ -46,9 +46,9 @@ class Rule:
 
 
 class Resolved(NamedTuple):
-    """The change, and the rows added or updated as they are now."""
+    """The changes, and the rows added or updated as they are now."""
 
-    change: TableChange
+    changes: Sequence[TableChange]
     rows: ZSet
 
 
@@ -106,12 +106,12 @@ def resolve(
     come = None if updated is not None and every else added
     effect = Effect(None, removed, updated, come, rule.updates.keys(), unmet)
     try:
-        change = path.check(effect, index, returning=returning, in_turn=in_turn)
+        changes = path.check(effect, index, returning=returning, in_turn=in_turn)
     except NotFastError:
         if draws:
             path.refuse(effect, index, returning=returning, in_turn=in_turn)
         raise
-    return Resolved(change, change.added)
+    return Resolved(changes, added if effect.written is None else effect.written)
 
 
 def _demand_resolvable(
