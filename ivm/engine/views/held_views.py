@@ -227,6 +227,9 @@ class HeldViews:
         """Loads a view's rows; those of another meaning of its name are dropped."""
         try:
             with self._tables.as_of_an_epoch(name, meaning.version) as (epoch, count, chunks):
+                if meaning != self._meaning():  # perhaps another view's, in other columns
+                    with self.publishing:
+                        return self._drop(name, key, content)
                 with self.publishing:
                     self._counts[name] = count
                 if count > most:
