@@ -21,7 +21,7 @@ from tests.tiers import examples, seeds
 from tests.whole.test_churn import beside
 
 ROWS = 50
-SECONDS = examples(30)
+SECONDS = examples(25)
 VIEWS = (
     "SELECT k, n FROM t",
     "SELECT n, k FROM t",
