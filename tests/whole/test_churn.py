@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from ivm.engine.views.view_contents import WholeContent
 from ivm.reads.reads import StateReads
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import empty
+from ivm.storage.warehouse.duckdb.arrow_streams import copying
 from ivm.storage.warehouse.tables.table_info import TableInfo
 from tests.tiers import examples
 
@@ -272,3 +274,17 @@ def test_what_a_handle_begins_beside_its_end_ends_with_it(tmp_path: Path) -> Non
                 thread.join(WAIT)
             assert all(feed.closed for feed in feeds)
             assert not db._engine.jobs.runs("source")
+
+
+def test_no_warning_comes_while_another_thread_leaves_its_block() -> None:
+    """Bug: it put back the filters of before, and the other one's copy was a warning."""
+
+    def copy() -> None:
+        with copying():
+            warnings.warn("a copy of the rows", stacklevel=1)
+
+    with beside(copy, 3):
+        for _ in range(EPOCHS):
+            copy()
+    with pytest.raises(UserWarning):
+        warnings.warn("of the program", stacklevel=1)

@@ -49,9 +49,41 @@ def as_duckdb_errors() -> Iterator[None]:
 @contextlib.contextmanager
 def copying() -> Iterator[None]:
     """DuckDB warns that reading Arrow from a cursor copies the rows; here the copy is meant."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    _ignoring.begin()
+    try:
         yield
+    finally:
+        _ignoring.end()
+
+
+class _Ignoring:
+    """Warnings that are ignored while some thread is within a block.
+
+    The filters are the process's: a thread that left its own block would put back those of before,
+    under another one that is within its block still.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._blocks, self._filters = threading.Lock(), 0, warnings.catch_warnings()
+
+    def begin(self) -> None:
+        """A block begins."""
+        with self._lock:
+            self._blocks += 1
+            if self._blocks == 1:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.simplefilter("ignore", UserWarning)
+
+    def end(self) -> None:
+        """A block ends."""
+        with self._lock:
+            self._blocks -= 1
+            if not self._blocks:
+                self._filters.__exit__(None, None, None)
+
+
+_ignoring = _Ignoring()
 
 
 class Stream(NamedTuple):
