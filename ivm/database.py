@@ -24,7 +24,6 @@ from ivm.backfill.run_fills import run_fills, wait_for_fill
 from ivm.backfill.settings import Given
 from ivm.block import TransactionBlock
 from ivm.catalog.broken_views import why_broken
-from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import (
     ExceptionHandling,
     Function,
@@ -33,6 +32,7 @@ from ivm.catalog.functions import (
     SqlType,
     demand_function,
 )
+from ivm.catalog.names import name_parts
 from ivm.client.database import connect as connect_to_server
 from ivm.client.wire import SCHEMES
 from ivm.connection import Connection, Cursor
@@ -259,7 +259,7 @@ class Database(RowWrites, Streams):
 
     def tables(self) -> list[TableListing]:
         """All base tables."""
-        return [listing_of(info) for info in self._engine.catalog.user_tables.values()]
+        return [listing_of(info) for info in self._engine.catalog.version.user_tables.values()]
 
     def backfill(
         self,
@@ -287,8 +287,8 @@ class Database(RowWrites, Streams):
         if spark is not None:
             self._lifetime.opened.spark.use(spark)
         with Deferral(), Translating():
-            catalog = self._engine.catalog
-            found = catalog.committed_view(name_parts(view)) or catalog.view(name_parts(view))
+            version, parts = self._engine.catalog.version, name_parts(view)
+            found = version.committed_view(parts) or version.view(parts)
             wait_for_fill(self._engine, found.name, on_progress)
 
     def stop_backfills(self) -> None:

@@ -11,7 +11,8 @@ import contextlib
 
 from ivm.backfill.refuse import refuse_unfillable
 from ivm.backfill.snapshot import scanned
-from ivm.catalog.catalog import BindingCatalog, View
+from ivm.catalog.binding import BindingCatalog
+from ivm.catalog.version import View
 from ivm.engine.engine import Engine
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.warehouse.duckdb.duck import rows
@@ -34,7 +35,7 @@ def why_spark(engine: Engine, view: View) -> str | None:
     if size < least:
         return None
     with contextlib.suppress(UnsupportedError):
-        refuse_unfillable(engine, view)
+        refuse_unfillable(engine, engine.catalog.version, view)
         return (
             f"Spark fills {view.name!r} first: it reads {_spelled(size)} of history, and from "
             f"{_spelled(least)} on (auto_from) commits are not to wait for that. "
@@ -46,9 +47,10 @@ def why_spark(engine: Engine, view: View) -> str | None:
 def history_bytes(engine: Engine, view: View) -> int:
     """About how many bytes of the tables a view reads: parts of files, or values of 8 bytes."""
     assert view.plan is not None
-    names, total = BindingCatalog(engine.catalog.version), 0
+    version, total = engine.catalog.version, 0
+    names = BindingCatalog(version)
     for relation, columns in scanned([view.plan]).items():
-        info = engine.catalog.tables.get(names.canonical(relation))
+        info = version.tables.get(names.canonical(relation))
         if info is not None:
             total += _bytes_read(engine, info, len(columns))
     return total

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.delta_ops.aggregates.aggregate import Aggregate
 from ivm.delta_ops.operator import Fetch
 from ivm.engine.engine import Engine
@@ -187,10 +187,9 @@ class HandOver:
     def _adopt(self) -> None:
         """Lets memory follow the file, in which the view is filled."""
         engine, view = self._engine, self._view
-        known = {"plan": view.plan, "reason": view.reason, "key": view.key, "rounds": view.rounds}
         try:
             engine.maintenance.attach(view.name, self._own.compiler)
-            engine.catalog.change_views([view.name], **known, compiled=None, broken=None)
+            engine.catalog.add_view(replace(view, compiled=None, broken=None))
             engine.definitions.forget()
         except BaseException as error:
             why = f"the view {view.name!r} is filled, but the memory could not follow"

@@ -18,7 +18,7 @@ from ivm.backfill.hand_over import HandOver, OutdatedError
 from ivm.backfill.progress import NOT_RUNNING, FillProgress
 from ivm.backfill.snapshot import demand_files, export_scanned, exported, pinned
 from ivm.catalog.broken_views import UNFILLED
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.engine.base.jobs import Job
 from ivm.engine.engine import Engine
 from ivm.spark_backfill.frames import Frames
@@ -170,7 +170,8 @@ class BackfillJob:
         if not self._goes_on(staging, stages):
             self._take_snapshot(staging, stages, bound.generation)
         self._run_stages(spark, staging, stages)
-        demand_files(engine, [stage.plan for stage in stages])  # the workers have read them
+        plans = [stage.plan for stage in stages]
+        demand_files(engine, engine.catalog.version, plans)  # the workers have read them
         hand_over = HandOver(engine, alone, bound.plan, staging, stages, self._check)
         try:
             self.progress.begin("loading")
@@ -210,7 +211,8 @@ class BackfillJob:
             self._exporting = cursor
             try:
                 plans = [stage.plan for stage in stages]
-                export_scanned(self._engine, cursor, plans, staging.tables, self._check)
+                version = self._engine.catalog.version
+                export_scanned(self._engine, version, cursor, plans, staging.tables, self._check)
             finally:
                 self._exporting = None
             with self._engine.warehouse.write_lock:

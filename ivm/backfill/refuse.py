@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ivm.catalog.catalog import BindingCatalog, View
+from ivm.catalog.binding import BindingCatalog
+from ivm.catalog.version import CatalogVersion, View
 from ivm.engine.engine import Engine
 from ivm.spark_backfill.refusals import refuse_unsayable
 from ivm.sql.plan.nodes import Scan, nodes
@@ -14,11 +15,14 @@ _WAYS = {
 }
 
 
-def refuse_unfillable(engine: Engine, view: View, done: str = "filled") -> None:
+def refuse_unfillable(
+    engine: Engine, version: CatalogVersion, view: View, done: str = "filled"
+) -> None:
     """Refuses a view that Spark cannot compute.
 
     Args:
         engine: of the database.
+        version: of the catalog, by which the view is bound.
         view: the view.
         done: what is wanted of Spark.
 
@@ -28,21 +32,21 @@ def refuse_unfillable(engine: Engine, view: View, done: str = "filled") -> None:
     if engine.warehouse.log is None:
         what = f"the view {view.name!r} cannot be {done} on Spark"
         raise UnsupportedError(f"{what}: the database has no file in which to keep what is done")
-    refuse_uncomputable(engine, view, done)
+    refuse_uncomputable(version, view, done)
 
 
-def refuse_uncomputable(engine: Engine, view: View, done: str = "filled") -> None:
+def refuse_uncomputable(version: CatalogVersion, view: View, done: str = "filled") -> None:
     """Refuses a view whose rows Spark cannot compute, wherever its tables are; see above."""
     way = _WAYS[done]
     what = f"the view {view.name!r} cannot be {done} on Spark"
     if view.plan is None:
         raise UnsupportedError(f"{what}: it is recomputed whole ({view.reason}); {way}")
-    lower = [engine.catalog.views[n] for n in engine.catalog.version.at_or_below([*view.reads])]
+    lower = [version.views[name] for name in version.at_or_below(view.reads)]
     if any(each.tick is not None for each in (view, *lower)):
         raise UnsupportedError(f"{what}: it reads the time, which goes on meanwhile; {way}")
-    names = BindingCatalog(engine.catalog.version)
+    names = BindingCatalog(version)
     for node in nodes(view.plan):
-        if isinstance(node, Scan) and names.canonical(node.relation) in engine.catalog.views:
+        if isinstance(node, Scan) and names.canonical(node.relation) in version.views:
             raise UnsupportedError(
                 f"{what}: it reads {names.canonical(node.relation)!r}, which is recomputed; {way}"
             )

@@ -39,11 +39,16 @@ def progress_of(engine: Engine, name: str) -> FillProgress | None:
 
 def progress_text(engine: Engine, name: str) -> str | None:
     """The state of a view's first fill, in words; None if the view is filled."""
-    view = engine.catalog.views.get(name)
-    if view is None or view.broken != UNFILLED:
+    if not _is_unfilled(engine, name):
         return None
     progress = progress_of(engine, name)
     return NOT_RUNNING if progress is None else progress.text()
+
+
+def _is_unfilled(engine: Engine, name: str) -> bool:
+    """Whether a view, which may be dropped meanwhile, waits for its first fill."""
+    view = engine.catalog.views.get(name)
+    return view is not None and view.broken == UNFILLED
 
 
 def wait_for_fill(
@@ -56,8 +61,7 @@ def wait_for_fill(
         EvaluationError: the view is broken by a change.
     """
     job = engine.jobs.find(KIND, name)
-    view = engine.catalog.views[name]
-    if view.broken == UNFILLED and (job is None or job.join(0)):
+    if _is_unfilled(engine, name) and (job is None or job.join(0)):
         engine.jobs.changed(KIND, name)
         job = engine.jobs.find(KIND, name)
     if not isinstance(job, BackfillJob):
@@ -77,8 +81,7 @@ def _demand_filled(engine: Engine, name: str, progress: FillProgress) -> None:
             f"the first fill of {name!r} has failed: {progress.reason}. What is done is kept: "
             "`ivm backfill` and db.backfill() go on from there"
         )
-    view = engine.catalog.views.get(name)
-    if view is not None and view.broken == UNFILLED:
+    if _is_unfilled(engine, name):
         raise UnavailableError(
             f"the first fill of {name!r} was stopped; `ivm backfill` and db.backfill() go on"
         )

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ivm.catalog.catalog import BindingCatalog
+from ivm.catalog.binding import BindingCatalog
+from ivm.catalog.version import CatalogVersion
 from ivm.engine.engine import Engine
 from ivm.spark_backfill.exports import export
 from ivm.spark_backfill.lake import export_lake
@@ -39,16 +40,20 @@ def pinned(engine: Engine, hold: str | None = None) -> Iterator[tuple[Cursor, in
 
 
 def export_scanned(
-    engine: Engine, cursor: Cursor, plans: Sequence[Plan], to: Path, check: Callable[[], None]
+    engine: Engine,
+    version: CatalogVersion,
+    cursor: Cursor,
+    plans: Sequence[Plan],
+    to: Path,
+    check: Callable[[], None],
 ) -> None:
     """Exports what the plans scan, as the cursor sees it, each relation in a folder of its own.
 
-    Of tables that stay in files only what changed since is written, where the workers can read the
-    files themselves.
+    The version of the catalog is that of the plans. Of tables that stay in files only what changed
+    since is written, where the workers can read the files themselves.
     """
-    version = engine.catalog.version
     names = BindingCatalog(version)
-    demand_files(engine, plans)
+    demand_files(engine, version, plans)
     for relation, columns in scanned(plans).items():
         check()
         name, folder = names.canonical(relation), to / _folder(relation)
@@ -61,13 +66,13 @@ def export_scanned(
         export(cursor, relation, listed, schema, folder)
 
 
-def demand_files(engine: Engine, plans: Sequence[Plan]) -> None:
+def demand_files(engine: Engine, version: CatalogVersion, plans: Sequence[Plan]) -> None:
     """Checks that the files of the tables that the plans scan are those that were pinned.
 
     Raises:
         UnavailableError: a file has changed, or is gone.
     """
-    names = BindingCatalog(engine.catalog.version)
+    names = BindingCatalog(version)
     engine.tables.demand_histories(names.canonical(relation) for relation in scanned(plans))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ivm.backfill.refuse import refuse_unfillable
 from ivm.backfill.snapshot import demand_files, export_scanned, exported, pinned
 from ivm.backfill.spark_call import SparkCall
-from ivm.catalog.catalog import View
+from ivm.catalog.version import CatalogVersion, View
 from ivm.engine.engine import Engine
 from ivm.engine.verify import Verdict, compare_answers
 from ivm.spark_backfill.frames import Frames
@@ -26,28 +26,33 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def verify_on_spark(engine: Engine, view: View) -> Verdict:
+def verify_on_spark(engine: Engine, version: CatalogVersion, view: View) -> Verdict:
     """Compares a view's rows with those that Spark computes from the tables.
+
+    Args:
+        engine: of the database.
+        version: of the catalog, with the view, which may be dropped meanwhile.
+        view: to be compared.
 
     Raises:
         UnsupportedError: Spark cannot compute the view.
         UnavailableError: Spark fails.
     """
-    refuse_unfillable(engine, view, "verified")
+    refuse_unfillable(engine, version, view, "verified")
     assert view.plan is not None
-    stored = f"FROM {engine.catalog.qualified[view.name]}"  # may be dropped meanwhile
+    stored = f"FROM {version.qualified[view.name]}"
     staging = Staging(engine.unfilled.folder(uuid.uuid4().hex))
     staging.clear()
     stage = Stage(0, view.plan, view.name)
     try:
         with pinned(engine) as (cursor, epoch), interruptible(cursor):
-            export_scanned(engine, cursor, [view.plan], staging.tables, check)
+            export_scanned(engine, version, cursor, [view.plan], staging.tables, check)
             staging.begin(epoch, [stage])
             zone = engine.warehouse.zone.name
             SparkCall(
                 engine, "verification", lambda spark, _: _compute(spark, zone, staging, stage)
             ).wait()
-            demand_files(engine, [view.plan])  # the workers have read them
+            demand_files(engine, version, [view.plan])  # the workers have read them
             count = int(rows(cursor, f"SELECT system.main.count(*) {stored}")[0][0])
             found = compare_answers(cursor, stored, staging.query(stage), view.schema)
     finally:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.storage.errors import EvaluationError
 from ivm.storage.identifiers import path_of, quote
 

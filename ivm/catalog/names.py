@@ -10,12 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ivm.storage.errors import SqlError, UnsupportedError
-from ivm.storage.identifiers import Path, canonical_name, fold, path_of
+from ivm.storage.errors import InputError, SqlError, UnsupportedError
+from ivm.storage.identifiers import Path, canonical_name, fold, is_text, path_of, split_name
 
 NOTHING: frozenset[str] = frozenset()
 _UNKNOWN = object()
 _MAX_ANSWERS = 4096
+
+
+def name_parts(name: object) -> tuple[str, ...]:
+    """Splits a name given in Python, written as in SQL (quotes may be left out), into its parts.
+
+    Raises:
+        InputError: it is no string, or holds half of a surrogate pair.
+    """
+    if not isinstance(name, str) or not is_text(name):
+        raise InputError(f"a table or view is named by text such as 'orders', not by {name!r}")
+    return split_name(name)
 
 
 class NameRules:

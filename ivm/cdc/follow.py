@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ivm.catalog.catalog import name_parts
+from ivm.catalog.names import name_parts
 from ivm.cdc.formats import upstream_schema
 from ivm.cdc.formats.events import Events
 from ivm.cdc.sources.source import Kept, Part, SourceError

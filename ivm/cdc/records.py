@@ -85,7 +85,7 @@ def create(session: Session) -> None:
 
 
 def _refuse_readers(session: Session, older: Sequence[str]) -> None:
-    readers = session.engine.catalog.readers([f"_ivm.{name}" for name in older])
+    readers = session.engine.catalog.version.readers([f"_ivm.{name}" for name in older])
     if readers:
         drops = "; ".join(f"DROP MATERIALIZED VIEW {spelled(view.name)}" for view in readers)
         raise UnsupportedError(

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ivm.catalog.catalog import CatalogVersion, name_parts
+from ivm.catalog.names import name_parts
+from ivm.catalog.version import CatalogVersion
 from ivm.cdc import records, stored_sources
 from ivm.cdc.apply import Applied, Prepared, apply_parts, prepare
 from ivm.cdc.dead_letter_limit import DeadLetterLimit
@@ -237,7 +238,8 @@ class SourceJob:
         upstream = part.upstream
         if upstream is None or upstream != self._followed.get(part.table):
             return upstream is not None
-        return upstream.goes_on and self._engine.catalog.resolve(name_parts(part.table)) is None
+        names = self._engine.catalog.names
+        return upstream.goes_on and names.resolve(name_parts(part.table)) is None
 
     def _follow(self, batch: Batch) -> None:
         for part in batch.parts:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ivm.catalog.catalog import name_parts
+from ivm.catalog.names import name_parts
 from ivm.cdc import records
 from ivm.cdc.kinds import KINDS
 from ivm.cdc.records import Records
@@ -148,7 +148,7 @@ def demand_target(session: Session, definition: Source, target: str | None) -> N
         return
     if definition.into == "none":
         raise InputError(f"a source from {kind} names its tables in its options, not with INTO")
-    if definition.into == "required" or session.engine.catalog.resolve(name_parts(target)):
+    if definition.into == "required" or session.engine.catalog.names.resolve(name_parts(target)):
         table_info(session, target)  # raises if it is none, or none of ours
 
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from ivm.catalog.catalog import Catalog, Meaning, View
+from ivm.catalog.catalog import Catalog
+from ivm.catalog.version import Meaning, View
 from ivm.engine.base.definitions import Definitions
 from ivm.engine.base.jobs import Jobs
 from ivm.engine.base.log_writer import LogWriter
@@ -283,9 +284,9 @@ class Engine:
     def _follow(
         self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, by_duckdb: bool
     ) -> None:
-        # First what only writers look at. Then, for readers at once, all that they look at without
-        # the writer lock: state, pending rows, held rows and indexes are of one epoch. Subscribers
-        # last, since who is told of an epoch may read it; then the flusher, which may begin.
+        # Stale views are marked before anybody can see the epoch, since who sees it refreshes them.
+        # Then, at once for readers without the writer lock: state, pending rows, held rows and
+        # indexes. Subscribers behind that, since who is told of an epoch may read it.
         tables = [change.table for change in changes]
         self.recomputed.mark_stale(tables)
         self.outbox.follow(changes)
@@ -319,7 +320,7 @@ class Engine:
                     part.add(delta)
                     self.tables.write(cursor, name, part.net())
                 self.commit_in_duckdb(cursor, (), changed, {}, logged=False)
-                self.log.start_segment(self.catalog.tables_by_schema, self.epoch)
+                self.log.start_segment(self.catalog.version.tables_by_schema, self.epoch)
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[bool]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.engine.engine import Engine
 from ivm.engine.views.difference import bare
 from ivm.engine.views.statement_time import told

@@ -15,8 +15,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ivm.catalog.binding import BindingCatalog
 from ivm.catalog.broken_views import broken_views
-from ivm.catalog.catalog import BindingCatalog, CatalogVersion, Meaning
+from ivm.catalog.version import CatalogVersion, Meaning
 from ivm.engine.engine import Engine
 from ivm.engine.views.view_reads import (
     NamedText,

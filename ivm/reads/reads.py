@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import duckdb
 
-from ivm.catalog.catalog import Meaning
+from ivm.catalog.version import Meaning
 from ivm.engine.engine import Engine
 from ivm.engine.transactions.transaction import Transaction
 from ivm.engine.views.held_views import TooManyRowsError

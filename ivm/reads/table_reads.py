@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from ivm.catalog.catalog import Meaning
+from ivm.catalog.version import Meaning
 from ivm.engine.engine import Engine
 from ivm.engine.transactions.transaction import Transaction
 from ivm.engine.views.view_contents import MOST_FOUND

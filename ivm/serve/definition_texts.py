@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from ivm.catalog.catalog import CatalogVersion
+from ivm.catalog.version import CatalogVersion, Meaning
 from ivm.engine.engine import Engine
 from ivm.engine.views.view_reads import NamedText, views_and_macros
 from ivm.serve.from_clauses import means_by_catalog
@@ -38,26 +38,26 @@ class Texts(NamedTuple):
     changing: frozenset[str]
 
 
-_known: WeakKeyDictionary[Engine, tuple[tuple[int, CatalogVersion], Texts]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Engine, tuple[Meaning, Texts]] = WeakKeyDictionary()
 
 
 def texts_of(engine: Engine) -> Texts:
     """What stands in the texts, of what is committed."""
-    now = engine.definitions.relations.generation, engine.catalog.version
+    now = Meaning(engine.definitions.relations.generation, engine.catalog.version)
     then, found = _known.get(engine, (None, None))
     if found is None or then != now:
-        found = _read(engine)
+        found = _read(engine, now.version)
         _known[engine] = now, found
     return found
 
 
-def _read(engine: Engine) -> Texts:
+def _read(engine: Engine, version: CatalogVersion) -> Texts:
     with contextlib.closing(engine.warehouse.cursor()) as cursor:
         texts = views_and_macros(cursor, engine.definitions.functions)
     texts = [(fold(name), text) for name, text in texts]
-    tables = engine.catalog.tables.items()
+    tables = version.tables.items()
     defaults = [(fold(path_of(n)[-1]), text) for n, i in tables for text in i.defaults.values()]
-    others = engine.catalog.names.others
+    others = version.names.others
     changing = _with_users(texts, lambda t: not means_by_catalog(t) or names_any(t, others))
     found = frozenset(name for name, text in defaults if _asks(text))
     return Texts(_with_users(texts, _asks), found, changing | others)

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Collection, Mapping
 
 from ivm.catalog.broken_views import broken_error, broken_views
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.engine.engine import Engine
 from ivm.engine.views.view_reads import views_and_macros, words_with_definitions
 from ivm.sql.resolve.bound_relations import bound_relations, listed_names

@@ -55,7 +55,7 @@ def load(
         added = run_verbatim(cursor, statement, params).count
     except duckdb.Error as error:
         raise translated(error, statement.offset, statement.text) from error
-    has_views = bool(session.engine.catalog.readers([info.name]))
+    has_views = bool(session.engine.catalog.version.readers([info.name]))
     if added > MOST_ROWS and (added > before or not has_views):
         _fill_anew(session, transaction, info)
     else:
@@ -76,7 +76,7 @@ def _fill_anew(session: Session, transaction: Transaction, info: TableInfo) -> N
     transaction.change_catalog()
     engine.reload_tables(cursor, {info.name})
     transaction.change_tables()
-    views = engine.catalog.readers([info.name])
+    views = engine.catalog.version.readers([info.name])
     session.refuse_temporary([(view.name, view.query) for view in views])
     functions = list_functions(cursor) if views else None
     for view in views:

@@ -15,7 +15,7 @@ import duckdb
 from ivm.capture.capture import Captured, capture
 from ivm.capture.side_effects import written_names
 from ivm.capture.unstored import Unstored, capture_unstored
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.parameters import Params
 from ivm.session.results.result import Result
@@ -106,12 +106,11 @@ def refuse_hidden(session: Session, text: str) -> None:
     Raises:
         UnsupportedError: the text names a view after a keyword such as INSERT INTO.
     """
-    catalog = session.engine.catalog
+    views = session.engine.catalog.views
     for parts in written_names(text):
         refuse_own(parts)
-        name = session.names.resolve(parts)
-        if name is not None and name in catalog.views:
-            refuse_view(catalog.views[name])
+        if (view := views.get(session.names.resolve(parts) or "")) is not None:
+            refuse_view(view)
 
 
 def refuse_own(parts: Sequence[str]) -> None:

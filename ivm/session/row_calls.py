@@ -12,7 +12,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ivm.catalog.catalog import Catalog, name_parts
+from ivm.catalog.catalog import Catalog
+from ivm.catalog.names import name_parts
 from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.not_fast import NotFastError
 from ivm.ingest.rows import Rows, to_arrow
@@ -135,5 +136,5 @@ def table_info(session: Session, table: str) -> TableInfo:
 
 
 def _unknown(table: str, catalog: Catalog) -> SqlError:
-    known = ", ".join(catalog.user_tables) or "none yet (CREATE TABLE makes one)"
+    known = ", ".join(catalog.version.user_tables) or "none yet (CREATE TABLE makes one)"
     return SqlError(f"there is no table {table!r}; there are: {known}")

@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 
 import duckdb
 
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.changes.rows.few_rows import FewRows
 from ivm.engine.engine import Engine
 from ivm.engine.transactions.read_only_transaction import ReadOnlyTransaction, changes_nothing

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ivm.catalog.catalog import name_parts
+from ivm.catalog.names import name_parts
 from ivm.engine.feeds.changefeed import Subscription
 from ivm.session.session import Session
 from ivm.storage.errors import InputError
@@ -27,7 +27,7 @@ def subscribe(
         raise InputError(f"the limit of a changefeed is a number of rows, not {limit!r}")
     engine = session.engine
     with session.writing():
-        found = engine.catalog.view(name_parts(view))
+        found = engine.catalog.version.view(name_parts(view))
         engine.recomputed.refresh([found.name])
         engine.broken.demand_whole(found.name)
         durable = engine.log.make_durable

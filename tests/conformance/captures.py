@@ -24,7 +24,7 @@ import duckdb
 import ivm
 from ivm.backfill.refuse import refuse_uncomputable
 from ivm.backfill.snapshot import export_scanned, pinned
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.engine.engine import Engine
 from ivm.sql.plan.nodes import Plan
 from ivm.sql.plan.render import render
@@ -112,7 +112,7 @@ class Captures:
         if zlib.crc32(view.query.encode()) % self.every:
             return "left out", ""
         try:
-            refuse_uncomputable(engine, view)
+            refuse_uncomputable(engine.catalog.version, view)
         except UnsupportedError as error:
             return "refused", str(error)
         with pinned(engine) as (cursor, _):
@@ -122,7 +122,14 @@ class Captures:
                 return "no answer", str(error)
             draft = self.folder / uuid.uuid4().hex
             try:
-                export_scanned(engine, cursor, [view.plan], draft / "tables", lambda: None)
+                export_scanned(
+                    engine,
+                    engine.catalog.version,
+                    cursor,
+                    [view.plan],
+                    draft / "tables",
+                    lambda: None,
+                )
                 return "taken", self._keep(capture, draft)
             except duckdb.Error as error:
                 return "error", f"its tables are not exported: {error}"

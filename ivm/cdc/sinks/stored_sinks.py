@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ivm.catalog.catalog import View, name_parts
+from ivm.catalog.names import name_parts
+from ivm.catalog.version import View
 from ivm.cdc import records
 from ivm.cdc.sinks.encode import refuse_names
 from ivm.cdc.sinks.kinds import definition_of
@@ -54,13 +55,13 @@ def _view(session: Session, transaction: Transaction, view: str) -> View:
     catalog, parts = session.engine.catalog, name_parts(view)
     if transaction.changes_catalog:
         raise UnsupportedError("a sink is created before DDL or after it: COMMIT first")
-    name = catalog.resolve(parts)
+    name = catalog.names.resolve(parts)
     if name in catalog.tables:
         raise UnsupportedError(
             f"{name!r} is a table, and sinks are of views: CREATE MATERIALIZED VIEW v AS FROM "
             f"{name}, and a sink of v"
         )
-    found = catalog.view(parts)
+    found = catalog.version.view(parts)
     session.engine.broken.demand_whole(found.name)
     return found
 

@@ -15,8 +15,8 @@ from dataclasses import replace
 import duckdb
 
 from ivm.catalog.broken_views import FOREIGN, LOST, UNFIT_HERE, is_unfit, spelled
-from ivm.catalog.catalog import View
 from ivm.catalog.columns import difference, same_columns
+from ivm.catalog.version import View
 from ivm.engine.engine import Engine
 from ivm.engine.views.view_reads import demand_earlier
 from ivm.engine.views.views import create_table

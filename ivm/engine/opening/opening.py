@@ -15,8 +15,9 @@ from pathlib import Path
 import duckdb
 
 from ivm.catalog.broken_views import is_unfit
-from ivm.catalog.catalog import Catalog, View
+from ivm.catalog.catalog import Catalog
 from ivm.catalog.functions import Function
+from ivm.catalog.version import View
 from ivm.engine.engine import Engine
 from ivm.engine.opening.foreign_columns import defined, fitted, unbound_view
 from ivm.engine.transactions.transaction import Transaction
@@ -107,7 +108,7 @@ def open_engine(
             _save(engine, records)
             _replay(engine)
         engine.unfilled.hold()
-        warehouse.take(engine.catalog.tables_by_schema)
+        warehouse.take(engine.catalog.version.tables_by_schema)
         engine.outbox.replaying = False
         engine.settle()
         return engine
@@ -323,7 +324,8 @@ def _replay_tables(engine: Engine) -> None:
     warehouse = engine.warehouse
     if warehouse.log is None:
         return
-    check_tables(warehouse.log.folder, warehouse.base_epoch, engine.catalog.tables_by_schema)
+    schemas = engine.catalog.version.tables_by_schema
+    check_tables(warehouse.log.folder, warehouse.base_epoch, schemas)
     parts: dict[str, PendingTable] = {}
     for record in read_records(warehouse.log.folder, warehouse.base_epoch):
         if hinders(parts, record.changes, engine.catalog):

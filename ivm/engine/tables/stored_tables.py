@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from ivm.catalog.catalog import Catalog, CatalogVersion
+from ivm.catalog.catalog import Catalog
+from ivm.catalog.version import CatalogVersion
 from ivm.engine.base.log_writer import LogWriter
 from ivm.ingest.snapshot import Snapshot
 from ivm.storage.identifiers import quote
@@ -166,7 +167,8 @@ class StoredTables:
         Raises:
             UnavailableError: a file has changed, or is gone.
         """
-        found = [self.catalog.tables.get(name) for name in self.catalog.version.with_sources(names)]
+        version = self.catalog.version
+        found = [version.tables.get(name) for name in version.with_sources(names)]
         histories = {info.name: info.history for info in found if info and info.history}
         if histories:
             with contextlib.closing(self.warehouse.cursor()) as cursor:

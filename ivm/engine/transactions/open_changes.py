@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.engine.base.idle_transactions import IdleTimeout
 from ivm.engine.engine import Engine
 from ivm.engine.tables.default_values import DefaultValues

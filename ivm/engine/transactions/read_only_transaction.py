@@ -11,7 +11,7 @@ import contextlib
 import copy
 from collections.abc import Iterable, Mapping
 
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.engine.engine import Engine
 from ivm.engine.transactions.transaction import Transaction
 from ivm.engine.transactions.transaction_views import RefuseTemporary

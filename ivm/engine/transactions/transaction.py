@@ -74,7 +74,7 @@ class Transaction(OpenChanges):
         if self._decided or self.changes_catalog:
             try:
                 if self._decided:
-                    engine.log.start_segment(engine.catalog.tables_by_schema, epoch)
+                    engine.log.start_segment(engine.catalog.version.tables_by_schema, epoch)
                 if self.changes_catalog:
                     self._views.adopt()
                     engine.settle()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.engine.engine import Engine
 from ivm.engine.views.recomputed_views import layers
 from ivm.storage.errors import UnsupportedError

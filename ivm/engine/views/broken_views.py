@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 import duckdb
 
 from ivm.catalog.broken_views import broken_error, broken_views
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.engine.base.definitions import Definitions
 from ivm.engine.feeds.changefeed import ChangeFeeds
 from ivm.engine.tables.stored_tables import StoredTables
@@ -81,7 +81,7 @@ class BrokenViews:
         failed = self._failed(error, changes, recomputed or {})
         if not failed or not is_of_the_rows(error):
             raise error
-        above = {view.name for view in self._catalog.readers(failed)}
+        above = {view.name for view in self._catalog.version.readers(failed)}
         reasons: dict[str, str] = {}
         for name in failed.keys() - above:
             text = why(failed[name])

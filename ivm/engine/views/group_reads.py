@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ivm.catalog.catalog import Meaning
+from ivm.catalog.version import Meaning
 from ivm.engine.tables.stored_tables import StoredTables
 from ivm.engine.views.held_views import HeldViews
 from ivm.engine.views.maintenance import Maintenance

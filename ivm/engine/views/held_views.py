@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from ivm.catalog.catalog import Meaning
+from ivm.catalog.version import Meaning
 from ivm.engine.tables.stored_tables import StoredTables
 from ivm.engine.views.view_contents import Content, KeyedContent, WholeContent
 from ivm.storage.arrangement.arrangement import Arrangement

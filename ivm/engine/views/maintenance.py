@@ -16,7 +16,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import duckdb
 
-from ivm.catalog.catalog import BindingCatalog, View
+from ivm.catalog.binding import BindingCatalog
+from ivm.catalog.version import View
 from ivm.delta_ops.aggregates.group_lookup import GroupLookup
 from ivm.delta_ops.circuit import Circuit
 from ivm.engine.tables.saved_state import SavedState

@@ -13,7 +13,7 @@ from time import perf_counter_ns
 import duckdb
 
 from ivm.catalog.broken_views import broken_views
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.delta_ops.circuit import Work
 from ivm.engine.feeds.changefeed import ChangeFeeds
 from ivm.engine.feeds.outbox import Outbox
@@ -65,7 +65,7 @@ class RecomputedViews:
 
     def mark_stale(self, changed: Iterable[str]) -> None:
         """Marks the recomputed views over these base tables as stale."""
-        self.stale.update(view.name for view in self._catalog.recomputed(changed))
+        self.stale.update(view.name for view in self._catalog.version.recomputed(changed))
 
     def forget(self, name: str) -> None:
         """Drops the state of a view that is dropped or defined anew."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import duckdb
 
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.sql.resolve.clock import AGE, CLOCK, TELLERS
 from ivm.storage.errors import CorruptionError
 from ivm.storage.identifiers import literal

@@ -14,8 +14,10 @@ import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from ivm.catalog.binding import BindingCatalog
 from ivm.catalog.broken_views import UNFILLED
-from ivm.catalog.catalog import BindingCatalog, Catalog, View
+from ivm.catalog.catalog import Catalog
+from ivm.catalog.version import View
 from ivm.spark_backfill.stages import Staging
 from ivm.sql.plan.nodes import Scan, nodes
 from ivm.storage.warehouse.warehouse import Warehouse

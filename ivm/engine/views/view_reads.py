@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ivm.catalog.catalog import CatalogVersion, View
+from ivm.catalog.version import CatalogVersion, View
 from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_functions
 from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.storage.errors import SqlError, UnsupportedError

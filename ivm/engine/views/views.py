@@ -14,9 +14,10 @@ from dataclasses import replace
 
 import duckdb
 
+from ivm.catalog.binding import BindingCatalog
 from ivm.catalog.broken_views import broken_views
-from ivm.catalog.catalog import BindingCatalog, CatalogVersion, View
 from ivm.catalog.fatal_types import refuse_fatal_types
+from ivm.catalog.version import CatalogVersion, View
 from ivm.delta_ops.aggregates.aggregate import CollectingAggregate
 from ivm.delta_ops.aggregates.group_recompute import GroupRecompute
 from ivm.delta_ops.circuit import Circuit
@@ -286,7 +287,7 @@ class Views:
         Raises:
             UnsupportedError: other views read them.
         """
-        readers = [v.name for v in self._catalog.readers(names) if v.name not in names]
+        readers = [v.name for v in self._catalog.version.readers(names) if v.name not in names]
         if readers:
             raise UnsupportedError(
                 f"cannot {what}: {', '.join(readers)} read{'s' if len(readers) == 1 else ''} it; "

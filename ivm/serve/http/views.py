@@ -13,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ivm.catalog.catalog import View, name_parts
+from ivm.catalog.names import name_parts
+from ivm.catalog.version import View
 from ivm.serve.access import AccessError, User
 from ivm.serve.http.endpoint import Served, json_response, megabytes
 from ivm.serve.http.errors import HttpError
@@ -39,7 +40,7 @@ def view_of(served: Served, name: str, user: User) -> View:
         AccessError: the user may not.
     """
     try:
-        found = served.database._engine.catalog.committed_view(name_parts(name))
+        found = served.database._engine.catalog.version.committed_view(name_parts(name))
     except (SqlError, InputError):
         found = None
     if found is None:

@@ -16,8 +16,8 @@ from dataclasses import replace
 import duckdb
 
 from ivm.catalog.broken_views import is_unfit
-from ivm.catalog.catalog import View
 from ivm.catalog.columns import difference, same_columns, same_names
+from ivm.catalog.version import View
 from ivm.engine.opening.foreign_columns import without_reads
 from ivm.engine.transactions.transaction import Transaction
 from ivm.engine.views.view_reads import (
@@ -193,7 +193,7 @@ def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl)
         names = [n for parts in statement.names if (n := resolve(parts)) is not None]
     else:
         return
-    doomed = [view.name for view in catalog.readers(names)]
+    doomed = [view.name for view in catalog.version.readers(names)]
     doomed += [name for name in names if name in catalog.views]
     if doomed:
         view_statements.drop_views(session, transaction, doomed)
@@ -239,7 +239,7 @@ def _bound_anew(
             engine.catalog.add_view(without_reads(view))
             continue
         may_wait = (waits or view.name in unbound) and view.name not in broken
-        if may_wait and engine.catalog.lacks(view.name):
+        if may_wait and engine.catalog.version.lacks(view.name):
             transaction.unbind(view)
             continue
         if (
@@ -284,7 +284,7 @@ def _typed(session: Session, statement: st.Ddl) -> set[str]:
     """The tables with a column whose type, or whose values (by USING), ALTER may have changed."""
     if "type" not in words_in(statement.text):
         return set()
-    resolve = session.engine.catalog.resolve
+    resolve = session.engine.catalog.names.resolve
     return {name for parts in statement.names if (name := resolve(parts)) is not None}
 
 
@@ -303,7 +303,8 @@ def _affected(
     changed.update(
         v.name for name in fresh for v in views_shadowed_by(catalog.version, session.cursor, name)
     )
-    return [v for v in catalog.views.values() if v.name in changed or v in catalog.readers(changed)]
+    changed.update(view.name for view in catalog.version.readers(changed))
+    return [view for view in catalog.views.values() if view.name in changed]
 
 
 def _is_other(before: TableInfo, after: TableInfo | None) -> bool:

@@ -60,7 +60,7 @@ def _refuse_views(session: Session, statement: st.Ddl) -> None:
             continue
         # What CREATE makes is no temporary relation, so temporary ones do not hide its name.
         made = statement.action == "create"
-        name = catalog.resolve(parts) if made else session.names.resolve(parts)
+        name = catalog.names.resolve(parts) if made else session.names.resolve(parts)
         _refuse_unstored(session, statement, name)
         if name in catalog.views and statement.action in ("drop", "alter"):
             raise UnsupportedError(

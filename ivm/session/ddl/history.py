@@ -76,7 +76,7 @@ def _is_there(session: Session, statement: st.CreateHistory) -> bool:
             "with CREATE TABLE … AS FROM read_parquet(…)",
             statement.offset,
         )
-    present = catalog.resolve(statement.name)
+    present = catalog.names.resolve(statement.name)
     if present is not None and not statement.if_not_exists:
         raise SqlError(f"{present!r} exists already: drop it first", statement.offset)
     return present is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ivm.catalog.broken_views import UNFILLED, broken_error, broken_views, is_unfit
-from ivm.catalog.catalog import Catalog, View
+from ivm.catalog.version import CatalogVersion, View
 from ivm.engine.opening.foreign_columns import bound_again
 from ivm.engine.views.broken_views import why
 from ivm.ingest.parameters import Params
@@ -41,7 +41,7 @@ def _broke_above(session: Session, statement: st.RefreshView, error: EvaluationE
     """Breaks the views above that failed, if they were broken by the one below until now."""
     with session.writing():
         engine = session.engine
-        name = engine.catalog.view(statement.name).name
+        name = engine.catalog.version.view(statement.name).name
         failed = error.views & engine.broken.names() - {name}
         if failed:
             engine.broken.mark(failed, why(error))
@@ -51,13 +51,13 @@ def _broke_above(session: Session, statement: st.RefreshView, error: EvaluationE
 def _refresh(session: Session, statement: st.RefreshView) -> None:
     with session.writing() as transaction:
         engine = session.engine
-        view = engine.catalog.view(statement.name)
+        view = engine.catalog.version.view(statement.name)
         _demand_seen(session, view)
         if is_unfit(view.broken):
             session.refuse_temporary([(view.name, view.query)])
             transaction.change_catalog()
             view = engine.catalog.add_view(bound_again(engine, session.cursor, view))
-        filled = _filled(engine.catalog, view)
+        filled = _filled(engine.catalog.version, view)
         session.refuse_temporary([(each.name, each.query) for each in filled])
         with engine.unfilled.refreshing(view.name):
             transaction.show({name for each in filled for name in each.reads})
@@ -79,14 +79,14 @@ def _demand_seen(session: Session, view: View) -> None:
         )
 
 
-def _filled(catalog: Catalog, view: View) -> list[View]:
+def _filled(version: CatalogVersion, view: View) -> list[View]:
     """The view and those above it that are not broken once it is filled.
 
     Raises:
         EvaluationError: one below it is broken, or its table has not the columns of its query.
     """
     kept = view.broken if is_unfit(view.broken) else None
-    broken = broken_views({**catalog.views, view.name: replace(view, broken=kept)})
+    broken = broken_views({**version.views, view.name: replace(view, broken=kept)})
     if view.name in broken:
         raise broken_error(view.name, broken[view.name])
-    return [each for each in (view, *catalog.readers([view.name])) if each.name not in broken]
+    return [each for each in (view, *version.readers([view.name])) if each.name not in broken]

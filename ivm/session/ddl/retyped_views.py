@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import duckdb
 
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.engine.transactions.transaction import Transaction
 from ivm.session.ddl.sinks import refuse_sinks
 from ivm.session.session import Session

@@ -19,7 +19,7 @@ from ivm.backfill.refuse import refuse_unfillable
 from ivm.backfill.run_fills import progress_text
 from ivm.backfill.verify import verify_on_spark
 from ivm.catalog.broken_views import UNFILLED, is_unfit, why_broken
-from ivm.catalog.catalog import View
+from ivm.catalog.version import CatalogVersion, View
 from ivm.engine.transactions.transaction import Transaction
 from ivm.engine.verify import Verdict, verify_view
 from ivm.engine.views.clock import spelled_tick
@@ -47,14 +47,14 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
     with session.writing() as transaction:
         catalog = session.engine.catalog
         name = catalog.names.new(statement.name)
-        present = catalog.resolve(statement.name)
+        present = catalog.names.resolve(statement.name)
         if present is None or _may_create(session, transaction, statement, present):
             transaction.show(session.reads(statement, statement.query))
             view = _defined(session, transaction, statement, name)
             _demand_whole(session, view)
             session.engine.tables.demand_histories(view.reads)
             if statement.backfill == "spark":
-                refuse_unfillable(session.engine, view)
+                refuse_unfillable(session.engine, catalog.version, view)
             if statement.backfill == "auto":
                 result.message = why_spark(session.engine, view) or ""
             if statement.backfill == "spark" or result.message:
@@ -75,7 +75,7 @@ def restore(session: Session, statement: st.CreateView, broken: str | None) -> N
     """
     with session.writing() as transaction:
         catalog = session.engine.catalog
-        present = catalog.resolve(statement.name)
+        present = catalog.names.resolve(statement.name)
         if present is not None:
             _may_create(session, transaction, statement, present)
         view = _defined(session, transaction, statement, catalog.names.new(statement.name))
@@ -153,7 +153,7 @@ def _refuse_shadowing(session: Session, name: str, statement: st.CreateView) -> 
     engine, last = session.engine, path_of(name)[-1]
     shadowed = views_shadowed_by(engine.catalog.version, session.cursor, name)
     plain = shadowed and PlainViews(session.cursor).find(("main", fold(last)))
-    if shadowed and (plain or engine.catalog.resolve((last,))):
+    if shadowed and (plain or engine.catalog.names.resolve((last,))):
         raise UnsupportedError(
             f"a view {name!r} could take the place of {last!r} below the materialized view "
             f"{shadowed[0].name!r}: give it another name, or drop that view first",
@@ -201,16 +201,16 @@ def drop(session: Session, statement: st.DropView, params: Params) -> Result:
 def _wanted(session: Session, statement: st.DropView) -> list[str]:
     catalog = session.engine.catalog
     return [
-        catalog.view(parts).name
+        catalog.version.view(parts).name
         for parts in statement.names
-        if not statement.if_exists or catalog.resolve(parts) is not None
+        if not statement.if_exists or catalog.names.resolve(parts) is not None
     ]
 
 
 def drop_views(session: Session, transaction: Transaction, names: list[str]) -> None:
     """Drops views and all views that read them, the uppermost first, and their sinks."""
     engine = session.engine
-    all_names = {*names, *[view.name for view in engine.catalog.readers(names)]}
+    all_names = {*names, *[view.name for view in engine.catalog.version.readers(names)]}
     transaction.begin_in_duckdb()
     drop_sinks(session, transaction, engine.outbox.of_views(all_names, transaction.changes))
     for name in [n for n in reversed(list(engine.catalog.views)) if n in all_names]:
@@ -219,7 +219,7 @@ def drop_views(session: Session, transaction: Transaction, names: list[str]) -> 
 
 def explain(session: Session, statement: st.ExplainView, params: Params) -> Result:
     """Runs EXPLAIN [ANALYZE] MATERIALIZED VIEW: how it is maintained, operator by operator."""
-    view = session.engine.catalog.view(statement.name)
+    view = session.engine.catalog.version.view(statement.name)
     text = session.engine.views.explain(view, format=statement.format, analyze=statement.analyze)
     return Result.of_table(
         pa.table({"explain_key": [view.name], "explain_value": [text]}), ["VARCHAR", "VARCHAR"]
@@ -244,7 +244,7 @@ def _verified(
     found: list[Verdict | None] = []
     with session.writing() as transaction:
         engine = session.engine
-        chosen = _chosen(session, statement)
+        chosen = _chosen(session, engine.catalog.version, statement)
         session.refuse_temporary([(view.name, view.query) for view in chosen])
         shown = [view.name for view in chosen]
         transaction.show(shown)
@@ -263,11 +263,10 @@ def _verified(
     return broken, found
 
 
-def _chosen(session: Session, statement: st.VerifyView) -> list[View]:
-    catalog = session.engine.catalog
+def _chosen(session: Session, version: CatalogVersion, statement: st.VerifyView) -> list[View]:
     if statement.name is None:
-        return list(catalog.views.values())
-    view = catalog.view(statement.name)
+        return list(version.views.values())
+    view = version.view(statement.name)
     session.engine.broken.demand_whole(view.name)
     return [view]
 
@@ -280,9 +279,10 @@ def _verified_on_spark(
         raise UnsupportedError(
             "VERIFY … USING SPARK compares what is committed: end the transaction first"
         )
-    engine, chosen = session.engine, _chosen(session, statement)
-    broken = {v.name: why_broken(engine.catalog.views, v.name) for v in chosen}
-    return broken, [None if broken[v.name] else verify_on_spark(engine, v) for v in chosen]
+    engine, version = session.engine, session.engine.catalog.version
+    chosen = _chosen(session, version, statement)
+    broken = {v.name: why_broken(version.views, v.name) for v in chosen}
+    return broken, [None if broken[v.name] else verify_on_spark(engine, version, v) for v in chosen]
 
 
 def _verdicts(broken: Mapping[str, str | None], found: Sequence[Verdict | None]) -> Result:

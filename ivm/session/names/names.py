@@ -92,7 +92,7 @@ class SessionNames:
 
     def hides(self, parts: Sequence[str]) -> str | None:
         """The canonical name of the relation that a name means apart from temporary relations."""
-        return self._session.engine.catalog.resolve(parts) if self.hidden else None
+        return self._session.engine.catalog.names.resolve(parts) if self.hidden else None
 
     def learn(self, statement: st.Ddl) -> None:
         """Notes a statement that the session has run, or tried; it may change the names."""

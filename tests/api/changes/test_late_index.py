@@ -310,7 +310,7 @@ def test_a_key_of_any_type_is_found_alone_as_among_others(type: str, values: lis
         db.execute(f"CREATE TABLE t (k {type} PRIMARY KEY, n INTEGER)")
         for n, value in enumerate(values):
             db.execute(f"INSERT INTO t VALUES ({value}, {n})")
-        (name,) = db._engine.catalog.user_tables
+        (name,) = db._engine.catalog.version.user_tables
         snapshot = db._engine.tables.snapshot(name)
         try:
             stored = db._engine.tables.content(name)

@@ -12,7 +12,8 @@ import pytest
 
 import ivm
 from ivm.catalog import catalog
-from ivm.catalog.catalog import Catalog, CatalogVersion
+from ivm.catalog.catalog import Catalog
+from ivm.catalog.version import CatalogVersion
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
@@ -41,7 +42,7 @@ def test_databases_attached_beside_a_new_table_do_not_hide_it(
         go_on.set()
         attaching.result(10)
         creating.result(10)
-    assert tables.resolve(["orders"]) == "orders"
+    assert tables.names.resolve(["orders"]) == "orders"
 
 
 @pytest.mark.full

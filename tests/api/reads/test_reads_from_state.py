@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as s
 
 import ivm
-from ivm.catalog.catalog import BindingCatalog
+from ivm.catalog.binding import BindingCatalog
 from ivm.engine.engine import Engine
 from ivm.engine.feeds.plain_arrow import plain
 from ivm.engine.views.view_contents import WholeContent

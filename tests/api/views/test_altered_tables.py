@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ivm
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.engine.tables import key_indexes
 from ivm.engine.views.views import Views
 from ivm.errors import UnsupportedError

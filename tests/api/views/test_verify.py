@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ivm
-from ivm.catalog.catalog import View
+from ivm.catalog.version import View
 from ivm.engine.engine import Engine
 from ivm.engine.verify import Verdict, verify_view
 from ivm.errors import EvaluationError
