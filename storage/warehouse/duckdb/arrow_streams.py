@@ -33,6 +33,8 @@ _KINDS: dict[str, type[duckdb.Error]] = {
     "Out of Range": duckdb.OutOfRangeException,
 }
 
+_COPIES = "Arrow output on a DB-API result makes an extra copy"
+
 
 @contextlib.contextmanager
 def as_duckdb_errors() -> Iterator[None]:
@@ -57,30 +59,29 @@ def copying() -> Iterator[None]:
 
 
 class _Ignoring:
-    """Warnings that are ignored while some thread is within a block.
+    """A filter of warnings that stands while some thread is within a block.
 
-    The filters are the process's: a thread that left its own block would put back those of before,
-    under another one that is within its block still.
+    The filters are the process's: a thread that left a block of its own would put back those of
+    before, under another one that is within its block still.
     """
 
     def __init__(self) -> None:
-        self._lock, self._blocks, self._filters = threading.Lock(), 0, warnings.catch_warnings()
+        self._lock, self._blocks, self._filters = threading.Lock(), 0, contextlib.ExitStack()
 
     def begin(self) -> None:
         """A block begins."""
         with self._lock:
             self._blocks += 1
             if self._blocks == 1:
-                self._filters = warnings.catch_warnings()
-                self._filters.__enter__()
-                warnings.simplefilter("ignore", UserWarning)
+                self._filters.enter_context(warnings.catch_warnings())
+                warnings.filterwarnings("ignore", _COPIES, UserWarning)
 
     def end(self) -> None:
         """A block ends."""
         with self._lock:
             self._blocks -= 1
             if not self._blocks:
-                self._filters.__exit__(None, None, None)
+                self._filters.close()
 
 
 _ignoring = _Ignoring()
