@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,8 @@ from typing import Any
 import pytest
 
 import ivm
-from ivm.catalog.catalog import Catalog, Meaning
+from ivm.catalog.catalog import Catalog
+from ivm.catalog.version import Meaning
 from ivm.engine.feeds.changefeed import ChangeFeeds, Subscription
 from ivm.engine.views.view_contents import WholeContent
 from ivm.reads.reads import StateReads
@@ -25,46 +25,16 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import empty
 from ivm.storage.warehouse.duckdb.arrow_streams import copying
 from ivm.storage.warehouse.tables.table_info import TableInfo
+from tests.support.churn import WAIT, beside, churning
 from tests.tiers import examples
 
-WAIT = 30.0
 EPOCHS = examples(2_000)
 
 
 @pytest.fixture(autouse=True)
 def churn() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    with beside(lambda: sum(range(50)), 2):
-        sys.setswitchinterval(20e-6)
-        try:
-            yield
-        finally:
-            sys.setswitchinterval(before)
-
-
-@contextlib.contextmanager
-def beside(work: Callable[[], object], threads: int = 1) -> Iterator[None]:
-    """Repeats work in threads until the end of the block; its first error is raised there."""
-    ending, errors = threading.Event(), list[BaseException]()
-
-    def repeat() -> None:
-        try:
-            while not ending.is_set():
-                work()
-        except BaseException as error:
-            errors.append(error)
-
-    running = [threading.Thread(target=repeat, daemon=True) for _ in range(threads)]
-    for thread in running:
-        thread.start()
-    try:
+    with churning():
         yield
-    finally:
-        ending.set()
-        for thread in running:
-            thread.join(WAIT)
-    if errors:
-        raise errors[0]
 
 
 def read_all(feed: Subscription, found: list[int]) -> None:
@@ -281,7 +251,7 @@ def test_no_warning_comes_while_another_thread_leaves_its_block() -> None:
 
     def copy() -> None:
         with copying():
-            warnings.warn("a copy of the rows", stacklevel=1)
+            warnings.warn("Arrow output on a DB-API result makes an extra copy", stacklevel=1)
 
     with beside(copy, 3):
         for _ in range(EPOCHS):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -17,8 +16,8 @@ import pytest
 import ivm
 from ivm.errors import IvmError
 from ivm.storage.errors import InternalError
+from tests.support.churn import beside, churning
 from tests.tiers import examples, seeds
-from tests.whole.test_churn import beside
 
 ROWS = 50
 SECONDS = examples(25)
@@ -35,13 +34,8 @@ GONE = ("does not exist", "Table with name")
 
 @pytest.fixture(autouse=True)
 def churn() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    with beside(lambda: sum(range(50)), 2):
-        sys.setswitchinterval(20e-6)
-        try:
-            yield
-        finally:
-            sys.setswitchinterval(before)
+    with churning():
+        yield
 
 
 def of_view(k: int) -> list[dict[str, Any]]:
@@ -171,7 +165,9 @@ def test_readers_beside_changes_of_names_see_one_moment(seed: int) -> None:
 
         until = time.monotonic() + SECONDS
         with contextlib.ExitStack() as running:
-            for work in (look, *[reader.read for reader in readers]):
-                running.enter_context(beside(work))
-            while time.monotonic() < until or not all(reader.answers for reader in readers):
+            works = (look, *[reader.read for reader in readers])
+            errors = [running.enter_context(beside(work)) for work in works]
+            while not any(errors) and (
+                time.monotonic() < until or not all(reader.answers for reader in readers)
+            ):
                 changer.change()
