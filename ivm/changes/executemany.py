@@ -157,10 +157,7 @@ class _Call(NamedTuple):
         Returns:
             The number of rows.
         """
-        if self.returning is not None:
-            demanded(self.returning.of(rows), inserts.NO_RETURNING)
-        for change in changes:
-            self.transaction.add(change)
+        inserts.finished(self.transaction, changes, rows, self.returning)
         return len(rows)
 
 

@@ -48,10 +48,7 @@ class FastPath(TableRules):
         if self.draws(given):
             self.demand_further()
         rows = ZSet(self.complete(given, count), ones(count))
-        self.check_rows(rows)
-        if self.key:
-            self._refuse_stored(rows, index)
-        self.check_further(rows, None)
+        self.refuse(Effect(added=rows), index, returning=False)
         return self.change(rows, None)
 
     def check(
@@ -95,7 +92,7 @@ class FastPath(TableRules):
             if effect.replaced is not None and not {*self.key}.isdisjoint(effect.sets):
                 assert index is not None
                 self.demand_key(updated, effect.replaced, index)
-        if added is not None and len(added):
+        if added is not None:
             self.check_rows(added)
             if self.key and self.key != effect.unmet:
                 self._refuse_stored(added, index)

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ivm.ingest.key_index import KeyIndex, present
-from ivm.ingest.not_fast import NotFastError, demanded
+from ivm.ingest.not_fast import NotFastError
 from ivm.storage.errors import ConstraintError
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.consolidate import all_distinct, group
@@ -24,8 +24,9 @@ from ivm.storage.values.zset import ZSet, ones
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
 Positions: TypeAlias = tuple[int, ...]
-Lookup: TypeAlias = Callable[[str, Positions], KeyIndex | None]
-"""The arrangement of a table by columns; None if there is none, and none can be built now."""
+Lookup: TypeAlias = Callable[[str, Positions], KeyIndex]
+"""The arrangement of a table by columns; NotFastError if there is none, and none can be built now.
+"""
 
 _STILL = (
     "is still referenced by a foreign key in a different table. If this is an unexpected "
@@ -33,7 +34,6 @@ _STILL = (
 )
 
 
-NO_LOOKUP = "rows cannot be looked up by a UNIQUE constraint or a foreign key in this transaction"
 MOVES_PARENTS = "it would move rows that foreign keys refer to, which DuckDB alone does, or refuses"
 
 
@@ -73,6 +73,10 @@ class Removed(NamedTuple):
     rows: ZSet
     columns: Positions
     sets: Collection[int] | None
+
+    def keys(self, positions: Positions) -> list[Column]:
+        """The values of the rows in columns that they have."""
+        return [self.rows.columns[self.columns.index(i)] for i in positions]
 
 
 @dataclass(frozen=True)
@@ -130,9 +134,9 @@ class FurtherKeys:
     def demand(self, lookup: Lookup) -> None:
         """Raises NotFastError if new rows cannot be checked here."""
         for positions in self.uniques:
-            demanded(lookup(self.table, positions), NO_LOOKUP)
+            lookup(self.table, positions)
         for reference in self.parents:
-            demanded(lookup(reference.table, reference.columns), NO_LOOKUP)
+            lookup(reference.table, reference.columns)
 
 
 class _Key(NamedTuple):
@@ -158,10 +162,8 @@ def _refuse_equal(
         at = repeated_at(keys, key.types)
         words = "Constraint Error: PRIMARY KEY or UNIQUE constraint violation: duplicate key "
         raise ConstraintError(f'{words}"{_values(keys, key.types, at)}"')
-    found = present(demanded(lookup(table, key.positions), NO_LOOKUP).find(keys), len(keys[0]))
-    if removed is not None and found.any():
-        gone = [removed.rows.columns[removed.columns.index(i)] for i in key.positions]
-        found &= ~among(keys, gone, key.types)
+    gone = None if removed is None else removed.keys(key.positions)
+    found = taken(keys, key.types, lookup(table, key.positions), gone)
     if found.any():
         shown = _named(key.names, keys, key.types, int(found.argmax()))
         raise ConstraintError(
@@ -176,11 +178,10 @@ def _refuse_orphans(
     keys = whole_keys([added.columns[i] for i in reference.own])
     if not len(keys[0]):
         return
-    index = demanded(lookup(reference.table, reference.columns), NO_LOOKUP)
+    index = lookup(reference.table, reference.columns)
     lacking = ~present(index.find(keys), len(keys[0]))
     if gone is not None:
-        left = [gone.rows.columns[gone.columns.index(i)] for i in reference.columns]
-        lacking |= among(keys, left, index.key_types)
+        lacking |= among(keys, gone.keys(reference.columns), index.key_types)
     if lacking.any():
         shown = _named(reference.names, keys, index.key_types, int(lacking.argmax()))
         raise ConstraintError(
@@ -190,11 +191,10 @@ def _refuse_orphans(
 
 
 def _refuse_referenced(reference: Reference, removed: Removed, lookup: Lookup) -> None:
-    columns = [removed.rows.columns[removed.columns.index(i)] for i in reference.own]
-    keys = whole_keys(columns)
+    keys = whole_keys(removed.keys(reference.own))
     if not len(keys[0]):
         return
-    index = demanded(lookup(reference.table, reference.columns), NO_LOOKUP)
+    index = lookup(reference.table, reference.columns)
     count = len(keys[0])
     found = present(index.find(keys), count) | present(index.find_committed(keys), count)
     if found.any():
@@ -202,6 +202,26 @@ def _refuse_referenced(reference: Reference, removed: Removed, lookup: Lookup) -
         raise ConstraintError(
             f'Constraint Error: Violates foreign key constraint because key "{shown}" {_STILL}'
         )
+
+
+def taken(
+    keys: Sequence[Column],
+    types: Sequence[ColumnType],
+    index: KeyIndex,
+    gone: Sequence[Column] | None,
+) -> Mask:
+    """The mask of the keys that stored rows have which stay.
+
+    Args:
+        keys: of new rows; no NULL is among them.
+        types: of the columns.
+        index: of the stored rows by these columns.
+        gone: the keys of the stored rows that go, or are replaced; None for none.
+    """
+    found = present(index.find(keys), len(keys[0]))
+    if gone is not None and found.any():
+        found &= ~among(keys, gone, types)
+    return found
 
 
 def whole_keys(keys: Sequence[Column]) -> list[Column]:

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.further_keys import (
-    NO_LOOKUP,
     FurtherKeys,
     Lookup,
     Positions,
@@ -25,7 +24,7 @@ from ivm.ingest.further_keys import (
     whole_keys,
 )
 from ivm.ingest.key_index import KeyIndex, present
-from ivm.ingest.not_fast import VIOLATES, NotFastError, demanded
+from ivm.ingest.not_fast import VIOLATES, NotFastError
 from ivm.storage.errors import ConstraintError
 from ivm.storage.log.change import TableChange
 from ivm.storage.scratch import Scratch
@@ -99,10 +98,10 @@ class TableRules:
         """The same in a transaction, which evaluates defaults and finds rows by further keys."""
         return replace(self, evaluate=evaluate, lookup=lookup)
 
-    def index_by(self, key: tuple[int, ...]) -> KeyIndex:
-        """The arrangement of the table by a UNIQUE constraint; raises NotFastError."""
-        index = None if self.lookup is None else self.lookup(self.table, key)
-        return demanded(index, NO_LOOKUP)
+    def index_by(self, key: Positions, table: str | None = None) -> KeyIndex:
+        """The arrangement of the table, or another one, by a key; see `Lookup`."""
+        assert self.lookup is not None
+        return self.lookup(table or self.table, key)
 
     def _key_types(self) -> list[ColumnType]:
         return [self.schema[i][1] for i in self.key]

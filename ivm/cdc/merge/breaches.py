@@ -12,9 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import NO_LOOKUP, Positions, among, named_keys, whole_rows
+from ivm.ingest.further_keys import Positions, Removed, among, named_keys, taken, whole_rows
 from ivm.ingest.key_index import present
-from ivm.ingest.not_fast import demanded
 from ivm.storage.errors import ConstraintError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes, Mask
@@ -49,12 +48,11 @@ def breaches(path: FastPath, change: TableChange, turns: Indexes) -> dict[int, s
 def _orphans(path: FastPath, change: TableChange, turns: Indexes) -> dict[int, str]:
     """The events whose rows refer to no row of another table."""
     assert path.further is not None
-    assert path.lookup is not None
     found: dict[int, str] = {}
     for reference in path.further.parents:
         rows = whole_rows([change.added.columns[i] for i in reference.own])
         keys = [change.added.columns[i].take(rows) for i in reference.own]
-        parents = demanded(path.lookup(reference.table, reference.columns), NO_LOOKUP)
+        parents = path.index_by(reference.columns, reference.table)
         lacking = (~present(parents.find(keys), len(rows))).nonzero()[0]
         what = f"FOREIGN KEY constraint failed: no row of {reference.table} has"
         texts = _named(what, reference.names, [k.take(lacking) for k in keys], parents.key_types)
@@ -72,11 +70,11 @@ def _collisions(path: FastPath, change: TableChange, turns: Indexes) -> dict[int
     found: dict[int, str] = {}
     for key, holder in holders:
         rows = _certain(holder, lacking)
-        found |= dict(zip(turns[rows].tolist(), _taken(path, key, change, rows), strict=True))
+        found |= dict(zip(turns[rows].tolist(), _why_taken(path, key, change, rows), strict=True))
     if lacking.any() and not found:  # they have their keys of each other: the last one goes
         last = np.array([int(np.where(lacking, turns, -1).argmax())])
         key = next(key for key, holder in holders if holder[last[0]] != _NOBODY)
-        found = {int(turns[last[0]]): _taken(path, key, change, last)[0]}
+        found = {int(turns[last[0]]): _why_taken(path, key, change, last)[0]}
     return found
 
 
@@ -90,17 +88,15 @@ def _certain(holder: Indexes, lacking: Mask) -> Indexes:
 
 def _holders(path: FastPath, key: Positions, change: TableChange, turns: Indexes) -> Indexes:
     """For each new row the new one that has its key, or `_STORED`, or `_NOBODY` but itself."""
-    added, removed = change.added, change.removed
+    added = change.added
     holder = np.full(len(added), _NOBODY)
     whole = whole_rows([added.columns[i] for i in key])
     if not len(whole):
         return holder
-    both = (*key, *path.key)
-    new = [added.columns[i].take(whole) for i in both]
-    gone = [removed.columns[change.removed_columns.index(i)] for i in both]
-    types, width = [path.schema[i][1] for i in both], len(key)
-    stored = present(path.index_by(key).find(new[:width]), len(whole))
-    stored &= ~among(new[:width], gone[:width], types[:width])
+    both, width = (*key, *path.key), len(key)
+    new, types = [added.columns[i].take(whole) for i in both], [path.schema[i][1] for i in both]
+    gone = Removed(change.removed, change.removed_columns, None).keys(both)
+    stored = taken(new[:width], types[:width], path.index_by(key), gone[:width])
     keeps = among(new, gone, types)
     number = group(new[:width], types[:width]).inverse
     order = np.lexsort((np.where(keeps, -1, turns[whole]), number))[::-1]
@@ -112,7 +108,7 @@ def _holders(path: FastPath, key: Positions, change: TableChange, turns: Indexes
     return holder
 
 
-def _taken(path: FastPath, key: Positions, change: TableChange, rows: Indexes) -> list[str]:
+def _why_taken(path: FastPath, key: Positions, change: TableChange, rows: Indexes) -> list[str]:
     """Why rows are refused that take a key."""
     columns = [change.added.columns[i].take(rows) for i in key]
     names, types = zip(*[path.schema[i] for i in key], strict=True)

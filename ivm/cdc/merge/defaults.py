@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,21 +26,26 @@ def with_defaults(path: FastPath, events: Events) -> Events:
         NotFastError: a default cannot be evaluated in this transaction.
     """
     # A delete of a row without a key has to tell the whole row.
-    rows = events.operations != DELETE if path.key else np.ones(len(events), np.bool_)
-    masks = {i: mask & rows for i, mask in events.unknown.items() if i not in path.key}
+    told = events.operations != DELETE if path.key else np.ones(len(events), np.bool_)
+    masks = {i: mask & told for i, mask in events.unknown.items() if i not in path.key}
     masks = {i: mask for i, mask in masks.items() if mask.any()}
-    evaluated = {i: path.evaluated[i] for i in masks if i in path.evaluated}
     if not masks:
         return events
     rows = np.logical_or.reduce(list(masks.values()))
-    values: dict[int, Column] = {}
-    if evaluated:
-        assert path.evaluate is not None
-        values = path.evaluate(evaluated, int(rows.sum()))
-    columns = dict(events.columns)
+    values, columns = _values(path, list(masks), int(rows.sum())), dict(events.columns)
     for i, mask in masks.items():
-        columns[i] = _put(columns[i], values.get(i) or path.default(i, int(rows.sum())), rows, mask)
+        columns[i] = _put(columns[i], values[i], rows, mask)
     return replace(events, columns=columns)
+
+
+def _values(path: FastPath, positions: Sequence[int], count: int) -> dict[int, Column]:
+    """The defaults of columns for so many rows."""
+    constant = {i: path.default(i, count) for i in positions if i not in path.evaluated}
+    evaluated = {i: path.evaluated[i] for i in positions if i in path.evaluated}
+    if not evaluated:
+        return constant
+    assert path.evaluate is not None
+    return constant | path.evaluate(evaluated, count)
 
 
 def _put(column: Column, values: Column, rows: Mask, chosen: Mask) -> Column:

@@ -206,6 +206,7 @@ class JoinedRows:
             alone = self._unmatched(probe)
             self._demand_values(self._rows.filter(alone))
             added = self._added(alone) if change.unmatched else None
+            added = added if added is None or len(added) else None
         if self.join.source and not self._are_distinct(stored):
             if not change.once:
                 raise NotFastError("a row meets several of the source, of which DuckDB takes one")

@@ -92,7 +92,7 @@ def resolve(
     rows = rows if len(first) == count else rows.take(first)
     found = _stored(path, rows, index, rule)
     every = bool(found.known.all())
-    added = rows.slice(0, 0) if every else rows.filter(~found.known)
+    added = None if every else rows.filter(~found.known)
     updated, removed = None, None
     if rule.updates:  # also of no rows: DuckDB may refuse the expressions
         excluded: Sequence[Column] = rows.columns
@@ -100,18 +100,17 @@ def resolve(
             excluded = [column.take(found.probe) for column in rows.columns]
         at = found.probe if len(first) == count else first[found.probe]
         removed, updated = _updated(path, found.rows, excluded, rule, expressions.at(at))
-        if not every:
+        if added is not None:
             _demand_sets(path, added, rule, expressions.at(first[~found.known]))
     unmet = path.key if rule.target is None else rule.target
-    come = None if updated is not None and every else added
-    effect = Effect(None, removed, updated, come, rule.updates.keys(), unmet)
+    effect = Effect(None, removed, updated, added, rule.updates.keys(), unmet)
     try:
         changes = path.check(effect, index, returning=returning, in_turn=in_turn)
     except NotFastError:
         if draws:
             path.refuse(effect, index, returning=returning, in_turn=in_turn)
         raise
-    return Resolved(changes, added if effect.written is None else effect.written)
+    return Resolved(changes, rows.slice(0, 0) if effect.written is None else effect.written)
 
 
 def _demand_resolvable(

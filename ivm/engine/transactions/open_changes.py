@@ -20,10 +20,12 @@ from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.local_time import LocalTime
-from ivm.ingest.not_fast import NotFastError
+from ivm.ingest.not_fast import NotFastError, demanded
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
 from ivm.storage.warehouse.duckdb.duck import Cursor, run
+
+_NO_LOOKUP = "rows cannot be looked up by a UNIQUE constraint or a foreign key in this transaction"
 
 
 class OpenChanges(IdleTimeout):
@@ -125,11 +127,11 @@ class OpenChanges(IdleTimeout):
             raise NotFastError("it tells the time again, which has passed")
         return self._defaults.of(defaults, count, in_duckdb=self.in_duckdb)
 
-    def _lookup(self, table: str, key: tuple[int, ...]) -> KeyIndex | None:
-        """The arrangement of a table by a key; None as of `index_of_committed`."""
+    def _lookup(self, table: str, key: tuple[int, ...]) -> KeyIndex:
+        """The arrangement of a table by a key; NotFastError as of `index_of_committed`."""
         if key == self._engine.catalog.tables[table].primary_key:
-            return self.index_of_committed(table, all_columns=False)
-        return self.index_by(table, key)
+            return demanded(self.index_of_committed(table, all_columns=False), _NO_LOOKUP)
+        return demanded(self.index_by(table, key), _NO_LOOKUP)
 
     def index(self, table: str, *, all_columns: bool = False) -> KeyIndex:
         """The table's key index, with this transaction's changes; built if it is missing."""
