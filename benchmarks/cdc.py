@@ -25,9 +25,9 @@ import pyarrow as pa
 from pyarrow import csv
 
 import ivm
-from benchmarks.change_events import QUERY, TABLE, ChangeEvents
-from benchmarks.maintain import verify
-from benchmarks.report import machine
+from benchmarks.harness.change_events import QUERY, TABLE, ChangeEvents
+from benchmarks.harness.maintain import verify
+from benchmarks.harness.report import machine
 
 BATCHES = (10_000, 50_000)
 ONES = 300

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import ivm
 from benchmarks.cdc import read_json, tell, timed
-from benchmarks.change_events import QUERY, TABLE, ChangeEvents
-from benchmarks.maintain import verify
-from benchmarks.report import machine
+from benchmarks.harness.change_events import QUERY, TABLE, ChangeEvents
+from benchmarks.harness.maintain import verify
+from benchmarks.harness.report import machine
 
 KEYS = 50_000
 _BESIDE = 0.01  # seconds between the rows that another thread inserts

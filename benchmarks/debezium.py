@@ -15,8 +15,8 @@ from pathlib import Path
 
 import ivm
 from benchmarks.cdc import Timed, timed
+from benchmarks.harness.report import machine
 from benchmarks.postgres import OURS, QUERY, ROWS, TABLE, catch_up, demand_equal, write_backlog
-from benchmarks.report import machine
 from ivm.cdc.sources.debezium import jvm
 from tests.cdc.debezium.upstreams import PostgresUpstream, source
 from tests.support.postgres import Database, running

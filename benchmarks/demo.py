@@ -16,8 +16,9 @@ from pathlib import Path
 from rich.console import Console
 
 import ivm
-from benchmarks import maintain, stream, tpch, tpch_stream
-from benchmarks.panel import Panel, Tally, ViewTimes, milliseconds, speed_line, view_table
+from benchmarks.harness import maintain, stream
+from benchmarks.tpch import tpch, tpch_stream
+from benchmarks.tpch.panel import Panel, Tally, ViewTimes, milliseconds, speed_line, view_table
 
 READ_EVERY = 5
 """Transactions between two reads of a view."""

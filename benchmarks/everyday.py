@@ -22,8 +22,8 @@ from typing import Any
 import duckdb
 
 import ivm
-from benchmarks import workload
-from benchmarks.page import Page, with_keep
+from benchmarks.harness import workload
+from benchmarks.harness.page import Page, with_keep
 
 BY_ORDER = """SELECT customer_id, id, count(*) AS n, max(amount) AS amount
     FROM orders GROUP BY customer_id, id"""

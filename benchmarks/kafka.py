@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 
 import ivm
-from benchmarks.maintain import verify
-from benchmarks.report import machine
+from benchmarks.harness.maintain import verify
+from benchmarks.harness.report import machine
 from tests.support.kafka import Broker
 
 TABLE = "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, amount INTEGER)"

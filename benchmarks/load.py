@@ -22,8 +22,8 @@ from typing import Any
 import duckdb
 
 import ivm
-from benchmarks import workload
-from benchmarks.page import Page, with_keep
+from benchmarks.harness import workload
+from benchmarks.harness.page import Page, with_keep
 
 WAYS = {
     "COPY": "COPY orders FROM '{}'",

@@ -26,8 +26,8 @@ from pathlib import Path
 import duckdb
 
 import ivm
-from benchmarks.change_events import QUERY, TABLE, ChangeEvents
-from benchmarks.report import machine
+from benchmarks.harness.change_events import QUERY, TABLE, ChangeEvents
+from benchmarks.harness.report import machine
 from tests.support.kafka import Broker
 
 FILES, PARTITIONS, KILLS = 40, 2, 3

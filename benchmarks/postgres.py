@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import ivm
-from benchmarks.report import machine
+from benchmarks.harness.report import machine
 from ivm.cdc.sources.postgres.connections.table_names import TableName
 from ivm.cdc.sources.postgres.copying import DONE, copy_stream
 from ivm.cdc.sources.source import Position

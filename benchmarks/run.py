@@ -19,9 +19,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import plan, report, stream, workload
-from benchmarks.cells import Cell
-from benchmarks.page import RESULTS
+from benchmarks.harness import plan, report, stream, workload
+from benchmarks.harness.cells import Cell
+from benchmarks.harness.page import RESULTS
 
 ROOT = Path(__file__).parent.parent
 SEED = 20
@@ -56,7 +56,7 @@ class Workshop:
             shutil.copyfile(self.base(cell), file)
             order = {"cell": asdict(cell), "file": str(file), "stream": str(self.stream(cell))}
             os.sync()  # or the system writes the copies back while the clock runs
-            command = [sys.executable, "-m", "benchmarks.cell", json.dumps(order)]
+            command = [sys.executable, "-m", "benchmarks.harness.cell", json.dumps(order)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
         if done.returncode:
             raise SystemExit(f"{cell} failed:\n{done.stderr}")

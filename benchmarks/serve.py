@@ -26,7 +26,7 @@ from pathlib import Path
 import psycopg
 
 import ivm
-from benchmarks.report import machine
+from benchmarks.harness.report import machine
 from tests.support.postgres import running
 
 _ACCOUNTS = 100_000

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 import ivm
-from benchmarks.maintain import verify
-from benchmarks.page import Page
-from benchmarks.shape_cases import SHAPES, STATUSES, Shape
+from benchmarks.harness.maintain import verify
+from benchmarks.harness.page import Page
+from benchmarks.harness.shape_cases import SHAPES, STATUSES, Shape
 from ivm.storage.values.zset import ZSet
 
 LIMIT_MS, LIMIT_GROWTH = 1.0, 1.5

@@ -20,11 +20,11 @@ from pathlib import Path
 import duckdb
 
 import ivm
-from benchmarks import tpch
-from benchmarks.maintain import commit, verify
-from benchmarks.report import machine
-from benchmarks.spark_metrics import StatusStore, Tasks
-from benchmarks.tpch_queries import QUERIES
+from benchmarks.harness.maintain import commit, verify
+from benchmarks.harness.report import machine
+from benchmarks.harness.spark_metrics import StatusStore, Tasks
+from benchmarks.tpch import tpch
+from benchmarks.tpch.tpch_queries import QUERIES
 from benchmarks.tpch_refresh import apply_plainly, refreshes
 from ivm.backfill.progress import FillProgress
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import ivm
-from benchmarks.maintain import verify
-from benchmarks.report import machine
+from benchmarks.harness.maintain import verify
+from benchmarks.harness.report import machine
 from benchmarks.spark import OPTIONS
 
 TABLES = """

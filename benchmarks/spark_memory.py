@@ -25,11 +25,11 @@ from typing import Any
 import duckdb
 
 import ivm
-from benchmarks import tpch
-from benchmarks.cells import peak_bytes
-from benchmarks.maintain import commit, verify
-from benchmarks.report import machine
+from benchmarks.harness.cells import peak_bytes
+from benchmarks.harness.maintain import commit, verify
+from benchmarks.harness.report import machine
 from benchmarks.spark import OPTIONS, Phases
+from benchmarks.tpch import tpch
 from benchmarks.tpch_refresh import apply_plainly, refreshes
 from ivm.ingest.key_index import LateIndex
 

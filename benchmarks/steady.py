@@ -23,8 +23,8 @@ import duckdb
 import numpy as np
 
 import ivm
-from benchmarks import workload
-from benchmarks.page import Page, with_keep
+from benchmarks.harness import workload
+from benchmarks.harness.page import Page, with_keep
 
 INSERT = "INSERT INTO orders VALUES (?, ?, ?, ?, ?)"
 PARTS = (50, 90, 99, 99.9, 100)

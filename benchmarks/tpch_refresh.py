@@ -21,10 +21,11 @@ from pathlib import Path
 import duckdb
 
 import ivm
-from benchmarks import maintain, tpch
-from benchmarks.page import Page, with_keep
-from benchmarks.stream import Change, Transaction, changes_in
-from benchmarks.tpch_queries import QUERIES
+from benchmarks.harness import maintain
+from benchmarks.harness.page import Page, with_keep
+from benchmarks.harness.stream import Change, Transaction, changes_in
+from benchmarks.tpch import tpch
+from benchmarks.tpch.tpch_queries import QUERIES
 
 ROWS = 1000
 Clock = Callable[[], float]

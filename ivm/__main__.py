@@ -7,7 +7,7 @@ import gc
 import os
 
 from ivm.session.names.caller_scope import variables
-from ivm.shell.cli import app
+from ivm.shell.command_line.cli import app
 
 
 def main() -> None:

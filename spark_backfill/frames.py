@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from ivm.spark_backfill.carried_sql import (
+from ivm.spark_backfill.refusals import not_carried, refuse_foreign
+from ivm.spark_backfill.session import worker_memory
+from ivm.spark_backfill.translation.not_translatable import NotTranslatableError
+from ivm.spark_backfill.translation.render import spark_body
+from ivm.spark_backfill.workers.carried_sql import (
     arrow_schema,
     ddl_of,
     in_arrow,
@@ -25,10 +29,9 @@ from ivm.spark_backfill.carried_sql import (
     select_back,
     struct_of,
 )
-from ivm.spark_backfill.carriers import NotCarriedError, carrier
-from ivm.spark_backfill.code_worker import coding_runner
-from ivm.spark_backfill.not_translatable import NotTranslatableError
-from ivm.spark_backfill.partial_worker import (
+from ivm.spark_backfill.workers.carriers import NotCarriedError, carrier
+from ivm.spark_backfill.workers.code_worker import coding_runner
+from ivm.spark_backfill.workers.partial_worker import (
     DDL,
     LABELS,
     LANES,
@@ -36,10 +39,7 @@ from ivm.spark_backfill.partial_worker import (
     key_types,
     partial_runner,
 )
-from ivm.spark_backfill.refusals import not_carried, refuse_foreign
-from ivm.spark_backfill.render import spark_body
-from ivm.spark_backfill.session import worker_memory
-from ivm.spark_backfill.worker import CODE, GIVEN, NO_SIDE, SIDE, Body, Pieces, runner
+from ivm.spark_backfill.workers.worker import CODE, GIVEN, NO_SIDE, SIDE, Body, Pieces, runner
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,

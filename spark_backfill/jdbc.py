@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ivm.spark_backfill.local_files import local
+from ivm.spark_backfill.files.local_files import local
 from ivm.spark_backfill.session import words_of
 from ivm.storage.errors import IvmError, SqlError, UnavailableError
 from ivm.storage.identifiers import fold

@@ -8,7 +8,7 @@ from __future__ import annotations
 import duckdb
 from sqlglot import exp
 
-from ivm.spark_backfill.carriers import NotCarriedError, carrier
+from ivm.spark_backfill.workers.carriers import NotCarriedError, carrier
 from ivm.sql.plan.built_in import duck_text, is_ours, schema_prefixes
 from ivm.sql.plan.columns import expressions
 from ivm.sql.plan.nodes import Plan, nodes, types

@@ -24,10 +24,10 @@ from ivm.delta_ops.aggregates.aggregate import PartialState
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.operator import CursorFactory, Fetch
 from ivm.spark_backfill.attempts import computed
-from ivm.spark_backfill.carriers import carrier
+from ivm.spark_backfill.files.local_files import local, read_carriers
 from ivm.spark_backfill.frames import Frames
-from ivm.spark_backfill.local_files import local, read_carriers
-from ivm.spark_backfill.partial_worker import LABELS, LANES, key_types, states_of
+from ivm.spark_backfill.workers.carriers import carrier
+from ivm.spark_backfill.workers.partial_worker import LABELS, LANES, key_types, states_of
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Aggregate, Plan, numbered, types
 from ivm.sql.plan.render import render

@@ -20,8 +20,8 @@ from ivm.engine.transactions.transaction import Transaction
 from ivm.session.names.replacement_scans import explained
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.cached_by_text import LONGEST
-from ivm.sql.statements.tokens import tokens
+from ivm.sql.statements.text.cached_by_text import LONGEST
+from ivm.sql.statements.text.tokens import tokens
 from ivm.storage.errors import AccessError
 from ivm.storage.identifiers import canonical_name
 

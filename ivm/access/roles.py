@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ivm.sql.statements.users import ROLES
+from ivm.sql.statements.own.users import ROLES
 from ivm.storage.errors import AccessError
 from ivm.storage.identifiers import fold, path_of, quote
 

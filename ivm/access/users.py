@@ -51,7 +51,7 @@ class StoredUser:
 
     Attributes:
         name: folded.
-        role: see `ivm.sql.statements.users.ROLES`.
+        role: see `ivm.sql.statements.own.users.ROLES`.
         schema: the schema, see `schema_name`, to which the role is limited; None for all.
         verifier: of the password.
     """

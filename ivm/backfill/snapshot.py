@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from ivm.catalog.binding import BindingCatalog
 from ivm.catalog.version import CatalogVersion
 from ivm.engine.engine import Engine
-from ivm.spark_backfill.exports import export
-from ivm.spark_backfill.lake import export_lake
-from ivm.spark_backfill.relations import Exported
+from ivm.spark_backfill.files.exports import export
+from ivm.spark_backfill.files.lake import export_lake
+from ivm.spark_backfill.files.relations import Exported
 from ivm.sql.plan.nodes import Plan, Scan, nodes
 from ivm.storage.warehouse.duckdb.duck import Cursor
 

@@ -20,7 +20,7 @@ from ivm.capture.trial import without_our_sql
 from ivm.capture.update import capture_update
 from ivm.capture.upsert import capture_upsert
 from ivm.ingest.parameters import Params
-from ivm.sql.statements.nodes import Dml
+from ivm.sql.statements.nodes.nodes import Dml
 from ivm.storage.warehouse.duckdb.duck import Cursor
 from ivm.storage.warehouse.tables.table_info import TableInfo
 

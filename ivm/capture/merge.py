@@ -16,8 +16,8 @@ from ivm.capture.trial import Trial
 from ivm.changes.read.clauses import Clauses
 from ivm.changes.read.sources import alias_of
 from ivm.ingest.parameters import Params
-from ivm.sql.statements.nodes import Dml
-from ivm.sql.statements.tokens import unquoted
+from ivm.sql.statements.nodes.nodes import Dml
+from ivm.sql.statements.text.tokens import unquoted
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.warehouse.duckdb.duck import Cursor, describe, run, temporary
 from ivm.storage.warehouse.flush.row_ids import same_row

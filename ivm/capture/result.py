@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivm.changes.read.clauses import Clauses
 from ivm.ingest.parameters import Params
-from ivm.sql.statements.nodes import Dml
+from ivm.sql.statements.nodes.nodes import Dml
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.interrupts import begin_statement
 from ivm.storage.values.consolidate import consolidate

@@ -19,7 +19,7 @@ import pyarrow as pa
 from ivm.capture.result import Captured, Change, net, nothing, run_verbatim
 from ivm.capture.trial import Trial, attempt, require_binding
 from ivm.ingest.parameters import Params
-from ivm.sql.statements.nodes import Dml
+from ivm.sql.statements.nodes.nodes import Dml
 from ivm.storage.identifiers import quote
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn

@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ivm.sql.statements.nodes import Dml, Name
-from ivm.sql.statements.tokens import Reader, tokens
+from ivm.sql.statements.nodes.nodes import Dml, Name
+from ivm.sql.statements.text.tokens import Reader, tokens
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold, path_of
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows

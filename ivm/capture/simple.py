@@ -12,7 +12,7 @@ from __future__ import annotations
 from ivm.capture.result import Captured, nothing, run_returning, run_verbatim
 from ivm.capture.row_diff import all_rows, watching
 from ivm.ingest.parameters import Params
-from ivm.sql.statements.nodes import Dml
+from ivm.sql.statements.nodes.nodes import Dml
 from ivm.storage.warehouse.duckdb.duck import Cursor
 from ivm.storage.warehouse.tables.table_info import TableInfo
 

@@ -22,7 +22,7 @@ from ivm.ingest.fast_path import FastPath
 from ivm.ingest.first_per_key import first_of_each
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.parameters import Params
-from ivm.sql.statements.nodes import Dml
+from ivm.sql.statements.nodes.nodes import Dml
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import path_of, quote
 from ivm.storage.log.change import TableChange

@@ -26,8 +26,8 @@ from ivm.capture.row_diff import (
 from ivm.capture.trial import Trial, require_binding
 from ivm.changes.read.clauses import Clauses
 from ivm.ingest.parameters import Params
-from ivm.sql.statements.nodes import Dml
-from ivm.sql.statements.tokens import Reader, Token, split, text_of
+from ivm.sql.statements.nodes.nodes import Dml
+from ivm.sql.statements.text.tokens import Reader, Token, split, text_of
 from ivm.storage.errors import InternalError, SqlError
 from ivm.storage.identifiers import quote
 from ivm.storage.values.zset import from_arrow

@@ -16,7 +16,7 @@ from ivm.capture.row_diff import run_rewritten, watching
 from ivm.capture.trial import Trial, require_binding
 from ivm.changes.read.clauses import Clauses
 from ivm.ingest.parameters import Params
-from ivm.sql.statements.nodes import Dml
+from ivm.sql.statements.nodes.nodes import Dml
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import quote
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run, temporary

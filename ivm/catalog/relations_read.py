@@ -15,7 +15,7 @@ import duckdb
 from ivm.catalog.catalog import Catalog
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.resolve.bound_relations import last_names
-from ivm.sql.statements.tokens import without_parameters
+from ivm.sql.statements.text.tokens import without_parameters
 from ivm.storage.identifiers import fold, path_of, words_in
 from ivm.storage.warehouse.duckdb.duck import Cursor, lenient, rows
 from ivm.storage.warehouse.warehouse import Warehouse

@@ -21,7 +21,7 @@ from ivm.session.ddl.stream_positions import DISPLACED, ORIGINS, POSITIONS, SOUR
 from ivm.session.queries.query import query
 from ivm.session.session import Session
 from ivm.session.table_writer import FastWriter
-from ivm.sql.statements.nodes import Query
+from ivm.sql.statements.nodes.nodes import Query
 from ivm.storage.errors import UnavailableError, UnsupportedError
 from ivm.storage.identifiers import literal
 from ivm.storage.log.change import TableChange

@@ -16,7 +16,7 @@ from ivm.ingest.parameters import Params
 from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.tokens import tokens, unquoted
+from ivm.sql.statements.text.tokens import tokens, unquoted
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import canonical_name
 

@@ -32,9 +32,9 @@ from ivm.session import dml
 from ivm.session.results.result import Result
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.expressions import Expression
-from ivm.sql.statements.placeholders import has_names
-from ivm.sql.statements.values_list import LiteralRows, only
+from ivm.sql.statements.nodes.expressions import Expression
+from ivm.sql.statements.nodes.values_list import LiteralRows, only
+from ivm.sql.statements.text.placeholders import has_names
 from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes

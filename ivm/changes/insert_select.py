@@ -42,10 +42,10 @@ from ivm.session.readable import READS_CHANGES, demand_ahead, demand_readable
 from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.expressions import Marks
-from ivm.sql.statements.inserts import conflict_of, returned_list
-from ivm.sql.statements.nodes import Conflict
-from ivm.sql.statements.tokens import SourceText, kept_tokens
+from ivm.sql.statements.changes.inserts import conflict_of, returned_list
+from ivm.sql.statements.nodes.expressions import Marks
+from ivm.sql.statements.nodes.nodes import Conflict
+from ivm.sql.statements.text.tokens import SourceText, kept_tokens
 from ivm.storage.errors import ConstraintError
 from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.types import Schema

@@ -27,7 +27,7 @@ from ivm.session.results.state_result import StateResult
 from ivm.session.session import Session
 from ivm.sql.resolve.clock import may_tell_time
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.nodes import Conflict
+from ivm.sql.statements.nodes.nodes import Conflict
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
 from ivm.storage.log.change import TableChange

@@ -27,7 +27,7 @@ from ivm.ingest.rows import Rows
 from ivm.session.results.relation import Relation
 from ivm.session.results.result import Result
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.placeholders import has_names
+from ivm.sql.statements.text.placeholders import has_names
 from ivm.storage.errors import InputError, IvmError, SqlError, UnsupportedError
 from ivm.storage.identifiers import literal
 

@@ -20,7 +20,7 @@ from ivm.ingest.values.duckdb_casts import Array, cast_arrays, cast_parameters
 from ivm.ingest.values.literal_values import RULES, literal_array, literals
 from ivm.ingest.values.python_parts import arrow_form, parts_of
 from ivm.ingest.values.python_values import Values, python_values
-from ivm.sql.statements.values_list import LiteralRows
+from ivm.sql.statements.nodes.values_list import LiteralRows
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType
 from ivm.storage.warehouse.duckdb.duck import Cursor

@@ -15,8 +15,8 @@ import duckdb
 from IPython.display import display
 
 from ivm.database import Database
-from ivm.shell.output import Paint
-from ivm.shell.table import SHOWN_ROWS, box
+from ivm.shell.display.output import Paint
+from ivm.shell.display.table import SHOWN_ROWS, box
 from ivm.shell.view_pictures import Picture, ViewReader, headline
 from ivm.sql.compile.explain_drawing import counted
 from ivm.storage.errors import InputError, IvmError

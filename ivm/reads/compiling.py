@@ -38,7 +38,7 @@ from ivm.sql.plan.render import render
 from ivm.sql.resolve.determinism import SeenNames, check_deterministic
 from ivm.sql.rewrite.rewrite import rewrite
 from ivm.sql.scalar.lookup import Lookup
-from ivm.sql.statements.placeholders import placeholders
+from ivm.sql.statements.text.placeholders import placeholders
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import words_in
 from ivm.storage.values.column import Column

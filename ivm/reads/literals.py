@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ivm.sql.statements.tokens import Token, tokens
+from ivm.sql.statements.text.tokens import Token, tokens
 
 PREFIX = "ivm_"
 """The names of lifted literals begin with it; a text that has it keeps its literals."""

@@ -24,7 +24,7 @@ from ivm.reads.verdicts import LiftedError
 from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import Filter, Plan, Project, Scan, inputs, nodes, types, with_inputs
 from ivm.sql.plan.render import render
-from ivm.sql.statements.placeholders import filled, placeholders
+from ivm.sql.statements.text.placeholders import filled, placeholders
 from ivm.storage.identifiers import is_text, literal
 from ivm.storage.values.column import Column, FixedColumn, column_from_arrow
 from ivm.storage.values.types import ColumnType, Schema, type_of

@@ -29,7 +29,7 @@ from ivm.reads.parameters import Values, duckdb_type, named
 from ivm.reads.table_reads import TableReads
 from ivm.reads.verdicts import LiftedError, NotFromStateError
 from ivm.sql.plan.nodes import NotIncremental
-from ivm.sql.statements.cached_by_text import LONGEST
+from ivm.sql.statements.text.cached_by_text import LONGEST
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.errors import EvaluationError, SqlError, UnsupportedError
 from ivm.storage.values.column import Column

@@ -15,7 +15,7 @@ from ivm.access.verifiers import Verifier
 from ivm.serve.failed_logins import FailedLogins
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.users import ROLES
+from ivm.sql.statements.own.users import ROLES
 from ivm.storage.errors import AccessError
 
 __all__ = ["ROLES", "AccessError", "Gate", "NoUsers", "User", "Verifier", "is_loopback", "trusted"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from ivm.sql.statements.tokens import Token, is_name, unquoted
+from ivm.sql.statements.text.tokens import Token, is_name, unquoted
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.interrupts import check
 from ivm.storage.scratch import Scratch

@@ -14,7 +14,7 @@ import duckdb
 
 from ivm.serve.asked_words import Place, bound_part, marked, valued, written
 from ivm.session.session import Session
-from ivm.sql.statements.tokens import kept_tokens, without_parameters
+from ivm.sql.statements.text.tokens import kept_tokens, without_parameters
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.interrupts import check
 from ivm.storage.warehouse.duckdb.duck import Cursor, lenient, run

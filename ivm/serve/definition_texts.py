@@ -16,7 +16,7 @@ from ivm.catalog.version import CatalogVersion, Meaning
 from ivm.engine.engine import Engine
 from ivm.engine.views.view_reads import NamedText, views_and_macros
 from ivm.serve.from_clauses import means_by_catalog
-from ivm.sql.statements.tokens import is_name, kept_tokens, unquoted
+from ivm.sql.statements.text.tokens import is_name, kept_tokens, unquoted
 from ivm.storage.identifiers import fold, path_of
 
 _WORDS = frozenset(("current_user", "session_user", "current_role"))

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ivm.access.functions import allowed
-from ivm.sql.statements.cached_by_text import kept
-from ivm.sql.statements.tokens import Token, is_name, kept_tokens, unquoted
+from ivm.sql.statements.text.cached_by_text import kept
+from ivm.sql.statements.text.tokens import Token, is_name, kept_tokens, unquoted
 
 _BEFORE = frozenset(("FROM", "JOIN", "TABLE", "USING"))
 _AFTER = frozenset(

@@ -32,9 +32,9 @@ from ivm.serve.definition_texts import texts_of
 from ivm.serve.kept_by_meaning import KeptByMeaning
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.cached_by_text import LONGEST, kept
-from ivm.sql.statements.nodes import Name
-from ivm.sql.statements.tokens import is_name, kept_tokens, unquoted
+from ivm.sql.statements.nodes.nodes import Name
+from ivm.sql.statements.text.cached_by_text import LONGEST, kept
+from ivm.sql.statements.text.tokens import is_name, kept_tokens, unquoted
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 

@@ -28,7 +28,7 @@ from ivm.serve.access import User
 from ivm.serve.failed_logins import FailedLogins
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.users import ROLES
+from ivm.sql.statements.own.users import ROLES
 from ivm.storage.errors import AccessError, InputError
 from ivm.storage.identifiers import fold, split_name
 

@@ -16,7 +16,7 @@ from ivm.engine.engine import Engine
 from ivm.engine.views.view_reads import views_and_macros, words_with_definitions
 from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.tokens import without_parameters
+from ivm.sql.statements.text.tokens import without_parameters
 from ivm.storage.identifiers import canonical_name, fold, path_of, words_in
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ivm.reads.literals import PREFIX, Shape, shape_of
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.cached_by_text import LONGEST, kept
+from ivm.sql.statements.text.cached_by_text import LONGEST, kept
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _MOST = 64

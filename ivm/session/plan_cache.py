@@ -11,7 +11,7 @@ from operator import is_
 from typing import Any, NamedTuple, TypeVar
 
 from ivm.ingest.not_fast import NotFastError
-from ivm.sql.statements.cached_by_text import LONGEST
+from ivm.sql.statements.text.cached_by_text import LONGEST
 
 P = TypeVar("P")
 _MOST = 256

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ivm.shell.console import Console
 from ivm.shell.created import statements
-from ivm.shell.drawing import MODES
-from ivm.shell.highlight import painted
+from ivm.shell.display.drawing import MODES
+from ivm.shell.editing.highlight import painted
 from ivm.shell.listing import named, relations, tables_query
 from ivm.shell.open import open_database, same_file
 from ivm.shell.sources import sources

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from ivm.database import Database
 from ivm.session.results.result import Result
-from ivm.shell.drawing import done, draw, is_plan, plan_lines
-from ivm.shell.errors import report
-from ivm.shell.output import Output
-from ivm.shell.script import ScriptPart, parts
+from ivm.shell.display.drawing import done, draw, is_plan, plan_lines
+from ivm.shell.display.errors import report
+from ivm.shell.display.output import Output
+from ivm.shell.editing.script import ScriptPart, parts
 from ivm.shell.stop import Stop
 from ivm.shell.tail import follow
 from ivm.sql.compile.explain_drawing import counted

@@ -15,7 +15,7 @@ from ivm.database import Database
 from ivm.engine.tables.retention import Rule, stored_rules
 from ivm.engine.views.clock import spelled_tick
 from ivm.session.session import Session
-from ivm.shell.completion import quoted
+from ivm.shell.editing.completion import quoted
 from ivm.shell.listing import RESERVED
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import canonical_name, fold, literal, quote, split_name

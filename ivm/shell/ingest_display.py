@@ -17,9 +17,9 @@ from ivm.cdc.progress import NOT_STARTED
 from ivm.cdc.run_sources import SourceInfo
 from ivm.cdc.sinks.run_sinks import SinkInfo
 from ivm.cdc.stored_sources import PAUSED, STOPPED
-from ivm.shell.completion import quoted
 from ivm.shell.console import duration
-from ivm.shell.output import Output
+from ivm.shell.display.output import Output
+from ivm.shell.editing.completion import quoted
 from ivm.sql.compile.explain_drawing import counted
 
 _BETWEEN_LINES = 5.0  # seconds, unless a state changes

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ivm.database import Database
-from ivm.shell.completion import Column
+from ivm.shell.editing.completion import Column
 from ivm.storage.identifiers import canonical_name, literal, quote, split_name
 
 _RELATIONS = """

@@ -25,15 +25,15 @@ from prompt_toolkit.styles import Style
 
 from ivm.database import Database
 from ivm.shell.commands import COMMANDS, run_command
-from ivm.shell.completion import Vocabulary
 from ivm.shell.console import Console, Settings
+from ivm.shell.display.output import colours_wanted, standard_error, standard_output
+from ivm.shell.editing.completion import Vocabulary
+from ivm.shell.editing.script import complete
 from ivm.shell.listing import listed
 from ivm.shell.open import MEMORY, title
-from ivm.shell.output import colours_wanted, standard_error, standard_output
 from ivm.shell.prompt_adapters import SqlCompleter, SqlLexer, vocabulary
-from ivm.shell.script import complete
 from ivm.shell.sources import Troubles
-from ivm.sql.statements.users import without_passwords
+from ivm.sql.statements.own.users import without_passwords
 from ivm.storage.errors import IvmError
 from ivm.storage.versions import own_version
 

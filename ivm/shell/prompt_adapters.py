@@ -16,9 +16,9 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.formatted_text.utils import split_lines
 from prompt_toolkit.lexers import Lexer
 
-from ivm.shell.completion import Vocabulary, suggest
-from ivm.shell.expected import expected_kinds
-from ivm.shell.highlight import pieces
+from ivm.shell.editing.completion import Vocabulary, suggest
+from ivm.shell.editing.expected import expected_kinds
+from ivm.shell.editing.highlight import pieces
 from ivm.shell.listing import RESERVED
 
 _FUNCTIONS = r"""

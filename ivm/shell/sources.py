@@ -13,8 +13,8 @@ from ivm.cdc.run_sources import SourceInfo
 from ivm.cdc.sinks.run_sinks import SinkInfo
 from ivm.database import Database
 from ivm.session.results.result import Result
-from ivm.shell.completion import quoted
 from ivm.shell.console import Console
+from ivm.shell.editing.completion import quoted
 from ivm.shell.ingest_display import behind
 from ivm.sql.compile.explain_drawing import counted
 from ivm.storage.errors import InputError

@@ -9,7 +9,7 @@ import signal
 
 from ivm.cdc.sinks.tail import Tail
 from ivm.database import Database
-from ivm.shell.output import Output
+from ivm.shell.display.output import Output
 from ivm.shell.stop import Stop
 from ivm.storage.errors import InputError
 

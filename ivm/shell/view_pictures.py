@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from ivm.database import Database
 from ivm.engine.feeds.changefeed import WEIGHT, Subscription
 from ivm.shell.created import parsed
+from ivm.shell.display.output import Paint
+from ivm.shell.display.table import Shown, shown_part
 from ivm.shell.listing import named
-from ivm.shell.output import Paint
-from ivm.shell.table import Shown, shown_part
 from ivm.sql.compile.explain_drawing import counted
 from ivm.storage.errors import InputError, IvmError
 

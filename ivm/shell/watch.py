@@ -15,8 +15,8 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 
 from ivm.engine.feeds.changefeed import Subscription
 from ivm.shell.console import Console
-from ivm.shell.output import Paint
-from ivm.shell.table import box
+from ivm.shell.display.output import Paint
+from ivm.shell.display.table import box
 from ivm.shell.view_pictures import Picture, ViewReader, headline
 from ivm.sql.compile.explain_drawing import counted
 from ivm.storage.errors import InputError, IvmError

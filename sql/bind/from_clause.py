@@ -40,7 +40,7 @@ from ivm.sql.plan.nodes import Join, NotIncremental, Plan, Scan, Values, ViewSca
 from ivm.sql.resolve.context import ONE_ROW, BindQuery, Context, demand_only
 from ivm.sql.resolve.scope import Bound, Relation, Scope
 from ivm.sql.rewrite.check_collations import collated_names
-from ivm.sql.statements.stored_text import view_query
+from ivm.sql.statements.text.stored_text import view_query
 from ivm.sql.subqueries.decorrelate import dependent
 from ivm.sql.subqueries.nested import Nesting
 from ivm.sql.subqueries.outer import Outer

@@ -18,7 +18,7 @@ from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_fu
 from ivm.sql.plan.known_functions import unknown_functions
 from ivm.sql.resolve.clock import AGE, TELLERS, WORDS
 from ivm.sql.resolve.plain_views import PlainViews
-from ivm.sql.statements.stored_text import view_query
+from ivm.sql.statements.text.stored_text import view_query
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows

@@ -16,7 +16,7 @@ from ivm.sql.parse.methods import is_caught, is_marked, with_parameters
 from ivm.sql.parse.query import parse_query
 from ivm.sql.plan.expressions import closed
 from ivm.sql.plan.nodes import NotIncremental
-from ivm.sql.statements.stored_text import bare_lambdas
+from ivm.sql.statements.text.stored_text import bare_lambdas
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duckdb.duck import Cursor
 

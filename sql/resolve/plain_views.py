@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from ivm.sql.plan.nodes import NotIncremental
-from ivm.sql.statements.stored_text import view_query
+from ivm.sql.statements.text.stored_text import view_query
 from ivm.storage.identifiers import Path, fold, quote
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 from ivm.storage.warehouse.tables.history import paths

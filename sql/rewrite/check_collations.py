@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ivm.sql.plan.columns import origins, reads
 from ivm.sql.plan.nodes import NotIncremental, Plan, Scan, ViewScan, inputs
-from ivm.sql.statements.tokens import depths, tokens, unquoted
+from ivm.sql.statements.text.tokens import depths, tokens, unquoted
 from ivm.storage.identifiers import fold
 
 

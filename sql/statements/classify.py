@@ -9,11 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from ivm.sql.statements import users
+from ivm.sql.statements.changes.dml import VERBS, changes_inside, changing, dml
 from ivm.sql.statements.ddl import alter, comment, create, drop, session
-from ivm.sql.statements.dml import VERBS, changes_inside, changing, dml
-from ivm.sql.statements.histories import begins_create, begins_set, create_history, set_history
-from ivm.sql.statements.nodes import (
+from ivm.sql.statements.nodes.nodes import (
     Ddl,
     Deallocate,
     Dml,
@@ -24,17 +22,18 @@ from ivm.sql.statements.nodes import (
     Statement,
     TransactionControl,
 )
-from ivm.sql.statements.own_nodes import ExplainView, ShowSinks, ShowSources, ShowViews
-from ivm.sql.statements.retention import begins_retention, set_retention, with_retention
-from ivm.sql.statements.sinks import change_sink, create_sink
-from ivm.sql.statements.sources import (
+from ivm.sql.statements.nodes.own_nodes import ExplainView, ShowSinks, ShowSources, ShowViews
+from ivm.sql.statements.own import users
+from ivm.sql.statements.own.histories import begins_create, begins_set, create_history, set_history
+from ivm.sql.statements.own.retention import begins_retention, set_retention, with_retention
+from ivm.sql.statements.own.sinks import change_sink, create_sink
+from ivm.sql.statements.own.sources import (
     alter_source,
     change_source,
     create_source,
     dead_letters,
 )
-from ivm.sql.statements.tokens import Reader, SourceText, Token
-from ivm.sql.statements.views import (
+from ivm.sql.statements.own.views import (
     create_view,
     drop_view,
     refresh_view,
@@ -42,6 +41,7 @@ from ivm.sql.statements.views import (
     subscribe,
     verify_view,
 )
+from ivm.sql.statements.text.tokens import Reader, SourceText, Token
 from ivm.storage.errors import UnsupportedError
 
 

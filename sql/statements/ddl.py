@@ -6,8 +6,8 @@ own syntax errors.
 
 from __future__ import annotations
 
-from ivm.sql.statements.nodes import Ddl, Name
-from ivm.sql.statements.tokens import Reader, StringForNameError, is_name
+from ivm.sql.statements.nodes.nodes import Ddl, Name
+from ivm.sql.statements.text.tokens import Reader, StringForNameError, is_name
 from ivm.storage.errors import SqlError
 
 _TEMPORARY = frozenset(("TEMP", "TEMPORARY"))

@@ -15,11 +15,9 @@ from typing import NamedTuple
 
 import duckdb
 
-from ivm.sql.statements import values_list
-from ivm.sql.statements.cached_by_text import LONGEST, kept
 from ivm.sql.statements.classify import classify
-from ivm.sql.statements.hints import hint
-from ivm.sql.statements.nodes import (
+from ivm.sql.statements.nodes import values_list
+from ivm.sql.statements.nodes.nodes import (
     Ddl,
     Deallocate,
     Dml,
@@ -33,7 +31,7 @@ from ivm.sql.statements.nodes import (
     Statement,
     TransactionControl,
 )
-from ivm.sql.statements.own_nodes import (
+from ivm.sql.statements.nodes.own_nodes import (
     ChangeSink,
     ChangeSource,
     ChangeToken,
@@ -55,9 +53,11 @@ from ivm.sql.statements.own_nodes import (
     VerifyView,
 )
 from ivm.sql.statements.readable import place, refuse_odd_blanks, unterminated
-from ivm.sql.statements.skeletons import skeleton_of
-from ivm.sql.statements.spelling import Spelling, spelled
-from ivm.sql.statements.tokens import (
+from ivm.sql.statements.text.cached_by_text import LONGEST, kept
+from ivm.sql.statements.text.hints import hint
+from ivm.sql.statements.text.skeletons import skeleton_of
+from ivm.sql.statements.text.spelling import Spelling, spelled
+from ivm.sql.statements.text.tokens import (
     Reader,
     StringForNameError,
     Token,

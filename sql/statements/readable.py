@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ivm.sql.statements.blanks import plain_blanks
-from ivm.sql.statements.nodes import Statement
-from ivm.sql.statements.own_nodes import CreateView
-from ivm.sql.statements.tokens import Token
+from ivm.sql.statements.nodes.nodes import Statement
+from ivm.sql.statements.nodes.own_nodes import CreateView
+from ivm.sql.statements.text.blanks import plain_blanks
+from ivm.sql.statements.text.tokens import Token
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import BLANKS_BEYOND_ASCII
 

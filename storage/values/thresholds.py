@@ -2,8 +2,8 @@
 
 Law: both ways give the same, so any number from 1 on may stand here (tests run both, by
 `tests.support.thresholds`). The numbers are of the machine the project was measured on, an AMD EPYC
-with 2 cores, in CPython 3.11; `benchmarks/micro_thresholds.py` measures those that are calls of
-their own.
+with 2 cores, in CPython 3.11; `benchmarks/micro/micro_thresholds.py` measures those that are calls
+of their own.
 
 Read as `thresholds.NAME`, so that a test can set them. What bounds sizes or memory, the ratio of
 two costs, and the sizes of caches stand in the modules they are of.

@@ -15,7 +15,7 @@ from ivm.access.verifiers import read, verifier_of
 from ivm.errors import AccessError, IvmError, SqlError
 from ivm.serve.users import Users
 from ivm.shell.prompt import _Kept
-from ivm.sql.statements.users import without_passwords
+from ivm.sql.statements.own.users import without_passwords
 from ivm.storage.errors import InputError
 from ivm.storage.warehouse.duckdb.duck import Cursor
 

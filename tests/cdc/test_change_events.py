@@ -11,7 +11,7 @@ import pytest
 
 import ivm
 from benchmarks.cdc import batches, told
-from benchmarks.change_events import DAMAGES, QUERY, TABLE, ChangeEvents
+from benchmarks.harness.change_events import DAMAGES, QUERY, TABLE, ChangeEvents
 
 LINES = 3_000
 

@@ -8,22 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import (
-    cdc,
-    cells,
-    demo,
-    everyday,
-    plan,
-    report,
-    run,
-    shapes,
-    spark_memory,
-    steady,
-    stream,
-    tpch,
-    workload,
-)
-from benchmarks.shape_cases import SHAPES, Shape
+from benchmarks import cdc, demo, everyday, run, shapes, spark_memory, steady
+from benchmarks.harness import cells, plan, report, stream, workload
+from benchmarks.harness.shape_cases import SHAPES, Shape
+from benchmarks.tpch import tpch
 from tests.support.spark import session
 
 pytestmark = pytest.mark.full(smoke=8)

@@ -26,7 +26,7 @@ from ivm.cdc.sinks.tail import Tail
 from ivm.engine.feeds.changefeed import Subscription
 from ivm.row_writes import RowWrites
 from ivm.session.results.result import Result
-from ivm.sql.statements import nodes, own_nodes
+from ivm.sql.statements.nodes import nodes, own_nodes
 from ivm.streams import Streams
 from tests.project.test_layers import LAYERS, ROOMS, layer_of, modules_of, room_of
 from tests.support import ROOT

@@ -20,37 +20,24 @@ LAYERS = ("storage", "delta_ops", "sql", "spark_backfill", "ivm")
 # The rooms of each layer from the bottom up; "" stands for the modules directly in its folder.
 ROOMS = {
     "storage": (
-        "",
-        "values",
-        "arrangement",
-        "ordered",
-        "state",
-        "log",
-        "warehouse/duckdb",
-        "warehouse/flush",
-        "warehouse/tables",
-        "warehouse/opening",
+        *("", "values", "arrangement", "ordered", "state", "log"),
+        *("warehouse/duckdb", "warehouse/flush", "warehouse/tables", "warehouse/opening"),
         "warehouse",
     ),
     "delta_ops": ("state", "", "linear", "joins", "aggregates", "ordered"),
     "sql": (
+        *("statements/text", "statements/nodes", "statements/changes", "statements/own"),
         *("statements", "plan", "parse", "resolve", "rewrite", "subqueries"),
         *("bind", "scalar", "compile", ""),
     ),
-    "spark_backfill": ("",),
+    "spark_backfill": ("workers", "translation", "files", ""),
     "ivm": (
         *("catalog", "ingest/values", "ingest"),
         *("changes/values", "changes/read", "changes/rows", "capture"),
         *("engine/base", "engine/tables", "engine/feeds", "engine/views", "engine"),
         *("engine/transactions", "engine/opening", "backfill", "reads"),
-        *(
-            "session/results",
-            "session/names",
-            "session",
-            "session/queries",
-            "session/ddl",
-            "changes",
-        ),
+        *("session/results", "session/names", "session", "session/queries", "session/ddl"),
+        "changes",
         *("access", "client"),
         *(
             "cdc/formats",
@@ -69,7 +56,7 @@ ROOMS = {
         *("serve/pg/wire", "serve/pg/values", "serve/pg/catalog", "serve/pg/statements"),
         *("serve/pg/copy", "serve/pg"),
         *("serve/console", "serve/http"),
-        *("shell", "notebook"),
+        *("shell/display", "shell/editing", "shell", "shell/command_line", "notebook"),
     ),
 }
 ROOT = Path(ivm.__file__).parent

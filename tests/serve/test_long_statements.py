@@ -18,7 +18,7 @@ from ivm.serve.pg.catalog.catalog_words import asks_catalog
 from ivm.serve.session_values import SessionValues, with_values
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.tokens import kept_tokens
+from ivm.sql.statements.text.tokens import kept_tokens
 
 SECONDS = 3.0  # of the processor; looked at once for each word each would take many times as long
 

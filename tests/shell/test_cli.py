@@ -16,9 +16,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import ivm
-from ivm.shell.cli import app
+from ivm.shell.command_line.cli import app
 from ivm.shell.commands import COMMANDS
-from ivm.shell.drawing import MODES
+from ivm.shell.display.drawing import MODES
 from tests.support import ROOT
 
 SETUP = """

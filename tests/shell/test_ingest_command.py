@@ -22,10 +22,10 @@ from typer.testing import CliRunner, Result
 import ivm
 from ivm.cdc.run_sources import SourceInfo
 from ivm.cdc.sinks.run_sinks import SinkInfo
-from ivm.shell.cli import app
+from ivm.shell.command_line.cli import app
+from ivm.shell.command_line.ingest_panel import drawn
+from ivm.shell.display.output import Output
 from ivm.shell.ingest_display import Lines, Seen
-from ivm.shell.ingest_panel import drawn
-from ivm.shell.output import Output
 from ivm.shell.stop import Stop
 from tests.shell.clicks import CREATE, TABLE, put
 

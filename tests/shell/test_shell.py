@@ -23,8 +23,8 @@ import ivm
 from ivm.shell.commands import COMMANDS, run_command
 from ivm.shell.console import Console, Settings
 from ivm.shell.created import statements
+from ivm.shell.display.output import Output, Paint, standard_error, standard_output
 from ivm.shell.listing import listed
-from ivm.shell.output import Output, Paint, standard_error, standard_output
 from ivm.shell.prompt import Shell, history_path, interact
 from ivm.shell.view_pictures import ViewReader
 from ivm.shell.watch import Screen, drawn, watch

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ivm.shell.completion import Column, Vocabulary, suggest
-from ivm.shell.expected import expected_kinds
+from ivm.shell.editing.completion import Column, Vocabulary, suggest
+from ivm.shell.editing.expected import expected_kinds
+from ivm.shell.editing.scope import scope_of
 from ivm.shell.prompt_adapters import vocabulary
-from ivm.shell.scope import scope_of
 
 NAMES = Vocabulary(
     tables={

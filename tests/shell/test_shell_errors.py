@@ -7,8 +7,8 @@ import pytest
 from rich.cells import cell_len
 
 from ivm.errors import InternalError, IvmError, SqlError, UnsupportedError
-from ivm.shell.errors import report
-from ivm.shell.output import Paint
+from ivm.shell.display.errors import report
+from ivm.shell.display.output import Paint
 
 PLAIN = Paint(False)
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.document import Document
 
-from ivm.shell.highlight import painted, pieces
-from ivm.shell.output import Paint
+from ivm.shell.display.output import Paint
+from ivm.shell.editing.highlight import painted, pieces
 from ivm.shell.prompt_adapters import SqlLexer
 
 

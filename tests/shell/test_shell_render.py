@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ivm.shell.cell_text import csv_lines, json_lines, texts
-from ivm.shell.output import Paint
-from ivm.shell.table import Shown, box, clip, fit, line_by_line, markdown, pad, shown_part
+from ivm.shell.display.cell_text import csv_lines, json_lines, texts
+from ivm.shell.display.output import Paint
+from ivm.shell.display.table import Shown, box, clip, fit, line_by_line, markdown, pad, shown_part
 
 PLAIN = Paint(False)
 
@@ -170,7 +170,7 @@ def test_only_shown_rows_become_text(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(table.num_rows)
         return iter(texts(table, zone))
 
-    monkeypatch.setattr("ivm.shell.table.texts", counting)
+    monkeypatch.setattr("ivm.shell.display.table.texts", counting)
     assert len(table_of("SELECT range AS a FROM range(100000)", 80)) == 46
     assert seen == [40]
 

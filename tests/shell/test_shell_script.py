@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ivm.shell.script import complete, open_sign, parts
+from ivm.shell.editing.script import complete, open_sign, parts
 
 
 def texts(script: str) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 import ivm
 from ivm.shell.commands import run_command
 from ivm.shell.console import Console, Settings
-from ivm.shell.output import Output
+from ivm.shell.display.output import Output
 from ivm.shell.sources import Troubles
 from tests.shell.clicks import CREATE, TABLE, put
 from tests.shell.test_shell import CTRL_D, Terminal

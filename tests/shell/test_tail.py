@@ -16,7 +16,7 @@ import pytest
 import ivm
 from ivm.shell.commands import run_command
 from ivm.shell.console import Console, Settings
-from ivm.shell.output import Output
+from ivm.shell.display.output import Output
 from tests.shell.test_cli import SETUP, command, environment, run
 
 

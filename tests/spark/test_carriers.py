@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from ivm.spark_backfill.carriers import NotCarriedError, carrier
+from ivm.spark_backfill.workers.carriers import NotCarriedError, carrier
 from ivm.sql.plan.nodes import Scan
 from ivm.storage.values.types import type_of
 from ivm.storage.warehouse.duckdb.duck import rows, run

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.delta_ops.aggregates.aggregate import Aggregate as AggregateOperator
-from ivm.spark_backfill import partial_worker
-from ivm.spark_backfill.partial_worker import LABELS, LANES, adding_runner, partial_runner
-from ivm.spark_backfill.worker import CODE, GIVEN, Body
+from ivm.spark_backfill.workers import partial_worker
+from ivm.spark_backfill.workers.partial_worker import LABELS, LANES, adding_runner, partial_runner
+from ivm.spark_backfill.workers.worker import CODE, GIVEN, Body
 from ivm.sql.compile.rules import COMPILE
 from ivm.sql.plan.nodes import Aggregate, Values, nodes, numbered, types
 from ivm.sql.plan.render import render

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import tpch
 from benchmarks.spark import measure
-from benchmarks.tpch_queries import QUERIES
+from benchmarks.tpch import tpch
+from benchmarks.tpch.tpch_queries import QUERIES
 from tests.support.spark import session
 
 pytestmark = pytest.mark.full(smoke=1)

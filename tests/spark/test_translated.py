@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import sqlglot
 
-from ivm.spark_backfill.carriers import carrier
-from ivm.spark_backfill.not_translatable import NotTranslatableError
-from ivm.spark_backfill.translated import translator
+from ivm.spark_backfill.translation.not_translatable import NotTranslatableError
+from ivm.spark_backfill.translation.translated import translator
+from ivm.spark_backfill.workers.carriers import carrier
 from ivm.sql.plan.nodes import Scan
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet

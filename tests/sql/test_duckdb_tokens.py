@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as s
 
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.blanks import plain_blanks
-from ivm.sql.statements.spelling import spelled
-from ivm.sql.statements.tokens import Token, is_name, is_string, tokens, unquoted
+from ivm.sql.statements.text.blanks import plain_blanks
+from ivm.sql.statements.text.spelling import spelled
+from ivm.sql.statements.text.tokens import Token, is_name, is_string, tokens, unquoted
 from ivm.storage.errors import IvmError, SqlError
 from ivm.storage.identifiers import BLANKS_BEYOND_ASCII
 from tests.corpus.plan_corpus import QUERIES

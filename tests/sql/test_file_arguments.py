@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ivm.sql.statements.cached_by_text import LONGEST
-from ivm.sql.statements.file_arguments import file_arguments
+from ivm.sql.statements.text.cached_by_text import LONGEST
+from ivm.sql.statements.text.file_arguments import file_arguments
 
 CASES = [
     ("SELECT * FROM read_csv('a')", ["'a'"]),

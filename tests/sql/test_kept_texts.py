@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ivm.sql.statements.cached_by_text import LONGEST, kept
-from ivm.sql.statements.tokens import kept_tokens
+from ivm.sql.statements.text.cached_by_text import LONGEST, kept
+from ivm.sql.statements.text.tokens import kept_tokens
 
 
 def test_short_texts_are_kept_and_of_the_long_ones_the_last() -> None:

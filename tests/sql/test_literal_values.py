@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from ivm.ingest.literal_columns import are_given, columns_of
 from ivm.ingest.not_fast import NotFastError
+from ivm.sql.statements.nodes.values_list import LiteralRows, scan
 from ivm.sql.statements.parse import Insert, parse
-from ivm.sql.statements.values_list import LiteralRows, scan
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import from_arrow

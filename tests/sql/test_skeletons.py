@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as s
 
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.skeletons import skeleton_of
-from ivm.sql.statements.tokens import tokens
+from ivm.sql.statements.text.skeletons import skeleton_of
+from ivm.sql.statements.text.tokens import tokens
 from ivm.storage.errors import SqlError
 from tests.support.duckdb_twin import Twin
 from tests.tiers import examples

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from ivm.sql.plan.render import render
-from ivm.sql.statements.tokens import tokens
+from ivm.sql.statements.text.tokens import tokens
 from ivm.storage.warehouse.duckdb.duck import Cursor
 from tests.corpus import from_corpus, plan_corpus, recursion_corpus, subquery_corpus, window_corpus
 from tests.support import plans

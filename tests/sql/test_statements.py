@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.sql.statements.expressions import Expression
-from ivm.sql.statements.nodes import Conflict
+from ivm.sql.statements.nodes.expressions import Expression
+from ivm.sql.statements.nodes.nodes import Conflict
 from ivm.sql.statements.parse import (
     CreateView,
     Ddl,
@@ -28,7 +28,7 @@ from ivm.sql.statements.parse import (
     VerifyView,
     parse,
 )
-from ivm.sql.statements.tokens import tokens
+from ivm.sql.statements.text.tokens import tokens
 from ivm.storage.errors import SqlError, UnsupportedError
 from tests.tiers import examples
 

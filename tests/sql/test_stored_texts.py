@@ -10,7 +10,7 @@ import pytest
 from ivm.sql.bind.bind import bind
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite
-from ivm.sql.statements.stored_text import bare_lambdas, view_query
+from ivm.sql.statements.text.stored_text import bare_lambdas, view_query
 from ivm.storage.warehouse.duckdb.duck import Cursor
 from tests.corpus.from_corpus import fill
 from tests.support.plan_oracle import assert_means, multiset

@@ -10,7 +10,7 @@ import pytest
 
 import ivm
 from ivm.errors import SqlError, UnsupportedError
-from ivm.sql.statements.with_ties import without_ties_clause
+from ivm.sql.statements.own.with_ties import without_ties_clause
 from tests.support.view_oracle import assert_verified
 
 Row = tuple[Any, ...]

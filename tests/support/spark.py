@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ivm.spark_backfill.carriers import carrier
-from ivm.spark_backfill.exports import export
+from ivm.spark_backfill.files.exports import export
+from ivm.spark_backfill.files.relations import Exported
 from ivm.spark_backfill.frames import Frames
-from ivm.spark_backfill.relations import Exported
 from ivm.spark_backfill.session import start
+from ivm.spark_backfill.workers.carriers import carrier
 from ivm.sql.plan.nodes import Plan, Scan, nodes, types
 from ivm.storage.errors import UnavailableError
 from ivm.storage.values.types import Schema

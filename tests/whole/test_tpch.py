@@ -10,8 +10,9 @@ import duckdb
 import pytest
 
 import ivm
-from benchmarks import maintain, tpch
-from benchmarks.tpch_queries import QUERIES
+from benchmarks.harness import maintain
+from benchmarks.tpch import tpch
+from benchmarks.tpch.tpch_queries import QUERIES
 from benchmarks.tpch_refresh import apply_plainly, refreshes
 from tests.support.golden_explain import check
 from tests.support.view_oracle import assert_same_rows, assert_verified

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from benchmarks.tpch_queries import QUERIES
+from benchmarks.tpch.tpch_queries import QUERIES
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 from tests.support.circuit_world import Epochs, followed, worlds
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from ivm.ingest.not_fast import NotFastError
 from ivm.ingest.parameters import Params
-from ivm.sql.statements.cached_by_text import kept
-from ivm.sql.statements.tokens import Reader, Token, kept_tokens, text_of
+from ivm.sql.statements.text.cached_by_text import kept
+from ivm.sql.statements.text.tokens import Reader, Token, kept_tokens, text_of
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
 

@@ -10,7 +10,7 @@ import os.path
 from typing import NamedTuple
 
 from ivm.changes.read.clauses import Clauses
-from ivm.sql.statements.tokens import Reader, split
+from ivm.sql.statements.text.tokens import Reader, split
 from ivm.storage.errors import SqlError
 
 _QUERIES = frozenset(("SELECT", "FROM", "WITH", "TABLE"))

@@ -18,12 +18,12 @@ from ivm.changes.read.key_queries import key_query
 from ivm.changes.read.set_queries import read_sets
 from ivm.changes.read.source_conditions import is_of_sources
 from ivm.changes.read.sources import Sources, alias_of, listed, read_sources
-from ivm.sql.statements.cached_by_text import kept
-from ivm.sql.statements.expressions import Expression, Marks
-from ivm.sql.statements.inserts import settings
-from ivm.sql.statements.keyed_changes import conjuncts
-from ivm.sql.statements.nodes import Dml, Name
-from ivm.sql.statements.tokens import Reader, SourceText, Token, split, text_of, top_level
+from ivm.sql.statements.changes.inserts import settings
+from ivm.sql.statements.changes.keyed_changes import conjuncts
+from ivm.sql.statements.nodes.expressions import Expression, Marks
+from ivm.sql.statements.nodes.nodes import Dml, Name
+from ivm.sql.statements.text.cached_by_text import kept
+from ivm.sql.statements.text.tokens import Reader, SourceText, Token, split, text_of, top_level
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from ivm.changes.read.clauses import Clauses
 from ivm.changes.read.source_conditions import is_of_sources
 from ivm.changes.read.sources import alias_of
-from ivm.sql.statements.keyed_changes import conjuncts
-from ivm.sql.statements.nodes import Name
-from ivm.sql.statements.tokens import Reader, Token, text_of
+from ivm.sql.statements.changes.keyed_changes import conjuncts
+from ivm.sql.statements.nodes.nodes import Name
+from ivm.sql.statements.text.tokens import Reader, Token, text_of
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold
 

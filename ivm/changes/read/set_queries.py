@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ivm.sql.statements.expressions import Expression, Marks
-from ivm.sql.statements.inserts import settings
-from ivm.sql.statements.tokens import Reader, SourceText, Token, split, text_of
+from ivm.sql.statements.changes.inserts import settings
+from ivm.sql.statements.nodes.expressions import Expression, Marks
+from ivm.sql.statements.text.tokens import Reader, SourceText, Token, split, text_of
 from ivm.storage.errors import SqlError
 
 ALIAS = "__ivm_sets"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ivm.sql.plan.built_in import FACTS
 from ivm.sql.resolve.clock import WORDS
-from ivm.sql.statements.tokens import Token, is_name, unquoted
+from ivm.sql.statements.text.tokens import Token, is_name, unquoted
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duckdb.duck import rows
 

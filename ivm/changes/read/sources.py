@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ivm.changes.read.clauses import Clauses
 from ivm.changes.values.row_expressions import Part
-from ivm.sql.statements.tokens import Reader, Token, is_name, top_level, unquoted
+from ivm.sql.statements.text.tokens import Reader, Token, is_name, top_level, unquoted
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.values.types import Schema

@@ -14,7 +14,7 @@ import re
 from ivm.changes.read.joined_clauses import JoinedChange
 from ivm.changes.read.set_queries import ALIAS, listed_queries
 from ivm.changes.read.sources import between, listed
-from ivm.sql.statements.nodes import Dml
+from ivm.sql.statements.nodes.nodes import Dml
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.warehouse.tables.table_info import TableInfo
 

@@ -23,8 +23,8 @@ from ivm.ingest.fast_path import FastPath
 from ivm.ingest.first_per_key import first_of_each
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.not_fast import NotFastError, demanded
-from ivm.sql.statements.expressions import Expression
-from ivm.sql.statements.nodes import Name
+from ivm.sql.statements.nodes.expressions import Expression
+from ivm.sql.statements.nodes.nodes import Name
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.values.column import Column, Indexes, Mask, null_column
 from ivm.storage.values.consolidate import all_distinct

@@ -20,7 +20,7 @@ from uuid import UUID
 from ivm.ingest.literal_columns import Parameters, columns_of
 from ivm.ingest.not_fast import NotFastError
 from ivm.ingest.values.python_values import python_column
-from ivm.sql.statements.values_list import LiteralRows
+from ivm.sql.statements.nodes.values_list import LiteralRows
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType
 

@@ -22,7 +22,7 @@ from ivm.ingest.further_keys import Positions, whole_rows
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.not_fast import VIOLATES, NotFastError
 from ivm.ingest.table_rules import AT_ONCE
-from ivm.sql.statements.expressions import Expression
+from ivm.sql.statements.nodes.expressions import Expression
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes, Mask, null_column

@@ -19,8 +19,8 @@ from ivm.ingest.first_per_key import first_of_each
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.literal_columns import Parameters
 from ivm.ingest.not_fast import NotFastError
-from ivm.sql.statements.expressions import Expression
-from ivm.sql.statements.nodes import Comparison, KeyedChange
+from ivm.sql.statements.nodes.expressions import Expression
+from ivm.sql.statements.nodes.nodes import Comparison, KeyedChange
 from ivm.storage.values.column import Column, Mask
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, ones

@@ -28,7 +28,7 @@ from ivm.sql.rewrite.cannot_fail import cannot_fail
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar
 from ivm.sql.scalar.constants import Fallback, binds
 from ivm.sql.scalar.lookup import Range, range_of
-from ivm.sql.statements.expressions import Expression
+from ivm.sql.statements.nodes.expressions import Expression
 from ivm.storage.errors import EvaluationError
 from ivm.storage.interrupts import check
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, empty_column

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ivm.changes.values.conflicts import Rule
-from ivm.sql.statements.expressions import Expression
-from ivm.sql.statements.tokens import Reader, kept_tokens
+from ivm.sql.statements.nodes.expressions import Expression
+from ivm.sql.statements.text.tokens import Reader, kept_tokens
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold
 from ivm.storage.values.types import ColumnType, Schema

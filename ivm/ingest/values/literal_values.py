@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ivm.ingest.values import python_values
 from ivm.ingest.values.python_values import Rule, Values, floats, integers, joined
-from ivm.sql.statements.values_list import LiteralRows
+from ivm.sql.statements.nodes.values_list import LiteralRows
 from ivm.storage.values.column import Column, Mask, column_from_arrow
 from ivm.storage.values.types import ColumnType
 

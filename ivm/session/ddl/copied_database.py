@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.tokens import Reader, tokens
+from ivm.sql.statements.text.tokens import Reader, tokens
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.tables.system_tables import set_apart
 

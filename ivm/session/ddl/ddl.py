@@ -46,7 +46,7 @@ from ivm.sql.plan.same_plan import same_plan, scans
 from ivm.sql.resolve.clock import CLOCK
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.tokens import tokens, unquoted
+from ivm.sql.statements.text.tokens import tokens, unquoted
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold, words_in
 from ivm.storage.interrupts import begin_statement

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.tokens import Reader, tokens, unquoted
+from ivm.sql.statements.text.tokens import Reader, tokens, unquoted
 from ivm.storage.identifiers import fold, path_of, quote
 from ivm.storage.warehouse.duckdb.duck import run
 

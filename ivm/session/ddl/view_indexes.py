@@ -12,7 +12,7 @@ from ivm.catalog.version import View
 from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.tokens import Token, split, tokens, unquoted
+from ivm.sql.statements.text.tokens import Token, split, tokens, unquoted
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duckdb.duck import rows

@@ -21,8 +21,8 @@ from typing import Any, Protocol
 from ivm.engine.engine import Engine
 from ivm.ingest.parameters import Params
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.file_arguments import FileArgument, file_arguments
-from ivm.sql.statements.spelling import string_value
+from ivm.sql.statements.text.file_arguments import FileArgument, file_arguments
+from ivm.sql.statements.text.spelling import string_value
 from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import literal
 from ivm.storage.interrupts import check

@@ -9,8 +9,8 @@ DuckDB returns rows, commits and writes the file are the database's own, on all 
 from __future__ import annotations
 
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.spelling import string_value
-from ivm.sql.statements.tokens import is_string, kept_tokens
+from ivm.sql.statements.text.spelling import string_value
+from ivm.sql.statements.text.tokens import is_string, kept_tokens
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 

@@ -25,7 +25,7 @@ from ivm.session.names.caller_scope import values_of
 from ivm.session.names.names import SessionNames
 from ivm.session.results.result import Result
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.tokens import Reader, tokens
+from ivm.sql.statements.text.tokens import Reader, tokens
 from ivm.storage.errors import InputError, IvmError, SqlError, UnsupportedError
 from ivm.storage.identifiers import WORD_CHARACTER, fold, quote, words_in
 from ivm.storage.warehouse.duckdb.duck import Cursor, lenient, rows, run

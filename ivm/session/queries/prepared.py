@@ -20,8 +20,8 @@ from ivm.session.results.result import Result
 from ivm.session.results.state_result import StateResult
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.placeholders import filled, placeholders
-from ivm.sql.statements.tokens import split, text_of, tokens
+from ivm.sql.statements.text.placeholders import filled, placeholders
+from ivm.sql.statements.text.tokens import split, text_of, tokens
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.warehouse.duckdb.duck import run

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import ivm
 from ivm.errors import EvaluationError, UnavailableError
-from ivm.shell.cli import app
+from ivm.shell.command_line.cli import app
 from ivm.sql.plan import known_functions
 from ivm.storage.versions import REQUIRED, demand_known_duckdb
 from ivm.storage.warehouse.duckdb.duck import rows, run

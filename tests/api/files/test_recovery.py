@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 import ivm
 from ivm import errors
 from ivm.engine.opening import opening
-from ivm.shell.cli import app
+from ivm.shell.command_line.cli import app
 from ivm.storage.durable_files import sync_folder
 from ivm.storage.warehouse import checkpoints
 from ivm.storage.warehouse.checkpoints import Checkpointer

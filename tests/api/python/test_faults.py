@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import ivm
 from ivm import errors
 from ivm.engine.base import log_writer
-from ivm.shell.cli import app
+from ivm.shell.command_line.cli import app
 from ivm.storage.log import segment, segment_writer
 from tests.support import ROOT
 

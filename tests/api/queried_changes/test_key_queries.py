@@ -10,7 +10,7 @@ from ivm.changes.read.clauses import Clauses
 from ivm.changes.read.joined_clauses import JoinedChange, read_joined
 from ivm.changes.read.key_queries import key_query
 from ivm.changes.read.source_conditions import is_of_sources
-from ivm.sql.statements.nodes import Dml
+from ivm.sql.statements.nodes.nodes import Dml
 from ivm.sql.statements.parse import parse
 from tests.support.change_ways import told_way
 from tests.support.met_rows_cases import BY_KEY, twin

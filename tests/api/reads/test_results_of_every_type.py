@@ -13,7 +13,7 @@ import pytest
 
 import ivm
 from ivm.serve.pg.values.columns import Wanted, value_bytes
-from ivm.shell.cell_text import json_lines, texts
+from ivm.shell.display.cell_text import json_lines, texts
 from tests.support.type_values import NAMES, select_values
 from tests.tiers import TIER
 

@@ -27,7 +27,7 @@ from ivm.serve.pg.catalog.session_settings import OWN_SETTINGS, VERSION, Session
 from ivm.serve.pg.values import types
 from ivm.session.results.result import Result
 from ivm.session.session import Session
-from ivm.sql.statements.placeholders import placeholders
+from ivm.sql.statements.text.placeholders import placeholders
 from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.identifiers import literal
 from ivm.storage.interrupts import check, interruptible

@@ -17,8 +17,8 @@ from sqlglot import exp
 from ivm.serve.from_clauses import sources
 from ivm.serve.pg.catalog.catalog_sql import INFORMATION, RELATION_NAMES
 from ivm.serve.pg.values.parameter_places import is_marked, marked
-from ivm.sql.statements.placeholders import filled
-from ivm.sql.statements.tokens import tokens, unquoted
+from ivm.sql.statements.text.placeholders import filled
+from ivm.sql.statements.text.tokens import tokens, unquoted
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import quote
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ivm.serve.from_clauses import Source, sources
 from ivm.serve.pg.catalog.catalog_sql import MACRO_NAMES, RELATION_NAMES
-from ivm.sql.statements.tokens import Token, is_name, kept_tokens, unquoted
+from ivm.sql.statements.text.tokens import Token, is_name, kept_tokens, unquoted
 
 _SCHEMAS = ("pg_catalog", "information_schema")
 _WORDS = "current_user|session_user|current_role|current_catalog|current_schema"

@@ -20,7 +20,7 @@ from ivm.serve.pg.statements import cursors
 from ivm.serve.pg.statements.copy_syntax import CopyRows, copy_rows, unquoted_value
 from ivm.serve.pg.values.bytea_literals import with_bytes
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.tokens import tokens
+from ivm.sql.statements.text.tokens import tokens
 from ivm.storage.errors import IvmError, SqlError, UnsupportedError
 from ivm.storage.identifiers import WORD_CHARACTER
 

@@ -17,8 +17,8 @@ from ivm.serve.pg.values.types import duckdb_type
 from ivm.session.names.replacement_scans import explained
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.placeholders import filled, placeholders
-from ivm.sql.statements.tokens import Reader, kept_tokens
+from ivm.sql.statements.text.placeholders import filled, placeholders
+from ivm.sql.statements.text.tokens import Reader, kept_tokens
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import quote
 from ivm.storage.warehouse.duckdb.duck import rows

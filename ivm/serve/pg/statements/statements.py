@@ -47,7 +47,7 @@ from ivm.session.queries.prepared import deallocate_all
 from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.placeholders import filled
+from ivm.sql.statements.text.placeholders import filled
 from ivm.storage.errors import UnavailableError
 
 T = TypeVar("T")

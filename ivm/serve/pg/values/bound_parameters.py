@@ -22,7 +22,7 @@ from ivm.serve.pg.values.types import (
     pg_type,
 )
 from ivm.session.session import Session
-from ivm.sql.statements.placeholders import filled
+from ivm.sql.statements.text.placeholders import filled
 
 _BESIDE = re.compile(
     r"(?:values of type|types of) (?:VARCHAR and (?:type )?(.+?)|(.+?) and (?:type )?VARCHAR)"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ivm.sql.statements.tokens import Token, tokens
+from ivm.sql.statements.text.tokens import Token, tokens
 from ivm.storage.errors import SqlError
 
 _MAYBE = re.compile(r"(?i)\\x[0-9a-f]*'")

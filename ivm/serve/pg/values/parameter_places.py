@@ -32,7 +32,7 @@ from ivm.serve.pg.values.types import (
     pg_type,
 )
 from ivm.session.session import Session
-from ivm.sql.statements.placeholders import filled
+from ivm.sql.statements.text.placeholders import filled
 from ivm.storage.identifiers import fold
 
 Kind: TypeAlias = int | str

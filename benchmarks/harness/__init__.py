@@ -1,0 +1,1 @@
+"""What benchmarks share: cells, streams of changes, and tables of numbers."""

@@ -1,0 +1,1 @@
+"""What the shell shows: results, tables and errors as text."""

@@ -1,0 +1,1 @@
+"""What is typed: scripts, completion and colours."""

@@ -1,0 +1,1 @@
+"""Rows in files: base relations exported, and tables that stay in theirs."""

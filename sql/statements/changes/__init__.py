@@ -1,0 +1,1 @@
+"""Reads the statements that change rows."""

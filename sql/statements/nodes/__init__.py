@@ -1,0 +1,1 @@
+"""The kinds of statements, and what their fields hold."""

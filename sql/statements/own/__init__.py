@@ -1,0 +1,1 @@
+"""Reads the statements that DuckDB does not know."""

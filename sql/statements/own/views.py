@@ -1,0 +1,128 @@
+"""Reads the statements on materialized views, which DuckDB does not know.
+
+Invariant: the view's query is the user's text, verbatim, but for WITH TIES (see `with_ties`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ivm.sql.statements.nodes.own_nodes import (
+    CreateView,
+    DropView,
+    RefreshView,
+    Subscribe,
+    VerifyView,
+)
+from ivm.sql.statements.own.durations import duration
+from ivm.sql.statements.own.with_ties import without_ties_clause
+from ivm.sql.statements.text.tokens import Reader, SourceText
+from ivm.storage.errors import UnsupportedError
+
+LEAST_TICK = 10_000
+"""The microseconds between two ticks, each of which is a commit."""
+_DAY = 86_400_000_000
+FILLERS = ("duckdb", "spark", "auto")
+"""Who can fill a view first."""
+
+
+def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView:
+    """Reads CREATE [OR REPLACE] MATERIALIZED VIEW, from the token after these words."""
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name()
+    columns = reader.columns() if reader.peek() == "(" else ()
+    options = _options(reader) if reader.accept("WITH") else {}
+    reader.expect("AS")
+    if reader.done:
+        raise reader.error("expected the view's query")
+    begin = reader.tokens[reader.at].start - source.offset
+    query, ahead = without_ties_clause(source.text[begin:], source.offset + begin)
+    begin -= ahead
+    flags = begin, replace, if_not_exists
+    return CreateView(source.text, source.offset, name, columns, query, *flags, **options)
+
+
+def _options(reader: Reader) -> dict[str, Any]:
+    """Reads `(backfill = 'spark', tick = '1 minute')`, after WITH."""
+    found: dict[str, Any] = {}
+    reader.expect("(")
+    while True:
+        name = "" if reader.done else reader.tokens[reader.at].text.lower()
+        if name not in _OPTIONS or name in found:
+            raise reader.error("a view's options are backfill and tick, each once")
+        reader.at += 1
+        reader.expect("=")
+        found[name] = _OPTIONS[name](reader)
+        if not reader.accept(","):
+            break
+    reader.expect(")")
+    return found
+
+
+def _backfill(reader: Reader) -> str:
+    value = reader.tokens[reader.at].text.lower() if not reader.done else ""
+    if value.strip("'") not in FILLERS:
+        raise reader.error(f"backfill is {', '.join(map(repr, FILLERS))}")
+    reader.at += 1
+    return value.strip("'")
+
+
+def _tick(reader: Reader) -> int:
+    """The microseconds of a tick."""
+    begin = reader.at
+    found = duration(reader)
+    micros = found.days * _DAY + found.micros
+    if found.months or micros < LEAST_TICK:
+        reader.at = begin
+        raise reader.error("a tick takes 10 milliseconds at least, and no months")
+    return micros
+
+
+_OPTIONS: dict[str, Callable[[Reader], Any]] = {"backfill": _backfill, "tick": _tick}
+
+
+def drop_view(source: SourceText, reader: Reader) -> DropView:
+    """Reads DROP MATERIALIZED VIEW, from the token after these words."""
+    if_exists = reader.accept("IF", "EXISTS")
+    names = reader.names()
+    cascade = reader.accept("CASCADE")
+    reader.accept("RESTRICT")
+    reader.finish()
+    return DropView(source.text, source.offset, names, if_exists, cascade)
+
+
+def verify_view(source: SourceText, reader: Reader) -> VerifyView:
+    """Reads VERIFY MATERIALIZED VIEW name, or VERIFY MATERIALIZED VIEWS, [USING SPARK]."""
+    reader.expect("VERIFY", "MATERIALIZED")
+    name = None
+    if not reader.accept("VIEWS"):
+        reader.expect("VIEW")
+        name = reader.name()
+    spark = reader.accept("USING", "SPARK")
+    reader.finish()
+    return VerifyView(source.text, source.offset, name, spark)
+
+
+def subscribe(source: SourceText, reader: Reader) -> Subscribe:
+    """Reads SUBSCRIBE [TO] name."""
+    reader.expect("SUBSCRIBE")
+    if reader.peek() == "TO" and reader.peek(1):
+        reader.at += 1
+    name = reader.name()
+    reader.finish()
+    return Subscribe(source.text, source.offset, name)
+
+
+def refresh_view(source: SourceText, reader: Reader) -> RefreshView:
+    """Reads REFRESH MATERIALIZED VIEW name."""
+    reader.expect("REFRESH", "MATERIALIZED", "VIEW")
+    name = reader.name()
+    reader.finish()
+    return RefreshView(source.text, source.offset, name)
+
+
+def refuse_alter(source: SourceText) -> None:
+    """Raises UnsupportedError for ALTER MATERIALIZED VIEW."""
+    way = "drop it and create it anew, or use CREATE OR REPLACE MATERIALIZED VIEW"
+    raise UnsupportedError(f"ALTER MATERIALIZED VIEW is not supported: {way}", source.offset)

@@ -1,0 +1,178 @@
+"""Rewrites FETCH FIRST n ROWS WITH TIES at the end of a view's query to QUALIFY.
+
+Law: the first n rows of an order and all that tie with the last of them are the rows whose RANK in
+that order is at most n. DuckDB has no WITH TIES, so the query with QUALIFY is the one that is
+stored, explained and verified. As in ORDER BY, a key that is a number or a name of the select list
+is a column of the result; any other key is an expression over the FROM clause.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ivm.sql.statements.text.tokens import (
+    Token,
+    is_name,
+    split,
+    text_of,
+    tokens,
+    top_level,
+    unquoted,
+)
+from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.identifiers import fold
+
+_CLAUSES = frozenset(["FROM", "WHERE", "GROUP", "HAVING", "WINDOW"])
+_LATER = frozenset(["QUALIFY", "UNION", "INTERSECT", "EXCEPT"])  # ranks count the rows they leave
+_FETCHED = frozenset(["FIRST", "NEXT", "ROW", "ROWS"])
+_WRAPPER = "SELECT * FROM ("
+_WAY = "write QUALIFY rank() OVER (ORDER BY …) <= n instead"
+
+
+class _Item(NamedTuple):
+    """An item of a select list: its name if any, its expression, its number (from 1) if known."""
+
+    name: str | None
+    value: Sequence[Token]
+    number: int | None
+
+
+def without_ties_clause(query: str, offset: int) -> tuple[str, int]:
+    """Rewrites a view's query that ends with WITH TIES to one with QUALIFY.
+
+    Args:
+        query: the user's text, returned unchanged if it does not end with WITH TIES.
+        offset: its offset in the script, for errors.
+
+    Returns:
+        The query, and the number of characters put in front of the user's text.
+
+    Raises:
+        SqlError: the query has no ORDER BY.
+        UnsupportedError: no rewriting to QUALIFY is known.
+    """
+    words = tokens(query)
+    if [t.word for t in words[-2:]] != ["WITH", "TIES"]:
+        return query, 0
+    clause, top = offset + words[-2].start, top_level(words)
+    order = max((i for i in top if _words(words[i : i + 2]) == ["ORDER", "BY"]), default=-1)
+    limit = max((i for i in top if words[i].word in ("LIMIT", "FETCH")), default=-1)
+    if not 0 < order < limit:
+        raise SqlError("WITH TIES needs an ORDER BY: without one there are no ties", clause)
+    if any(words[i].word == "OFFSET" for i in top if i > order):
+        raise UnsupportedError(f"OFFSET beside WITH TIES: {_WAY}, with BETWEEN for <=", clause)
+    count = [t.word for t in words[limit + 1 : -2] if t.word not in _FETCHED] or ["1"]
+    if len(count) > 1 or not count[0].isdigit():
+        raise UnsupportedError(f"WITH TIES of what is no whole number of rows: {_WAY}", clause)
+    keys = [_key(part) for part in split(words[order + 2 : limit]) if part]
+    if not keys or any(_words(key) == ["ALL"] for key, _ in keys):
+        raise UnsupportedError("ORDER BY ALL beside WITH TIES: name the columns", clause)
+    text = query[: words[order - 1].end]
+    if ("DISTINCT", "ON") in itertools.pairwise(_words(words[:order])):
+        text = query[: words[limit - 1].end]  # the order decides which row DISTINCT ON keeps
+    return _ranked(query, text, words[:order], keys, count[0])
+
+
+_Key = tuple[Sequence[Token], Sequence[Token]]  # an expression and its direction
+
+
+def _ranked(
+    query: str, text: str, head: list[Token], keys: list[_Key], count: str
+) -> tuple[str, int]:
+    items = _items(head)
+    found = [_item(key, items) for key, _ in keys]
+    wrapped = None not in found or not _takes_qualify(head)
+    listed = []
+    for (key, direction), item in zip(keys, found, strict=True):
+        value = text_of(query, key)
+        if item is not None and wrapped and item.number is not None:
+            value = f"#{item.number}"
+        elif item is not None and not wrapped:
+            if not item.value:
+                raise UnsupportedError(f"ORDER BY {value} beside WITH TIES: name the column")
+            value = f"({text_of(query, item.value)})"
+        listed.append(f"{value} {text_of(query, direction)}".rstrip())
+    bound = f"QUALIFY rank() OVER (ORDER BY {', '.join(listed)}) <= {count}"
+    if wrapped:
+        return f"{_WRAPPER}{text}) AS q {bound}", len(_WRAPPER)
+    return f"{text} {bound}", 0
+
+
+def _item(key: Sequence[Token], items: list[_Item]) -> _Item | None:
+    """The column of the result that a key names, None for an expression over the FROM clause."""
+    word = key[0].word
+    if len(key) == 1 and word.isdigit():
+        listed = (item for item in items if item.number == int(word))
+        return next(listed, _Item(None, (), int(word)))
+    named = (item for item in items if len(key) == 1 and item.name == fold(unquoted(key[0])))
+    written = [_same(token) for token in key]
+    alike = (i for i in items if i.number and [_same(t) for t in i.value] == written)
+    return next(named, None) or next(alike, None)
+
+
+def _takes_qualify(head: list[Token]) -> bool:
+    """Returns whether a QUALIFY of this query itself ranks the rows of its result."""
+    words = [head[i].word for i in top_level(head)]
+    grouped_by_all = any(words[i : i + 3] == ["GROUP", "BY", "ALL"] for i in range(len(words)))
+    return (
+        bool(_items(head)) and not grouped_by_all and not {*_LATER, "SAMPLE", "DISTINCT"} & {*words}
+    )
+
+
+def _items(head: list[Token]) -> list[_Item]:
+    """The items of the select list; none of a query that does not begin with SELECT."""
+    top = top_level(head)
+    start = next((i for i in top if head[i].word in ("SELECT", "FROM", "VALUES")), None)
+    if start is None or head[start].word != "SELECT":
+        return []
+    start += 2 if head[start + 1].word in ("DISTINCT", "ALL") else 1
+    if _words(head[start : start + 1]) == ["ON"]:
+        start = next(i for i in top if i > start and head[i].word == ")") + 1
+    ends = (i for i in top if i >= start and head[i].word in _CLAUSES | _LATER)
+    end = next(ends, len(head))
+    items: list[_Item] = []
+    number: int | None = 1
+    for part in filter(None, split(head[start:end])):
+        number = None if _is_star(part) else number
+        items.append(_Item(*_named(part), number))
+        number = None if number is None else number + 1
+    return items
+
+
+def _named(part: Sequence[Token]) -> tuple[str | None, Sequence[Token]]:
+    """The name and the expression of an item of a select list."""
+    if _words(part[1:2]) == [":"]:
+        return fold(unquoted(part[0])), part[2:]
+    if _words(part[-2:-1]) == ["AS"]:
+        return fold(unquoted(part[-1])), part[:-2]
+    if all(t.word == "." for t in part[1::2]):
+        return fold(unquoted(part[-1])), part
+    name, last = part[-1], part[-2]
+    ends_value = last.word in (")", "]", "}", "", "END") or _words(part[-3:-2]) == ["."]
+    if is_name(name) and name.word != "END" and (len(part) == 2 or ends_value):
+        return fold(unquoted(name)), part[:-1]
+    return None, part
+
+
+def _is_star(part: Sequence[Token]) -> bool:
+    return any(t.word in ("*", "COLUMNS") for t in part[:3:2])
+
+
+def _key(part: Sequence[Token]) -> _Key:
+    end = len(part)
+    if end > 2 and part[-2].word == "NULLS":
+        end -= 2
+    if end > 1 and part[end - 1].word in ("ASC", "DESC"):
+        end -= 1
+    return part[:end], part[end:]
+
+
+def _words(part: Sequence[Token]) -> list[str]:
+    return [token.word for token in part]
+
+
+def _same(token: Token) -> str:
+    """A spelling that is equal for tokens of one meaning."""
+    return token.word or token.text

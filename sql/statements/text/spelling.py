@@ -1,0 +1,108 @@
+"""A script respelled so that names stand in double quotes, and its places in what the user wrote.
+
+Law: DuckDB makes of the respelled script what it makes of the user's. So whoever looks at a
+statement's text knows one kind of quoted names, and a name that is written as a string is one, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import duckdb
+
+from ivm.sql.statements.text.blanks import plain_blanks
+from ivm.sql.statements.text.tokens import StringForNameError, kept_tokens, unquoted
+from ivm.storage.errors import SqlError
+from ivm.storage.identifiers import BLANKS_BEYOND_ASCII, quote
+from ivm.storage.scratch import Scratch
+
+_QUOTES = ('"', "`")
+_scratch = Scratch.of()
+
+
+class _Edit(NamedTuple):
+    """What stands in the place of a part of the user's script."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A script and what is spelled differently in it.
+
+    Attributes:
+        script: the user's, with plain blanks.
+        edits: in order.
+    """
+
+    script: str
+    edits: Sequence[_Edit] = ()
+
+    @property
+    def text(self) -> str:
+        """The respelled script."""
+        parts, at = list[str](), 0
+        for edit in self.edits:
+            parts += [self.script[at : edit.start], edit.text]
+            at = edit.end
+        return "".join([*parts, self.script[at:]])
+
+    def written(self, offset: int) -> int:
+        """The offset in the user's script of one in the respelled script."""
+        shift = 0  # of what stands behind the edits so far
+        for start, end, text in self.edits:
+            if offset < start + shift + len(text):
+                return min(offset - shift, max(start, end - 1))
+            shift += len(text) - (end - start)
+        return offset - shift
+
+    def naming(self, found: StringForNameError) -> Spelling:
+        """The spelling with the name that a string is.
+
+        Raises:
+            SqlError: it is no name to DuckDB, or to us.
+        """
+        token, start = found.token, self.written(found.token.start)
+        if found.qualified:
+            raise SqlError(f"{found}: write it in double quotes", start)
+        try:
+            name = string_value(token.text)
+        except duckdb.Error:
+            raise SqlError(str(found), start) from None
+        edit = _edit(self.script, start, start + len(token.text), name)
+        return Spelling(self.script, sorted([*self.edits, edit]))
+
+
+def spelled(script: str) -> Spelling:
+    """The spelling of a script: names in backticks stand in double quotes."""
+    plain = plain_blanks(script if script.isascii() else script.rstrip(BLANKS_BEYOND_ASCII))
+    if "`" not in plain:
+        return Spelling(plain)
+    edits = [
+        _edit(plain, token.start, token.end, unquoted(token))
+        for token in kept_tokens(plain)
+        if token.text[0] == "`" == token.text[-1] and len(token.text) > 1
+    ]
+    return Spelling(plain, edits)
+
+
+def _edit(script: str, start: int, end: int, name: str) -> _Edit:
+    """The edit that writes a name, apart from a quoted name beside it."""
+    before = " " if script[start - 1 : start] in _QUOTES else ""
+    behind = " " if script[end : end + 1] == '"' else ""
+    return _Edit(start, end, f"{before}{quote(name)}{behind}")
+
+
+def string_value(string: str) -> str:
+    """What DuckDB reads in a string in any of its quotes.
+
+    Raises:
+        duckdb.Error: it is none to DuckDB.
+    """
+    with _scratch.borrow() as connection:
+        names = connection.execute(f"SELECT 1 AS {string}").description
+    return str(names[0][0])
