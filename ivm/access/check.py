@@ -183,7 +183,9 @@ class Checks:
         if table is None:
             raise AccessError(f"{canonical_name(statement.table)!r} is no table of this database")
         grant.demand_relation(table)
-        if isinstance(statement, st.Insert) and not (statement.conflict or statement.returning):
+        if isinstance(statement, st.Insert) and not (
+            statement.rules.conflict or statement.returning
+        ):
             return  # rows of literals and parameters alone
         wrapped = f"WITH _ivm_change AS ({statement.text}\n) SELECT 1"
         content.demand(wrapped, changes=True)

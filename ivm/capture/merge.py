@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from ivm.capture.result import Captured, run_shown
 from ivm.capture.row_diff import run_rewritten, watching
 from ivm.capture.trial import Trial
-from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.change_text import ChangeText
 from ivm.changes.read.sources import alias_of
 from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes.nodes import Dml
-from ivm.sql.statements.text.tokens import unquoted
+from ivm.sql.statements.text.tokens import Reader, unquoted
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.warehouse.duckdb.duck import Cursor, describe, run, temporary
 from ivm.storage.warehouse.flush.row_ids import same_row
@@ -48,27 +48,27 @@ class _Merge(NamedTuple):
 
 def capture_merge(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
     """Runs the MERGE from a copy of its source, and watches the rows that the source matches."""
-    clauses = Clauses(statement.text, params)
+    written = ChangeText(statement.text, params)
 
     def from_a_copy(trial: Trial) -> Captured | None:
-        merge = _read(clauses, statement, info)
-        return None if merge is None else _from_a_copy(trial, cursor, clauses, merge, info)
+        merge = _read(written, statement, info)
+        return None if merge is None else _from_a_copy(trial, cursor, written, merge, info)
 
     return run_rewritten(cursor, statement, info, params, from_a_copy)
 
 
 def _from_a_copy(
-    trial: Trial, cursor: Cursor, clauses: Clauses, merge: _Merge, info: TableInfo
+    trial: Trial, cursor: Cursor, written: ChangeText, merge: _Merge, info: TableInfo
 ) -> Captured:
-    values = clauses.params(merge.query)
+    values = written.params(merge.query)
     with temporary(cursor, _SOURCE, f"AS {_pruned(cursor, merge, values)}", values) as source:
         matched, sql = _matched(merge, source), _merge(merge, source)
         same = f"t.rowid {same_row(cursor, info.qualified)} m.id"
         known = f"EXISTS (SELECT 1 FROM ({matched}) AS m(id) WHERE {same})"
-        with watching(cursor, info, known, clauses.params(matched)) as watch:
-            run(cursor, f"EXPLAIN {sql}", clauses.params(sql))
+        with watching(cursor, info, known, written.params(matched)) as watch:
+            run(cursor, f"EXPLAIN {sql}", written.params(sql))
             trial.commit()
-            result = run_shown(cursor, sql, clauses.params(sql), merge.returning)
+            result = run_shown(cursor, sql, written.params(sql), merge.returning)
             return result.with_changes({info.name: watch.changes()})
 
 
@@ -98,54 +98,45 @@ def _merge(merge: _Merge, source: str) -> str:
 # --- reading the clauses ---
 
 
-def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Merge | None:
+def _read(written: ChangeText, statement: Dml, info: TableInfo) -> _Merge | None:
     """The pieces; None for a statement that this module does not take apart."""
     hidden = info.position("rowid") is not None  # DuckDB's fault `hidden_row_ids`
     if hidden or statement.table is None:
         return None
-    verb, end = clauses.verb("MERGE"), len(clauses.tokens)
-    if "SOURCE" in [t.word for t in clauses.tokens]:  # WHEN NOT MATCHED BY SOURCE
+    clauses = written.clauses
+    if "SOURCE" in [t.word for t in written.tokens]:  # WHEN NOT MATCHED BY SOURCE
         return None
-    using = clauses.find(verb, "USING")
-    branches = min(
-        clauses.find(using, "WHEN", "MATCHED"), clauses.find(using, "WHEN", "NOT", "MATCHED")
-    )
-    condition = min(clauses.find(using + 1, "ON"), clauses.find(using + 1, "USING"))
-    alias = alias_of(clauses, using + 1, condition)
-    if alias is None or condition > branches:
+    source = clauses.source.rest
+    alias = alias_of(written.within(source))
+    if alias is None or not clauses.condition:
         return None
-    prefix = clauses.piece(0, verb)
     return _Merge(
-        prefix,
-        clauses.piece(verb + 2, using),
+        written.prefix,
+        written.piece(clauses.target),
         quote(statement.alias or statement.table[-1]),
-        f"{prefix} SELECT * FROM {clauses.piece(using + 1, condition)}",
+        f"{written.prefix} SELECT * FROM {written.piece(source)}",
         alias,
-        clauses.piece(condition, branches),
-        clauses.piece(branches, end),
-        _mentioned(clauses, alias, condition, branches),
+        written.piece(clauses.condition),
+        written.behind(clauses.condition.end),
+        _mentioned(written, alias),
         statement.returning,
     )
 
 
-def _mentioned(
-    clauses: Clauses, alias: str, condition: int, branches: int
-) -> frozenset[str] | None:
+def _mentioned(written: ChangeText, alias: str) -> frozenset[str] | None:
     """The names from the condition on; None if columns may be read without their names."""
-    read = clauses.tokens[condition:]
+    clauses = written.clauses
+    read = written.tokens[clauses.condition.begin :]
     names = [fold(unquoted(token)) for token in read]
     followers = [*[token.word for token in read[1:]], ""]
     whole = any(a == fold(alias) and b != "." for a, b in zip(names, followers, strict=True))
-    if whole or "*" in clauses.words(branches, len(clauses.tokens)):
+    if whole or "*" in [token.word for token in written.tokens[clauses.condition.end :]]:
         return None
-    return None if _takes_all(clauses, branches) else frozenset(names)
+    branches = [Reader(written.within(branch)) for branch in clauses.branches]
+    return None if any(map(_takes_all, branches)) else frozenset(names)
 
 
-def _takes_all(clauses: Clauses, branches: int) -> bool:
-    """Returns whether an INSERT or UPDATE of some branch does not say what it writes."""
-    at, end = branches, len(clauses.tokens)
-    while (at := min(clauses.find(at + 1, "INSERT"), clauses.find(at + 1, "UPDATE"))) < end:
-        listed = min(clauses.find(at, "VALUES"), clauses.find(at, "SET"))
-        if listed >= min(clauses.find(at, "WHEN", "MATCHED"), clauses.find(at, "WHEN", "NOT")):
-            return True
-    return False
+def _takes_all(branch: Reader) -> bool:
+    """Returns whether a branch is an INSERT or UPDATE that does not say what it writes."""
+    writes = branch.find("INSERT") or branch.find("UPDATE")
+    return writes and not (branch.find("VALUES") or branch.find("SET"))

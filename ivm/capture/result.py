@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.change_text import ChangeText
 from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes.nodes import Dml
 from ivm.storage.identifiers import fold, quote
@@ -112,8 +112,8 @@ def _may_be_renamed(names: Sequence[str]) -> bool:
 
 def _names(cursor: Cursor, statement: Dml, table: TableInfo) -> list[str]:
     """The names of what RETURNING lists, by a change of no row: no relation has them."""
-    clauses = Clauses(statement.text, None)  # RETURNING may name no parameters
-    listed = clauses.piece(clauses.find(0, "RETURNING"), len(clauses.tokens))
+    written = ChangeText(statement.text, None)  # RETURNING may name no parameters
+    listed = written.piece(written.clauses.returning)
     name = table.qualified + (f" AS {quote(statement.alias)}" if statement.alias else "")
     column = next(quote(n) for i, (n, _) in enumerate(table.schema) if i not in table.generated)
     change = f"INSERT INTO {name} ({column}) SELECT NULL WHERE false"

@@ -17,11 +17,12 @@ from ivm.capture.result import Captured, run_shown
 from ivm.capture.trial import require_binding
 from ivm.capture.update import read_update
 from ivm.capture.upsert import definition, read_upsert
-from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.change_text import ChangeText
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.first_per_key import first_of_each
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.parameters import Params
+from ivm.sql.statements.changes.clauses import Span
 from ivm.sql.statements.nodes.nodes import Dml
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import path_of, quote
@@ -61,7 +62,7 @@ def capture_unstored(
         duckdb.Error: as DuckDB raises it; the transaction is then aborted.
     """
     try:
-        return _captured(unstored, statement, Clauses(statement.text, params))
+        return _captured(unstored, statement, ChangeText(statement.text, params))
     except duckdb.Error as error:
         raise _of_the_table(error, unstored.info) from None
 
@@ -75,24 +76,26 @@ def _of_the_table(error: duckdb.Error, info: TableInfo) -> duckdb.Error:
     return type(error)(message)
 
 
-def _captured(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Captured, TableChange]:
+def _captured(
+    unstored: Unstored, statement: Dml, written: ChangeText
+) -> tuple[Captured, TableChange]:
     kind = statement.kind
     if kind == "insert":
-        return _insert(unstored, statement, clauses)
+        return _insert(unstored, statement, written)
     if kind == "copy":
-        return _copy(unstored, clauses)
+        return _copy(unstored, written)
     if not unstored.info.keyed and kind in ("update", "delete", "truncate"):
         raise UnsupportedError(
             f"rows of {unstored.info.name!r} can be added, not {kind}d: its history lies in files, "
             "and it has no PRIMARY KEY that would tell its rows apart; create it with one"
         )
     if kind == "update":
-        return _update(unstored, statement, clauses)
+        return _update(unstored, statement, written)
     if kind == "delete":
-        return _delete(unstored, statement, clauses)
+        return _delete(unstored, statement, written)
     if kind == "truncate":
         every = f"FROM {unstored.info.qualified}"
-        return _removed(unstored, every, clauses, "", "")
+        return _removed(unstored, every, written, "")
     raise UnsupportedError(
         f"{kind.upper()} of {unstored.info.name!r}, whose history lies in files, is not possible: "
         "write INSERT OR REPLACE, UPDATE or DELETE, or call db.upsert"
@@ -102,46 +105,36 @@ def _captured(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Cap
 # --- new rows ---
 
 
-def _insert(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Captured, TableChange]:
+def _insert(
+    unstored: Unstored, statement: Dml, written: ChangeText
+) -> tuple[Captured, TableChange]:
     cursor, info = unstored.cursor, unstored.info
-    verb, into, at, conflict, returning = _places(clauses)
-    end = len(clauses.tokens)
-    action = _action(clauses.words(conflict, returning), statement, info)
+    clauses = written.clauses
+    action, source = _action(written, statement, info), Span(clauses.target.end, clauses.source.end)
     given: Sequence[int] = ()
     if action:
-        _demand_binding(unstored, clauses, clauses.piece(0, into), clauses.piece(at, returning))
+        into = written.piece(Span(0, clauses.target.begin))
+        rest = written.piece(Span(clauses.target.end, clauses.returning.begin))
+        _demand_binding(unstored, written, into, rest)
     if action == "replace":
-        given = _given(unstored, statement, clauses)
+        given = _given(unstored, statement, written)
     with temporary(cursor, _ROWS, definition(info)) as rows:
-        fill = f"{clauses.piece(0, verb)} INSERT INTO {rows} {clauses.piece(at, conflict)}"
-        run(cursor, fill, clauses.params(fill))
+        fill = f"{written.prefix} INSERT INTO {rows} {written.piece(source)}"
+        run(cursor, fill, written.params(fill))
         added = _read(cursor, rows, info.schema)
     change, count = _added(unstored, added, action, given)
     with registered(cursor, {_ADDED: (change.added, info.schema)}):
         named = f"{_ADDED} AS {quote(_reference(statement, info))}"
-        return _shown(cursor, clauses.piece(returning + 1, end), named, clauses, count), change
+        return _shown(cursor, named, written, count), change
 
 
-def _places(clauses: Clauses) -> tuple[int, int, int, int, int]:
-    """The tokens where an INSERT's verb, table, source, ON CONFLICT and RETURNING begin."""
-    verb = clauses.verb("INSERT")
-    into = clauses.find(verb, "INTO") + 1
-    reader = clauses.reader(into)
-    reader.name()
-    if reader.accept("AS"):
-        reader.identifier()
-    returning = clauses.find(reader.at, "RETURNING")
-    conflict = min(clauses.find(reader.at, "ON", "CONFLICT"), returning)
-    return verb, into, reader.at, conflict, returning
-
-
-def _given(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[int, ...]:
+def _given(unstored: Unstored, statement: Dml, written: ChangeText) -> tuple[int, ...]:
     """The columns that INSERT OR REPLACE gives.
 
     Raises:
         UnsupportedError: they are not known.
     """
-    upsert = read_upsert(unstored.cursor, clauses, statement, unstored.info)
+    upsert = read_upsert(unstored.cursor, written, statement, unstored.info)
     if upsert is None:
         raise UnsupportedError(
             f"this INSERT OR REPLACE into {unstored.info.name!r}, whose history lies in files, "
@@ -150,12 +143,12 @@ def _given(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[int, .
     return upsert.columns
 
 
-def _demand_binding(unstored: Unstored, clauses: Clauses, before: str, after: str) -> None:
+def _demand_binding(unstored: Unstored, written: ChangeText, before: str, after: str) -> None:
     """Has DuckDB refuse what it would refuse of a stored table with the same columns and key.
 
     Args:
         unstored: the table.
-        clauses: of the statement.
+        written: the statement.
         before: its text up to the table's name.
         after: the rest of it.
 
@@ -165,10 +158,10 @@ def _demand_binding(unstored: Unstored, clauses: Clauses, before: str, after: st
     history = unstored.info.history
     assert history is not None
     sql = f"{before} _ivm.{history.added} {after}"
-    require_binding(unstored.cursor, sql, clauses.params(sql))
+    require_binding(unstored.cursor, sql, written.params(sql))
 
 
-def _action(conflict: Sequence[str], statement: Dml, info: TableInfo) -> str:
+def _action(written: ChangeText, statement: Dml, info: TableInfo) -> str:
     """What is done where a key exists: "" (an error), "replace" or "ignore".
 
     Raises:
@@ -176,7 +169,8 @@ def _action(conflict: Sequence[str], statement: Dml, info: TableInfo) -> str:
     """
     action = statement.or_action
     if statement.on_conflict:
-        action = "ignore" if list(conflict[-2:]) == ["DO", "NOTHING"] else "update"
+        conflict = written.words(written.clauses.conflict)
+        action = "ignore" if conflict[-2:] == ["DO", "NOTHING"] else "update"
     if action == "update":
         raise UnsupportedError(
             f"ON CONFLICT DO UPDATE of {info.name!r}, whose history lies in files, is not "
@@ -219,12 +213,10 @@ def _first_of_each(rows: ZSet, info: TableInfo) -> ZSet:
     return rows.take(first_of_each(rows.project(info.primary_key).columns, types))
 
 
-def _copy(unstored: Unstored, clauses: Clauses) -> tuple[Captured, TableChange]:
-    reader = clauses.reader(1)
-    reader.name()
+def _copy(unstored: Unstored, written: ChangeText) -> tuple[Captured, TableChange]:
     with temporary(unstored.cursor, _ROWS, definition(unstored.info)) as rows:
-        text = f"COPY {rows} {clauses.piece(reader.at, len(clauses.tokens))}"
-        run(unstored.cursor, text, clauses.params(text))
+        text = f"COPY {rows} {written.behind(written.clauses.target.end)}"
+        run(unstored.cursor, text, written.params(text))
         added = _read(unstored.cursor, rows, unstored.info.schema)
     change, count = _added(unstored, added, "")
     return Captured({}, count=count), change
@@ -233,19 +225,18 @@ def _copy(unstored: Unstored, clauses: Clauses) -> tuple[Captured, TableChange]:
 # --- old rows ---
 
 
-def _delete(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Captured, TableChange]:
-    verb, end = clauses.verb("DELETE"), len(clauses.tokens)
-    returning = clauses.find(verb, "RETURNING")
-    where = min(clauses.find(verb, "WHERE"), returning)
-    using = min(clauses.find(verb, "USING"), where)
+def _delete(
+    unstored: Unstored, statement: Dml, written: ChangeText
+) -> tuple[Captured, TableChange]:
+    clauses = written.clauses
     reference = _reference(statement, unstored.info)
-    sources = clauses.piece(using + 1, where)
+    sources = written.piece(clauses.source.rest)
     query = (
-        f"{clauses.piece(0, verb)} {_once(unstored.info, reference)} "
-        f"FROM {clauses.piece(verb + 2, using)}{', ' if sources else ''}{sources} "
-        f"{clauses.piece(where, returning)}"
+        f"{written.prefix} {_once(unstored.info, reference)} "
+        f"FROM {written.piece(clauses.target)}{', ' if sources else ''}{sources} "
+        f"{written.piece(clauses.condition)}"
     )
-    return _removed(unstored, query, clauses, clauses.piece(returning + 1, end), reference)
+    return _removed(unstored, query, written, reference)
 
 
 def _reference(statement: Dml, info: TableInfo) -> str:
@@ -261,34 +252,37 @@ def _once(info: TableInfo, reference: str) -> str:
 
 
 def _removed(
-    unstored: Unstored, query: str, clauses: Clauses, shown: str, reference: str
+    unstored: Unstored, query: str, written: ChangeText, reference: str
 ) -> tuple[Captured, TableChange]:
     """The change that removes the rows of a query, and what RETURNING shows of them."""
     info = unstored.info
     with temporary(unstored.cursor, _ROWS, definition(info)) as rows:
-        run(unstored.cursor, f"INSERT INTO {rows} {query}", clauses.params(query))
+        run(unstored.cursor, f"INSERT INTO {rows} {query}", written.params(query))
         gone = _read(unstored.cursor, rows, info.schema)
-        result = _shown(unstored.cursor, shown, f"{rows} AS {quote(reference)}", clauses, len(gone))
+        result = _shown(unstored.cursor, f"{rows} AS {quote(reference)}", written, len(gone))
     given = {i: gone.columns[i] for i in info.primary_key}
     return result, unstored.path.delete(given, len(gone), unstored.key_index())
 
 
-def _shown(cursor: Cursor, shown: str, rows: str, clauses: Clauses, count: int) -> Captured:
+def _shown(cursor: Cursor, rows: str, written: ChangeText, count: int) -> Captured:
     """The user's result: what RETURNING says of the rows, or their count."""
+    shown = written.piece(written.clauses.returning.rest)
     if not shown:
         return Captured({}, count=count)
     sql = f"SELECT {shown} FROM {rows}"
-    return run_shown(cursor, sql, clauses.params(sql), True)
+    return run_shown(cursor, sql, written.params(sql), True)
 
 
-def _update(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Captured, TableChange]:
+def _update(
+    unstored: Unstored, statement: Dml, written: ChangeText
+) -> tuple[Captured, TableChange]:
     info, reference = unstored.info, _reference(statement, unstored.info)
-    update = read_update(clauses, statement, info)
-    verb, begin, end = clauses.verb("UPDATE"), clauses.find(0, "SET"), len(clauses.tokens)
+    update = read_update(written, statement, info)
+    clauses = written.clauses
     if update is None or update.nested:
         # A query would allow what UPDATE refuses: an unknown column, a window, UNNEST in SET.
-        after = f"AS {quote(reference)} {clauses.piece(begin, end)}"
-        _demand_binding(unstored, clauses, clauses.piece(0, verb + 1), after)
+        after = f"AS {quote(reference)} {written.behind(clauses.sets.begin)}"
+        _demand_binding(unstored, written, written.piece(Span(0, clauses.target.begin)), after)
     if update is None:
         raise UnsupportedError(
             f"this UPDATE of {info.name!r}, whose history lies in files, cannot be taken apart: "
@@ -305,14 +299,13 @@ def _update(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Captu
         f"{_once(info, reference)}, {values} "
         f"FROM {update.target}{sources} {update.where}"
     )
-    shown = clauses.piece(clauses.find(begin, "RETURNING") + 1, end)
     with temporary(unstored.cursor, _ROWS, f"{definition(info)[:-1]}, {types})") as rows:
-        run(unstored.cursor, query, clauses.params(query))
+        run(unstored.cursor, query, written.params(query))
         olds, listed = _read(unstored.cursor, rows, info.schema), _listed(info, set(update.sets))
         changed = f"(SELECT {listed} FROM {rows})"
         added = _read(unstored.cursor, changed, info.schema)
         shown_rows = f"{changed} AS {quote(reference)}"
-        result = _shown(unstored.cursor, shown, shown_rows, clauses, len(olds))
+        result = _shown(unstored.cursor, shown_rows, written, len(olds))
     both = add([olds.negate(), added])
     columns = dict(enumerate(both.columns))
     return result, unstored.path.apply(columns, both.weights, unstored.key_index())

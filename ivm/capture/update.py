@@ -24,7 +24,7 @@ from ivm.capture.row_diff import (
     run_rewritten,
 )
 from ivm.capture.trial import Trial, require_binding
-from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.change_text import ChangeText
 from ivm.ingest.parameters import Params
 from ivm.sql.statements.nodes.nodes import Dml
 from ivm.sql.statements.text.tokens import Reader, Token, split, text_of
@@ -61,8 +61,8 @@ class UpdateClauses(NamedTuple):
 
 def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
     """Runs an UPDATE in two steps, or unchanged with a comparison of all rows of its table."""
-    clauses = Clauses(statement.text, params)
-    update = read_update(clauses, statement, info)
+    written = ChangeText(statement.text, params)
+    update = read_update(written, statement, info)
     if update is None:
         return run_and_compare(cursor, statement, info, params)
     if update.nested and not update.simple:
@@ -71,32 +71,32 @@ def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
         require_binding(cursor, statement.text, params)
     once = _verbatim if update.simple else _in_two_steps
     return run_rewritten(
-        cursor, statement, info, params, lambda trial: once(trial, cursor, clauses, update, info)
+        cursor, statement, info, params, lambda trial: once(trial, cursor, written, update, info)
     )
 
 
 def _verbatim(
-    trial: Trial, cursor: Cursor, clauses: Clauses, update: UpdateClauses, info: TableInfo
+    trial: Trial, cursor: Cursor, written: ChangeText, update: UpdateClauses, info: TableInfo
 ) -> Captured:
     """Reads the old rows, then runs the UPDATE unchanged: its WHERE finds the same rows twice."""
-    reference, text = update.reference, clauses.text
+    reference, text = update.reference, written.text
     query = f"SELECT {reference}.rowid, {reference}.* FROM {update.target} {update.where}"
-    found = table(cursor, query, clauses.params(query))
+    found = table(cursor, query, written.params(query))
     old = from_arrow(found.remove_column(0), info.schema)
     last = last_row_id(cursor, info.qualified)
     trial.commit()
-    result = run_shown(cursor, text, clauses.params(text), bool(update.returning))
+    result = run_shown(cursor, text, written.params(text), bool(update.returning))
     new = rows_now(cursor, info, found.column(0), last)
     _demand_all(info, len(old), len(new))
     return result.with_changes({info.name: (old, new)})
 
 
 def _in_two_steps(
-    trial: Trial, cursor: Cursor, clauses: Clauses, update: UpdateClauses, info: TableInfo
+    trial: Trial, cursor: Cursor, written: ChangeText, update: UpdateClauses, info: TableInfo
 ) -> Captured:
     with temporary(cursor, _NEW, _definition(update, info)) as new:
         fill = _fill(update, info, new)
-        run(cursor, fill, clauses.params(fill))
+        run(cursor, fill, written.params(fill))
         trial.commit()
         return _write(cursor, update, info, new)
 
@@ -155,30 +155,26 @@ def _once(cursor: Cursor, new: str) -> tuple[str, int]:
 # --- reading the clauses ---
 
 
-def read_update(clauses: Clauses, statement: Dml, info: TableInfo) -> UpdateClauses | None:
+def read_update(written: ChangeText, statement: Dml, info: TableInfo) -> UpdateClauses | None:
     """The clauses; None for a statement that this module does not take apart."""
     hidden = info.position("rowid") is not None  # DuckDB's fault `hidden_row_ids`
     if hidden or statement.table is None:
         return None
-    verb = clauses.verb("UPDATE")
-    end = len(clauses.tokens)
-    returning = clauses.find(verb, "RETURNING")
-    where = min(clauses.find(verb, "WHERE"), returning)
-    sources = min(clauses.find(verb, "FROM"), where)
-    begin = clauses.find(verb, "SET")
-    sets = _sets(clauses, begin + 1, sources, info)
+    clauses = written.clauses
+    sets = _sets(written, info)
     if sets is None:
         return None
+    condition = written.within(clauses.condition.rest)
     return UpdateClauses(
-        clauses.piece(0, verb),
-        clauses.piece(verb + 1, begin),
+        written.prefix,
+        written.piece(clauses.target),
         quote(statement.alias or statement.table[-1]),
         sets,
-        clauses.piece(sources + 1, where),
-        clauses.piece(where, returning),
-        clauses.piece(returning, end),
-        any(t.word in ("(", "JOIN") for t in clauses.tokens[begin:where]),
-        verb == 0 and sources == where and _is_simple(clauses.tokens[where + 1 : returning]),
+        written.piece(clauses.source.rest),
+        written.piece(clauses.condition),
+        written.piece(clauses.returning),
+        not {"(", "JOIN"}.isdisjoint(written.words(clauses.sets) + written.words(clauses.source)),
+        not clauses.verb and not clauses.source and _is_simple(condition),
     )
 
 
@@ -196,10 +192,10 @@ def _is_simple(condition: Sequence[Token]) -> bool:
     return True
 
 
-def _sets(clauses: Clauses, begin: int, end: int, info: TableInfo) -> dict[int, str] | None:
+def _sets(written: ChangeText, info: TableInfo) -> dict[int, str] | None:
     """The values of `column = value, …` by position; None for `(a, b) = …` and repeated columns."""
     sets: dict[int, str] = {}
-    for part in split(clauses.tokens[begin:end]):
+    for part in split(written.within(written.clauses.sets.rest)):
         reader = Reader(part)
         try:
             position = info.position(reader.identifier())
@@ -208,7 +204,7 @@ def _sets(clauses: Clauses, begin: int, end: int, info: TableInfo) -> dict[int, 
             return None
         if position is None or position in sets:
             return None
-        value = text_of(clauses.text, part[reader.at :])
+        value = text_of(written.text, part[reader.at :])
         if value.upper() == "DEFAULT":
             value = info.defaults.get(position, "NULL")
         sets[position] = f"({value})"

@@ -14,9 +14,11 @@ from typing import NamedTuple
 from ivm.capture.result import Captured, run_shown
 from ivm.capture.row_diff import run_rewritten, watching
 from ivm.capture.trial import Trial, require_binding
-from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.change_text import ChangeText
 from ivm.ingest.parameters import Params
+from ivm.sql.statements.changes.clauses import Span
 from ivm.sql.statements.nodes.nodes import Dml
+from ivm.sql.statements.text.tokens import Reader
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import quote
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run, temporary
@@ -44,26 +46,26 @@ class Upsert(NamedTuple):
 
 def capture_upsert(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
     """Runs the INSERT from a copy of its source, and watches the rows it may replace."""
-    clauses = Clauses(statement.text, params)
+    written = ChangeText(statement.text, params)
 
     def from_a_copy(trial: Trial) -> Captured | None:
-        upsert = read_upsert(cursor, clauses, statement, info)
-        return None if upsert is None else _from_a_copy(trial, cursor, clauses, upsert, info)
+        upsert = read_upsert(cursor, written, statement, info)
+        return None if upsert is None else _from_a_copy(trial, cursor, written, upsert, info)
 
     return run_rewritten(cursor, statement, info, params, from_a_copy)
 
 
 def _from_a_copy(
-    trial: Trial, cursor: Cursor, clauses: Clauses, upsert: Upsert, info: TableInfo
+    trial: Trial, cursor: Cursor, written: ChangeText, upsert: Upsert, info: TableInfo
 ) -> Captured:
-    with temporary(cursor, _SOURCE, _definition(cursor, clauses, upsert, info)) as source:
+    with temporary(cursor, _SOURCE, _definition(cursor, written, upsert, info)) as source:
         insert = _insert(upsert, info, source)
-        require_binding(cursor, insert, clauses.params(insert))  # before a sequence gives values
+        require_binding(cursor, insert, written.params(insert))  # before a sequence gives values
         fill = f"{upsert.prefix} INSERT INTO {source} {upsert.source}"
-        run(cursor, fill, clauses.params(fill))
+        run(cursor, fill, written.params(fill))
         with watching(cursor, info, _known(upsert, info, source)) as watch:
             trial.commit()
-            result = run_shown(cursor, insert, clauses.params(insert), upsert.returning)
+            result = run_shown(cursor, insert, written.params(insert), upsert.returning)
             return result.with_changes({info.name: watch.changes()})
 
 
@@ -77,12 +79,12 @@ def definition(info: TableInfo, columns: Iterable[int] | None = None) -> str:
     return f"({', '.join(listed)})"
 
 
-def _definition(cursor: Cursor, clauses: Clauses, upsert: Upsert, info: TableInfo) -> str:
+def _definition(cursor: Cursor, written: ChangeText, upsert: Upsert, info: TableInfo) -> str:
     """Columns for the rows of the source, in SQL."""
     if not upsert.query:
         return definition(info, upsert.columns)
     described = f"DESCRIBE {upsert.prefix} {upsert.query}"
-    types = [type for _, type, *_ in rows(cursor, described, clauses.params(described))]
+    types = [type for _, type, *_ in rows(cursor, described, written.params(described))]
     listed = []
     for i, type in zip(upsert.columns, types, strict=False):  # the filling refuses another number
         name, own = info.schema[i]
@@ -105,43 +107,35 @@ def _known(upsert: Upsert, info: TableInfo, source: str) -> str:
 # --- reading the clauses ---
 
 
-def read_upsert(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> Upsert | None:
+def read_upsert(
+    cursor: Cursor, written: ChangeText, statement: Dml, info: TableInfo
+) -> Upsert | None:
     """The pieces; None for a statement that this module does not take apart."""
-    verb = clauses.verb("INSERT")
-    reader = clauses.reader(clauses.find(verb, "INTO") + 1)
-    try:
-        reader.name()
-        if reader.accept("AS"):
-            reader.identifier()
-        head = clauses.piece(verb, reader.at)
-        named = reader.columns() if _lists_columns(reader.peek(), reader.peek(1)) else None
-    except SqlError:
-        return None
-    end = min(clauses.find(reader.at, "ON", "CONFLICT"), clauses.find(reader.at, "RETURNING"))
-    prefix, source = clauses.piece(0, verb), clauses.piece(reader.at, end)
-    by_name = reader.accept("BY", "NAME")
-    if not by_name:
-        reader.accept("BY", "POSITION")
-    query = clauses.piece(reader.at, end)
+    clauses, named = written.clauses, written.clauses.columns
+    prefix, query = written.prefix, written.piece(clauses.source)
+    by_name = clauses.naming == "NAME"
     if by_name:
         described = f"DESCRIBE {prefix} {query}"  # a relation would run it
-        named = tuple([name for name, *_ in rows(cursor, described, clauses.params(described))])
+        named = tuple([name for name, *_ in rows(cursor, described, written.params(described))])
     columns = _positions(named, info)
-    key = _key(clauses, end, info)
+    key = _key(written, info)
     if columns is None or not key or not set(key) <= set(columns):
         return None
     listed = f"({', '.join(quote(info.schema[i][0]) for i in columns)})"
+    source = f"BY {clauses.naming} {query}" if clauses.naming else query
     if named is not None and not by_name:
         source = f"{listed} {source}"
-    rest = clauses.piece(end, len(clauses.tokens))
-    naming = "BY NAME" if by_name else listed
-    if clauses.first_word(reader.at, end) in ("VALUES", "DEFAULT"):
-        query = ""
-    return Upsert(prefix, head, columns, source, rest, key, naming, statement.returning, query)
-
-
-def _lists_columns(word: str, following: str) -> bool:
-    return word == "(" and following not in ("SELECT", "FROM", "WITH", "VALUES", "(")
+    return Upsert(
+        prefix,
+        written.piece(Span(clauses.verb, clauses.target.end)),
+        columns,
+        source,
+        written.behind(clauses.source.end),
+        key,
+        "BY NAME" if by_name else listed,
+        statement.returning,
+        "" if written.words(clauses.source)[0] in ("VALUES", "DEFAULT") else query,
+    )
 
 
 def _positions(named: tuple[str, ...] | None, info: TableInfo) -> tuple[int, ...] | None:
@@ -153,10 +147,10 @@ def _positions(named: tuple[str, ...] | None, info: TableInfo) -> tuple[int, ...
     return known if len(known) == len(found) else None
 
 
-def _key(clauses: Clauses, conflict: int, info: TableInfo) -> tuple[int, ...]:
+def _key(written: ChangeText, info: TableInfo) -> tuple[int, ...]:
     """The positions of the conflict columns; () if they cannot be determined."""
     keys = [key for key in (info.primary_key, *info.uniques) if key]
-    reader = clauses.reader(conflict)
+    reader = Reader(written.within(written.clauses.conflict))
     if reader.accept("ON", "CONFLICT") and reader.peek() == "(":
         try:
             return _positions(reader.columns(), info) or ()

@@ -7,7 +7,7 @@ value that no rule converts, a result of which a kernel is not certain).
 from __future__ import annotations
 
 from ivm.changes import insert_select, inserts, joined_changes, keyed_changes
-from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.change_text import ChangeText
 from ivm.changes.read.joined_clauses import JoinedChange
 from ivm.changes.rows.joined_rows import NO_JOIN
 from ivm.ingest.evaluated_defaults import of_one_time
@@ -61,12 +61,12 @@ def _of_rows(session: Session, info: TableInfo, statement: st.Dml, params: Param
     told = _looked_up(session, info) + _of_parents(info, source.plan)
     giver = "DuckDB"
     if source.text:
-        giver = session.giver_of(source.text, source.clauses.params(source.text))
+        giver = session.giver_of(source.text, source.written.params(source.text))
     return f"its rows are given by {giver}, constraints are checked in memory{told}"
 
 
 def _of_insert(session: Session, info: TableInfo, statement: st.Insert) -> str:
-    plan = inserts.plan_of(session, info, statement)
+    plan = inserts.plan_of(session, info, statement, statement.rules)
     told = (
         _looked_up(session, info) + _evaluated(session, info, statement) + _of_parents(info, plan)
     )
@@ -100,7 +100,7 @@ def _further(session: Session, info: TableInfo) -> str:
 
 def _evaluated(session: Session, info: TableInfo, statement: st.Insert) -> str:
     path = session.engine.definitions.fast_path(info.name)
-    given = inserts.positions_of(info, statement.columns)
+    given = inserts.positions_of(info, statement.rules.columns)
     missing = {} if path is None else {i: d for i, d in path.evaluated.items() if i not in given}
     told = of_one_time(missing) if session.transaction is None else []
     asked = tuple([i for i in missing if i not in told])
@@ -126,8 +126,8 @@ def _names(info: TableInfo, positions: tuple[int, ...]) -> str:
 
 
 def _of_joined(session: Session, info: TableInfo, statement: st.Dml, params: Params) -> str:
-    clauses = Clauses(statement.text, params)
-    change = joined_changes.plan_of(session, info, statement, clauses)
+    written = ChangeText(statement.text, params)
+    change = joined_changes.plan_of(session, info, statement, written)
     path = session.engine.definitions.fast_path(info.name)
     by_key = (
         change.found or path is None or joined_changes.finds_rows(session, path, statement, change)
@@ -138,7 +138,7 @@ def _of_joined(session: Session, info: TableInfo, statement: st.Dml, params: Par
         return f"{_found(change)}{_further(session, info)}"
     if not by_key:
         raise NotFastError(NO_JOIN)
-    giver = session.giver_of(change.source, clauses.params(change.source))
+    giver = session.giver_of(change.source, written.params(change.source))
     given = f"the rows of {' and '.join(change.aliases)}" if change.plain is None else "the keys"
     return (
         f"{given} are given by {giver}, and the rows of {info.name} are "

@@ -19,13 +19,8 @@ from ivm.capture.upsert import definition
 from ivm.changes import inserts, joined_changes
 from ivm.changes.fast_table import FastTable
 from ivm.changes.inserts import InsertPlan
-from ivm.changes.read.clauses import Clauses
-from ivm.changes.read.insert_clauses import (
-    CopyClauses,
-    InsertClauses,
-    read_copy,
-    read_insert,
-)
+from ivm.changes.read.change_text import ChangeText
+from ivm.changes.read.insert_clauses import CopyClauses, is_query, read_copy
 from ivm.changes.rows.evaluation import are_carried, copied, described, evaluated
 from ivm.changes.rows.few_rows import cast_rows
 from ivm.changes.rows.small_files import small_rows
@@ -42,10 +37,9 @@ from ivm.session.readable import READS_CHANGES, demand_ahead, demand_readable
 from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.changes.inserts import conflict_of, returned_list
+from ivm.sql.statements.changes.inserts import conflict_of
 from ivm.sql.statements.nodes.expressions import Marks
-from ivm.sql.statements.nodes.nodes import Conflict
-from ivm.sql.statements.text.tokens import SourceText, kept_tokens
+from ivm.sql.statements.nodes.nodes import Conflict, InsertRules
 from ivm.storage.errors import ConstraintError
 from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.types import Schema
@@ -63,18 +57,18 @@ class Source(NamedTuple):
     """The rows that a statement adds.
 
     Attributes:
-        clauses: of the statement.
-        insert: the same rows as of an INSERT of literals, without these.
+        written: the statement.
+        columns: those that it names, or None for all.
         plan: how they are added.
-        text: a query that reads what the rows are read from; "" for a COPY.
-        read: the pieces of the statement.
+        text: the query that gives them; "" for a COPY.
+        copy: the pieces of a COPY.
     """
 
-    clauses: Clauses
-    insert: st.Insert
+    written: ChangeText
+    columns: tuple[str, ...] | None
     plan: InsertPlan
     text: str
-    read: InsertClauses | CopyClauses
+    copy: CopyClauses | None = None
 
 
 def change(session: Session, statement: st.Dml, params: Params) -> Result:
@@ -101,44 +95,42 @@ def source_of(
         raise NotFastError(f"{statement.kind.upper()} has no other way")
     if not are_carried([type for _, type in info.schema]):
         raise NotFastError("a column has a type of which not all values can be read")
-    clauses = Clauses(statement.text, params)
+    written = ChangeText(statement.text, params)
     demand_ahead(session, statement.text)
     read = _copy if statement.kind == "copy" else _insert
-    source = read(session, info, statement, clauses)
+    source = read(session, info, statement, written)
     path = session.engine.definitions.fast_path(info.name)
     if path is not None:
-        given = inserts.positions_of(info, source.insert.columns)
+        given = inserts.positions_of(info, source.columns)
         missing = [info.schema[i][0] for i in path.evaluated if i not in given]
         if missing:  # they draw from a sequence, or tell the time of DuckDB's transaction
             raise NotFastError(f"the defaults of {', '.join(missing)} are evaluated with its rows")
     return source
 
 
-def _insert(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> Source:
-    read = demanded(
-        read_insert(clauses), "its rows are VALUES, of more than literals and parameters"
-    )
-    source = f"{read.prefix} {read.source}" if read.prefix else read.source
-    columns = _named(session, clauses, source) if read.by_name else read.columns
-    text = SourceText(clauses.text, clauses.text, 0)
-    reader, conflict, returned = clauses.reader(read.rest), None, ""
+def _insert(session: Session, info: TableInfo, statement: st.Dml, written: ChangeText) -> Source:
+    clauses, text, conflict = written.clauses, written.text, None
+    if not is_query(written):
+        raise NotFastError("its rows are VALUES, of more than literals and parameters")
+    source = f"{written.prefix} {written.piece(clauses.source)}".lstrip()
+    by_name = clauses.naming == "NAME"
+    columns = _named(session, written, source) if by_name else clauses.columns
     if statement.or_action:
         conflict = Conflict(replaces=statement.or_action == "replace")
     elif statement.on_conflict:
-        found = conflict_of(text, reader, Marks(named=True))
+        found = conflict_of(text, written.within(clauses.conflict), Marks(named=True))
         conflict = demanded(found, "its ON CONFLICT clause is read by DuckDB alone")
-    if statement.returning:
-        returned = returned_list(text, clauses.reader(reader.index("RETURNING")))
-    insert = _as_insert(statement, columns, conflict, returned)
-    return Source(clauses, insert, inserts.plan_of(session, info, insert), source, read)
+    rules = InsertRules(columns, conflict, written.piece(clauses.returning.rest))
+    plan = inserts.plan_of(session, info, statement, rules)
+    return Source(written, columns, plan, source)
 
 
-def _named(session: Session, clauses: Clauses, query: str) -> tuple[str, ...]:
+def _named(session: Session, written: ChangeText, query: str) -> tuple[str, ...]:
     """The names of a query's columns; NotFastError if it does not bind."""
     session.release()
     with lenient(session.cursor):
         try:
-            found = rows(session.cursor, f"DESCRIBE {query}", clauses.params(query))
+            found = rows(session.cursor, f"DESCRIBE {query}", written.params(query))
         except duckdb.Error as error:
             if is_cut_short(error):
                 raise
@@ -146,29 +138,12 @@ def _named(session: Session, clauses: Clauses, query: str) -> tuple[str, ...]:
     return tuple([name for name, *_ in found])
 
 
-def _copy(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> Source:
-    read = demanded(read_copy(clauses), "it does not read one file that is here")
+def _copy(session: Session, info: TableInfo, statement: st.Dml, written: ChangeText) -> Source:
+    read = demanded(read_copy(written), "it does not read one file that is here")
     if os.path.getsize(read.file) > _LARGE:
         raise NotFastError("the file is large")
-    columns = read.columns if read.query else None  # the others get their default by DuckDB
-    insert = _as_insert(statement, columns, None, "")
-    return Source(clauses, insert, InsertPlan(None, None), "", read)
-
-
-def _as_insert(
-    statement: st.Dml,
-    columns: tuple[str, ...] | None,
-    conflict: Conflict | None,
-    returned: str,
-) -> st.Insert:
-    """The INSERT of the fast path that differs in where the rows come from."""
-    return st.Insert(
-        *(statement.text, statement.offset, "insert", statement.table, statement.alias),
-        *(statement.returning, statement.body, statement.or_action, statement.on_conflict, True),
-        columns=columns,
-        conflict=conflict,
-        returned=returned,
-    )
+    columns = written.clauses.columns if read.query else None  # others get DuckDB's default
+    return Source(written, columns, InsertPlan(None, None), "", read)
 
 
 def fast(
@@ -195,18 +170,18 @@ def _as_read(table: FastTable, statement: st.Dml, params: Params) -> Result:
     """Inserts the rows that memory or DuckDB gives; NotFastError if DuckDB must insert them."""
     session, transaction, path, info = table
     source = source_of(session, info, statement, params)
-    source.clauses.demand_fit()
+    source.written.demand_fit()
     rule = source.plan.rule
     changes = rule is not None and bool(rule.updates)
     if path.key:
         demanded(transaction.index_of_committed(info.name, changes), inserts.NO_INDEX_NOW)
-    positions = inserts.positions_of(info, source.insert.columns)
+    positions = inserts.positions_of(info, source.columns)
     if not positions:
         raise NotFastError("it names an unknown column, or one twice")
     found = _rows(table, statement, source, positions)
     if changes:
         _demand_distinct(path, positions, found)
-    return _add(table, source.insert, positions, found, params)
+    return _add(table, statement, source.plan, positions, found, params)
 
 
 def _as_known(table: FastTable, known: KnownInsert) -> Result:
@@ -219,12 +194,14 @@ def _as_known(table: FastTable, known: KnownInsert) -> Result:
         demanded(transaction.index_of_committed(info.name, False), inserts.NO_INDEX_NOW)
     held = session.source_of_shape(transaction, known.template.query, known.literals)
     found = None if held is None else cast_rows(held[1], held[0], _schema(info, positions))
-    return _add(table, insert, positions, demanded(found, _NO_CAST))
+    plan = InsertPlan(None, None)
+    return _add(table, insert, plan, positions, demanded(found, _NO_CAST))
 
 
 def _add(
     table: FastTable,
-    insert: st.Insert,
+    statement: st.Dml,
+    plan: InsertPlan,
     positions: Sequence[int],
     rows: ZSet,
     params: Params = None,
@@ -232,7 +209,7 @@ def _add(
     """Inserts rows by the fast path; NotFastError if DuckDB must do it."""
     given = dict(zip(positions, rows.columns, strict=True))
     try:
-        return inserts.insert_rows(table, insert, given, len(rows), params)
+        return inserts.insert_rows(table, statement, plan, given, len(rows), params)
     except ConstraintError as error:
         raise NotFastError(VIOLATES) from error
 
@@ -244,7 +221,6 @@ def _schema(info: TableInfo, positions: Sequence[int]) -> Schema:
 def _rows(table: FastTable, statement: st.Dml, source: Source, positions: Sequence[int]) -> ZSet:
     """The values of the columns at these positions."""
     session, transaction, _, info = table
-    clauses, read = source.clauses, source.read
     schema = _schema(info, positions)
     # Memory first, which costs no statement and sees the open transaction. What DuckDB reads it
     # reads elsewhere (`demand_readable`), as few conversions as the rule for conflicts allows: in
@@ -254,41 +230,49 @@ def _rows(table: FastTable, statement: st.Dml, source: Source, positions: Sequen
         _demand_casts(held[0], info, source, positions)
         inserted = cast_rows(held[1], held[0], schema)
         if inserted is not None:
-            _learn(session, info, source, positions)
+            _learn(session, statement, info, source, positions)
             return inserted
     demand_readable(session, transaction, statement, source.text)
     if _has_own_types(source):
         own, found = _described(session, source)
         _demand_casts(own, info, source, positions)
         return demanded(cast_rows(found, own, schema), _NO_CAST)
-    if isinstance(read, CopyClauses):
-        return _rows_of_file(session, info, read, clauses, schema)
-    return _queried(session, read.source, read.prefix, clauses, schema)
+    if source.copy is not None:
+        return _rows_of_file(session, info, source.copy, source.written, schema)
+    query = source.written.piece(source.written.clauses.source)
+    return _queried(session, query, source.written, schema)
 
 
-def _learn(session: Session, info: TableInfo, source: Source, positions: Sequence[int]) -> None:
+def _learn(
+    session: Session,
+    statement: st.Dml,
+    info: TableInfo,
+    source: Source,
+    positions: Sequence[int],
+) -> None:
     """Lets a statement be known whose rows memory has given."""
-    read, plan, insert = source.read, source.plan, source.insert
-    plain = isinstance(read, InsertClauses) and not (read.prefix or read.by_name)
-    if plain and not source.clauses.values() and (plan.rule, plan.returning) == (None, None):
-        session.insert_templates.learn(insert, source.text, info, positions)
+    written, plan = source.written, source.plan
+    named = written.prefix or written.clauses.naming == "NAME"
+    if not (named or written.values()) and (plan.rule, plan.returning) == (None, None):
+        session.insert_templates.learn(statement, source.text, info, positions)
 
 
 def _rows_of_file(
-    session: Session, info: TableInfo, read: CopyClauses, clauses: Clauses, schema: Schema
+    session: Session, info: TableInfo, read: CopyClauses, written: ChangeText, schema: Schema
 ) -> ZSet:
     cursor = session.cursor
     if not read.query:
-        return copied(cursor, definition(info), read.text, clauses.params(read.text), schema)
+        return copied(cursor, definition(info), read.text, written.params(read.text), schema)
     is_free = session.engine.warehouse.file_access.is_free(cursor)
     small = small_rows(read.file, schema) if is_free else None
-    return _queried(session, read.query, "", clauses, schema) if small is None else small
+    return _queried(session, read.query, written, schema) if small is None else small
 
 
-def _queried(session: Session, query: str, prefix: str, clauses: Clauses, schema: Schema) -> ZSet:
+def _queried(session: Session, query: str, written: ChangeText, schema: Schema) -> ZSet:
     """The rows that DuckDB gives."""
+    prefix = written.prefix
     sql = f"{prefix} {query}"
-    given, alone = clauses.params(sql), is_read_only(session, sql)
+    given, alone = written.params(sql), is_read_only(session, sql)
     return evaluated(session.cursor, query, given, schema, session.few, prefix=prefix, alone=alone)
 
 
@@ -296,22 +280,21 @@ def _held(session: Session, transaction: Transaction, source: Source) -> tuple[S
     """The rows if they are in memory."""
     if not source.text:
         return None
-    given = source.clauses.params(source.text)
+    given = source.written.params(source.text)
     return session.source_from_state(transaction, source.text, given)
 
 
 def _described(session: Session, source: Source) -> tuple[Schema, ZSet]:
     """The rows that DuckDB gives, in the types of the query."""
-    given, alone = source.clauses.params(source.text), is_read_only(session, source.text)
+    given, alone = source.written.params(source.text), is_read_only(session, source.text)
     return described(session.cursor, source.text, given, session.few, alone=alone)
 
 
 def _has_own_types(source: Source) -> bool:
     """Returns whether rows are compared with stored ones in the types of the query."""
-    read = source.read
-    if source.plan.rule is None or isinstance(read, CopyClauses):
+    if source.plan.rule is None:
         return False
-    return kept_tokens(read.source)[0].word != "VALUES"
+    return source.written.words(source.written.clauses.source)[0] != "VALUES"
 
 
 def _demand_casts(given: Schema, info: TableInfo, source: Source, positions: Sequence[int]) -> None:

@@ -27,7 +27,7 @@ from ivm.session.results.state_result import StateResult
 from ivm.session.session import Session
 from ivm.sql.resolve.clock import may_tell_time
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.nodes.nodes import Conflict
+from ivm.sql.statements.nodes.nodes import Conflict, InsertRules
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
 from ivm.storage.log.change import TableChange
@@ -39,7 +39,7 @@ from ivm.storage.warehouse.tables.table_info import TableInfo
 
 def insert(session: Session, statement: st.Insert, params: Params) -> Result:
     """Runs an INSERT … VALUES of literals or parameters, by the fast path if the table has one."""
-    if statement.conflict is not None:
+    if statement.rules.conflict is not None:
         _demand_no_more(statement, params or ())
     columns = session.ahead(functools.partial(_columns, session, statement, params))
     with session.writing() as transaction:
@@ -48,7 +48,8 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
         if info is not None and path is not None and given is not None:
             table = FastTable(session, transaction, path, info)
             try:
-                return insert_rows(table, statement, given, statement.rows.count, params)
+                plan = plan_of(session, info, statement, statement.rules)
+                return insert_rows(table, statement, plan, given, statement.rows.count, params)
             except NotFastError:
                 pass  # nothing is changed yet
         return dml.run_in_duckdb(session, transaction, statement, info, params)
@@ -82,7 +83,7 @@ def _columns(
         cursor = transaction.idle_cursor
     if not are_given(statement.parameters, params or ()):
         return info, None
-    positions = positions_of(info, statement.columns)
+    positions = positions_of(info, statement.rules.columns)
     types = [info.schema[i][1] for i in positions]
     try:
         columns = columns_of(statement.rows, types, params or (), cursor)
@@ -101,15 +102,21 @@ def positions_of(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
 
 
 def insert_rows(
-    table: FastTable, statement: st.Insert, given: dict[int, Column], count: int, params: Params
+    table: FastTable,
+    statement: st.Dml,
+    plan: InsertPlan,
+    given: dict[int, Column],
+    count: int,
+    params: Params,
 ) -> Result:
     """Inserts by the fast path.
 
     Args:
         table: gets the rows.
         statement: that gives them.
-        given: the rows' columns by position, instead of the statement's own cells.
-        count: of rows.
+        plan: what is done with them.
+        given: their columns by position.
+        count: their number.
         params: for the expressions of ON CONFLICT.
 
     Raises:
@@ -117,7 +124,7 @@ def insert_rows(
         ConstraintError: a row without a rule for conflicts violates a constraint.
     """
     session, transaction, path, info = table
-    rule, returning = plan_of(session, info, statement)
+    rule, returning = plan
     if rule is None:
         index = transaction.index(path.table) if path.key else None
         change = path.insert(given, count, index)
@@ -135,7 +142,7 @@ def insert_rows(
     return finished(transaction, *resolved, returning)
 
 
-def _tells_time_twice(path: FastPath, given: Mapping[int, Column], statement: st.Insert) -> bool:
+def _tells_time_twice(path: FastPath, given: Mapping[int, Column], statement: st.Dml) -> bool:
     """Returns whether the time may be told by a default and by what is set."""
     defaults = [default for i, default in path.evaluated.items() if i not in given]
     return any(default.tells for default in defaults) and may_tell_time(statement.text)
@@ -148,10 +155,10 @@ class InsertPlan(NamedTuple):
     returning: Returning | None
 
 
-def plan_of(session: Session, info: TableInfo, statement: st.Insert) -> InsertPlan:
+def plan_of(session: Session, info: TableInfo, statement: st.Dml, rules: InsertRules) -> InsertPlan:
     """The plan of the fast path; NotFastError if DuckDB must run the statement."""
-    returning = returned(session, info, statement)
-    rule = None if statement.conflict is None else rule_of(info, statement)
+    returning = returned(session, info, statement, rules.returned)
+    rule = None if rules.conflict is None else rule_of(info, statement, rules)
     return InsertPlan(rule, returning)
 
 
@@ -177,21 +184,19 @@ def finished(
     return Result.count(len(rows)) if answer is None else StateResult(answer, len(rows))
 
 
-def returned(
-    session: Session, info: TableInfo, statement: st.Insert | st.KeyedChange
-) -> Returning | None:
+def returned(session: Session, info: TableInfo, statement: st.Dml, listed: str) -> Returning | None:
     """The compiled RETURNING list, None if there is none; NotFastError if DuckDB computes it."""
     if not statement.returning or statement.table is None:
         return None
     upserts = statement.on_conflict or bool(statement.or_action)
     kind, named = "update" if upserts else statement.kind, (statement.table[-1], statement.alias)
-    found = returning_of(statement.returned, kind, info.schema, *named, session.macros)
+    found = returning_of(listed, kind, info.schema, *named, session.macros)
     return demanded(found, NO_RETURNING)
 
 
-def rule_of(info: TableInfo, statement: st.Insert) -> Rule:
+def rule_of(info: TableInfo, statement: st.Dml, rules: InsertRules) -> Rule:
     """What is to be done with rows whose key is stored; NotFastError if DuckDB must find out."""
-    conflict, keys = statement.conflict, _keys(info)
+    conflict, keys = rules.conflict, _keys(info)
     if conflict is None or not keys or _hides_excluded(statement):
         raise NotFastError(_NO_RULE)
     target = None
@@ -205,7 +210,7 @@ def rule_of(info: TableInfo, statement: st.Insert) -> Rule:
     if updates and (target is None or not info.primary_key):
         raise NotFastError(_NO_RULE)
     if conflict.replaces and target is not None:
-        given = positions_of(info, statement.columns)
+        given = positions_of(info, rules.columns)
         rest = {position: None for position in given if position not in target}
         if not rest:  # DuckDB counts such rows its own way
             raise NotFastError(_NO_RULE)
@@ -219,7 +224,7 @@ def _keys(info: TableInfo) -> list[tuple[int, ...]]:
     return list({tuple(sorted(key)): key for key in reversed(keys)}.values())
 
 
-def _hides_excluded(statement: st.Insert) -> bool:
+def _hides_excluded(statement: st.Dml) -> bool:
     assert statement.table is not None
     return fold(statement.alias or statement.table[-1]) == "excluded"
 
@@ -236,7 +241,7 @@ def expressions_of(
     session: Session,
     transaction: Transaction,
     info: TableInfo,
-    statement: st.Insert,
+    statement: st.Dml,
     lookup: Lookup,
 ) -> RowExpressions:
     """Evaluates DO UPDATE over the columns of the stored row and of `excluded`."""

@@ -13,7 +13,7 @@ import duckdb
 from ivm.changes.fast_table import FastTable
 from ivm.changes.inserts import finished, returned
 from ivm.changes.matching import Matching
-from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.change_text import ChangeText
 from ivm.changes.read.joined_clauses import JoinedChange, read_joined
 from ivm.changes.rows.found_rows import by_found_rows
 from ivm.changes.rows.joined_rows import SETS_KEY, JoinedRows, join_of
@@ -36,10 +36,10 @@ KINDS = ("update", "delete", "merge")
 
 def change_of_met_rows(table: FastTable, statement: st.Dml, params: Params) -> Result:
     """Runs a change by the fast path; NotFastError if DuckDB must run it."""
-    clauses = Clauses(statement.text, params)
-    change = plan_of(table.session, table.info, statement, clauses)
-    clauses.demand_fit()
-    run = table, _reference(statement), statement, clauses
+    written = ChangeText(statement.text, params)
+    change = plan_of(table.session, table.info, statement, written)
+    written.demand_fit()
+    run = table, _reference(statement), statement, written
     try:
         met = Matching(*run, change, params).met()
     except NotFastError:
@@ -49,23 +49,25 @@ def change_of_met_rows(table: FastTable, statement: st.Dml, params: Params) -> R
     return _made(table, met.rows, statement, met.rows.effect(met.stored, met.probe))
 
 
-def plan_of(session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses) -> JoinedChange:
+def plan_of(
+    session: Session, info: TableInfo, statement: st.Dml, written: ChangeText
+) -> JoinedChange:
     """What the statement says; NotFastError if DuckDB must run it."""
     demand_ahead(session, statement.text)
     of = info, session.macros, session.engine.definitions.fast_path(info.name)
-    plan = functools.partial(_planned, session, info, statement, clauses)
+    plan = functools.partial(_planned, session, info, statement, written)
     return session.plans.find("joined", statement.text, of, plan)
 
 
 def _planned(
-    session: Session, info: TableInfo, statement: st.Dml, clauses: Clauses
+    session: Session, info: TableInfo, statement: st.Dml, written: ChangeText
 ) -> JoinedChange:
     if not info.primary_key:
         raise NotFastError("the table has no primary key")
-    read = read_joined(clauses, statement, info.names)
+    read = read_joined(written, statement, info.names)
     found = None if read is None else by_found_rows(read, statement, info)
     change = demanded(found, "its clauses have a form that DuckDB alone reads")
-    returned(session, info, _as_keyed(statement, change))  # or it is not certain to be computed
+    returned(session, info, statement, change.returned)  # or it is not certain to be computed
     named = [info.position(name) for branch in change.matched for name, _ in branch.sets]
     sets = {position for position in named if position is not None}
     if not sets.isdisjoint(info.primary_key):
@@ -113,20 +115,12 @@ def _reference(statement: st.Dml) -> str:
     return statement.alias or statement.table[-1]
 
 
-def _as_keyed(statement: st.Dml, change: JoinedChange) -> st.KeyedChange:
-    return st.KeyedChange(
-        *(statement.text, statement.offset, statement.kind, statement.table, statement.alias),
-        statement.returning,
-        returned=change.returned,
-    )
-
-
 def _made(table: FastTable, met: JoinedRows, statement: st.Dml, effect: Effect) -> Result:
     """Adds the change; NotFastError, and nothing added, where DuckDB must word an error."""
     session, transaction, path, info = table
     changes = path.check(effect, met.index, returning=statement.returning)
     if met.join.change.returned:
-        shown = returned(session, info, _as_keyed(statement, met.join.change))
+        shown = returned(session, info, statement, met.join.change.returned)
         rows = effect.deleted if effect.updated is None else effect.updated
         assert rows is not None
         return finished(transaction, changes, rows, shown)

@@ -144,7 +144,10 @@ def plan_of(session: Session, info: TableInfo, statement: st.KeyedChange) -> Cha
 
 def _planned(session: Session, info: TableInfo, statement: st.KeyedChange) -> ChangePlan:
     found = demanded(_search(info, statement), _NO_KEY if info.keyed else _NO_INDEX)
-    sets, returning = assignments_of(statement, info), returned(session, info, statement)
+    sets, returning = (
+        assignments_of(statement, info),
+        returned(session, info, statement, statement.returned),
+    )
     if sets.all and moves_parents(info, sets.all, returning=statement.returning):
         raise NotFastError(MOVES_PARENTS)
     return ChangePlan(sets, *found, returning)

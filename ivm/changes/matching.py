@@ -16,7 +16,7 @@ import numpy as np
 
 from ivm.changes.fast_table import FastTable
 from ivm.changes.inserts import NO_INDEX_NOW
-from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.change_text import ChangeText
 from ivm.changes.read.joined_clauses import JoinedChange
 from ivm.changes.read.sources import parts_of, positions_in
 from ivm.changes.row_expressions import row_expressions
@@ -65,7 +65,7 @@ class Matching(NamedTuple):
     table: FastTable
     reference: str
     statement: st.Dml
-    clauses: Clauses
+    written: ChangeText
     change: JoinedChange
     params: Params
 
@@ -150,7 +150,7 @@ class Matching(NamedTuple):
     def _evaluated(self) -> tuple[Schema, ZSet]:
         """The columns and rows of the change's query."""
         session, sql = self.table.session, self.change.source
-        given = self.clauses.params(sql)
+        given = self.written.params(sql)
         held = session.source_from_state(self.table.transaction, sql, given)
         if held is not None:
             return held

@@ -34,7 +34,7 @@ class Template(NamedTuple):
     """
 
     info: TableInfo
-    insert: st.Insert
+    insert: st.Dml
     positions: Sequence[int]
     query: str
     literals: Mapping[str, int | str]
@@ -59,9 +59,7 @@ class InsertTemplates:
         self._befores: tuple[str, ...] = ()  # what stands before the queries
         self._templates: dict[re.Pattern[str], Template] = {}
 
-    def learn(
-        self, insert: st.Insert, query: str, info: TableInfo, positions: Sequence[int]
-    ) -> None:
+    def learn(self, insert: st.Dml, query: str, info: TableInfo, positions: Sequence[int]) -> None:
         """Notes a statement without parameters.
 
         Args:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from ivm.sql.statements.changes.clauses import read_clauses, verb_of
 from ivm.sql.statements.changes.dml import VERBS, changes_inside, changing, dml
 from ivm.sql.statements.ddl import alter, comment, create, drop, session
 from ivm.sql.statements.nodes.nodes import (
@@ -84,7 +85,7 @@ def _classify(source: SourceText, reader: Reader) -> Statement:
     if word in VERBS and not (word == "UPDATE" and reader.peek(1) == "EXTENSIONS"):
         return changing(source, reader)
     if word == "WITH":
-        _step_over_ctes(reader)
+        reader.at = verb_of(reader.tokens)
         return changing(source, reader) if reader.peek() in VERBS else _reading(source, reader)
     if word in _READING:
         return _reading(source, reader)
@@ -115,29 +116,18 @@ def _reading(source: SourceText, reader: Reader) -> Statement:
     return Query(source.text, source.offset, "select" if kind == "(" else kind)
 
 
-def _step_over_ctes(reader: Reader) -> None:
-    while not reader.done:
-        if reader.peek() != "(":
-            reader.at += 1
-            continue
-        reader.skip_parentheses()
-        # `)` ends a column list, before AS or USING KEY; or a query, before `,` or the statement.
-        if reader.peek() not in ("AS", "USING", ","):
-            return
-
-
 def _copy(source: SourceText, reader: Reader) -> Statement:
-    reader.expect("COPY")
-    if reader.accept("FROM", "DATABASE"):
+    begin = Reader(reader.tokens, reader.at + 1)
+    if begin.accept("FROM", "DATABASE"):
         return Ddl(source.text, source.offset, "copy database", "")
-    if reader.peek() == "(":
-        return _reading(source, reader)
-    table = reader.name()
-    if reader.peek() == "(":
-        reader.skip_parentheses()
-    if reader.peek() == "FROM":
-        return dml(source, "copy", table, None, False, True)
-    return _query(source, "copy")
+    if begin.peek() == "(":
+        return _reading(source, begin)
+    begin.name()
+    if begin.peek() == "(":
+        begin.skip_parentheses()
+    if begin.peek() != "FROM":
+        return _query(source, "copy")
+    return dml(source, reader, read_clauses(reader.tokens, reader.at))
 
 
 def _query(source: SourceText, kind: str) -> Query:

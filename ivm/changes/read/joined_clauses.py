@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from operator import not_
 from typing import NamedTuple
 
-from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.change_text import ChangeText
 from ivm.changes.read.key_queries import key_query
 from ivm.changes.read.set_queries import read_sets
 from ivm.changes.read.source_conditions import is_of_sources
@@ -23,7 +23,7 @@ from ivm.sql.statements.changes.keyed_changes import conjuncts
 from ivm.sql.statements.nodes.expressions import Expression, Marks
 from ivm.sql.statements.nodes.nodes import Dml, Name
 from ivm.sql.statements.text.cached_by_text import kept
-from ivm.sql.statements.text.tokens import Reader, SourceText, Token, split, text_of, top_level
+from ivm.sql.statements.text.tokens import Reader, Token, split, text_of
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold
 
@@ -120,7 +120,9 @@ class _OtherFormError(Exception):
     """The statement has a form that is left to DuckDB."""
 
 
-def read_joined(clauses: Clauses, statement: Dml, columns: frozenset[str]) -> JoinedChange | None:
+def read_joined(
+    written: ChangeText, statement: Dml, columns: frozenset[str]
+) -> JoinedChange | None:
     """Reads a change; None if it has any other form.
 
     Args:
@@ -128,57 +130,47 @@ def read_joined(clauses: Clauses, statement: Dml, columns: frozenset[str]) -> Jo
     """
     assert statement.table is not None
     taken = columns | {*map(fold, statement.table), fold(statement.alias or ""), "rowid"}
-    return _read(clauses.text, statement.kind, taken)
+    return _read(written.text, statement.kind, taken)
 
 
 @kept(texts=256, long_texts=1)
 def _read(text: str, kind: str, taken: frozenset[str]) -> JoinedChange | None:
     try:
-        return _READ[kind](Clauses(text, None), taken)
+        return _READ[kind](ChangeText(text, None), taken)
     except (_OtherFormError, SqlError):
         return None
 
 
-def _update(clauses: Clauses, taken: frozenset[str]) -> JoinedChange:
-    verb = clauses.verb("UPDATE")
-    begin = clauses.find(verb, "SET")
-    end = min(clauses.find(begin, word) for word in ("FROM", "WHERE", "RETURNING"))
-    read = read_sets(clauses.text, clauses.tokens[begin + 1 : end], _MARKS)
+def _update(written: ChangeText, taken: frozenset[str]) -> JoinedChange:
+    read = read_sets(written.text, written.within(written.clauses.sets.rest), _MARKS)
     if read is None:
         raise _OtherFormError
-    branch = Branch("update", sets=read.sets, queries=read.queries)
-    return _by_where(clauses, taken, verb, clauses.find(begin, "FROM"), branch)
+    return _by_where(written, taken, Branch("update", sets=read.sets, queries=read.queries))
 
 
-def _delete(clauses: Clauses, taken: frozenset[str]) -> JoinedChange:
-    verb = clauses.verb("DELETE")
-    change = _by_where(clauses, taken, verb, clauses.find(verb, "USING"), Branch("delete"))
-    return change._replace(once=True)
+def _delete(written: ChangeText, taken: frozenset[str]) -> JoinedChange:
+    return _by_where(written, taken, Branch("delete"))._replace(once=True)
 
 
-def _by_where(
-    clauses: Clauses, taken: frozenset[str], verb: int, source: int, branch: Branch
-) -> JoinedChange:
-    """A change whose source, if there is one, stands behind token number `source`."""
-    end = clauses.find(verb, "RETURNING")
-    where = min(clauses.find(verb, "WHERE"), end)
-    relation = clauses.piece(source + 1, where) if source < where else ""
-    condition, tokens = None, clauses.tokens[where + 1 : end]
+def _by_where(written: ChangeText, taken: frozenset[str], branch: Branch) -> JoinedChange:
+    """A change whose condition is a WHERE clause."""
+    clauses, condition = written.clauses, None
+    relation, tokens = clauses.source.rest, written.within(clauses.condition.rest)
     if tokens and not relation:
-        condition = _MARKS.expression(clauses.text, tokens)
-    pieces = Pieces(clauses.piece(0, verb), relation, clauses.piece(where, end), condition)
-    returned = clauses.piece(end + 1, len(clauses.tokens))
+        condition = _MARKS.expression(written.text, tokens)
+    texts = written.prefix, written.piece(relation), written.piece(clauses.condition)
+    returned = written.piece(clauses.returning.rest)
+    pieces = Pieces(*texts, condition)
     change = JoinedChange("", (), (), (branch,), returned=returned, pieces=pieces)
     if relation:
-        sources = read_sources(clauses, source + 1, where)
-        return _by_sources(clauses, taken, change, sources, tokens)
+        return _by_sources(written, taken, change, read_sources(written.within(relation)), tokens)
     if tokens and condition is None:
-        return _by_keys(clauses, change, tokens) or change
+        return _by_keys(written, change, tokens) or change
     return change
 
 
 def _by_sources(
-    clauses: Clauses,
+    written: ChangeText,
     taken: frozenset[str],
     change: JoinedChange,
     sources: Sources | None,
@@ -189,27 +181,27 @@ def _by_sources(
         raise _OtherFormError
     parts = _parts(tokens) if tokens else []
     own = [is_of_sources(part, sources.aliases, taken) for part in parts]
-    met = tuple([_conjunct(clauses, part) for part in itertools.compress(parts, map(not_, own))])
+    met = tuple([_conjunct(written, part) for part in itertools.compress(parts, map(not_, own))])
     narrow = list(itertools.compress(parts, own))
     query = _query(change.pieces.prefix, sources.aliases, change.pieces.relation)
     if narrow:
-        conditions = [f"({text_of(clauses.text, part)})" for part in narrow]
+        conditions = [f"({text_of(written.text, part)})" for part in narrow]
         query = f"{query} WHERE {' AND '.join(conditions)}"
     apart = not sources.are_connected(narrow)
     return change._replace(source=query, aliases=sources.aliases, conjuncts=met, apart=apart)
 
 
 def _by_keys(
-    clauses: Clauses, change: JoinedChange, tokens: Sequence[Token]
+    written: ChangeText, change: JoinedChange, tokens: Sequence[Token]
 ) -> JoinedChange | None:
     """The change by the rows of the only query for keys; None if there is none, or another one."""
     parts = conjuncts(tokens) or []
-    read = [key_query(clauses.text, part) for part in parts]
-    if len(read) - read.count(None) != 1 or _KEY in fold(clauses.text):
+    read = [key_query(written.text, part) for part in parts]
+    if len(read) - read.count(None) != 1 or _KEY in fold(written.text):
         return None
     met, query = [], ""
     for part, found in zip(parts, read, strict=True):
-        expression = _MARKS.expression(clauses.text, part)
+        expression = _MARKS.expression(written.text, part)
         if found is not None:
             query = found.query
             expression = Expression("")  # never evaluated: the join has the names, or is none
@@ -224,60 +216,49 @@ def _by_keys(
     )
 
 
-def _merge(clauses: Clauses, _: frozenset[str]) -> JoinedChange:
-    verb, end = clauses.verb("MERGE"), len(clauses.tokens)
-    using = clauses.find(verb, "USING")
-    on = clauses.find(using, "ON")
-    begins = _whens(clauses, on)
-    if not begins or clauses.find(on, "RETURNING") < end:
+def _merge(written: ChangeText, _: frozenset[str]) -> JoinedChange:
+    clauses = written.clauses
+    source, condition = clauses.source.rest, written.within(clauses.condition)
+    alias = alias_of(written.within(source))
+    if alias is None or clauses.returning or [t.word for t in condition[:1]] != ["ON"]:
         raise _OtherFormError
-    alias = alias_of(clauses, using + 1, on)
-    if alias is None:
-        raise _OtherFormError
-    query = _query(clauses.piece(0, verb), (alias,), clauses.piece(using + 1, on))
-    met = _conjuncts(clauses, clauses.tokens[on + 1 : begins[0]])
+    query = _query(written.prefix, (alias,), written.piece(source))
+    met = tuple([_conjunct(written, part) for part in _parts(condition[1:])])
     matched: list[Branch] = []
     unmatched: list[Branch] = []
-    for begin, stop in zip(begins, [*begins[1:], end], strict=True):
-        reader = Reader(clauses.tokens[begin + 1 : stop])
+    for span in clauses.branches:
+        reader = Reader(written.within(span.rest))
         found = unmatched if reader.accept("NOT") else matched
         reader.expect("MATCHED")
         if found is unmatched and reader.accept("BY"):
             reader.expect("TARGET")
-        found.append(_branch(clauses, reader))
+        found.append(_branch(written, reader))
     kinds = {branch.action for branch in unmatched} | {f"{b.action}d" for b in matched}
-    if not kinds <= {"insert", "nothing", "updated", "deleted", "nothingd"}:
+    if not kinds or not kinds <= {"insert", "nothing", "updated", "deleted", "nothingd"}:
         raise _OtherFormError
     return JoinedChange(query, (alias,), met, tuple(matched), tuple(unmatched))
 
 
-def _whens(clauses: Clauses, begin: int) -> list[int]:
-    """The tokens where the branches begin."""
-    words = clauses.words(0, len(clauses.tokens))
-    found = [begin + i for i in top_level(clauses.tokens[begin:])]
-    return [i for i in found if words[i] == "WHEN" and words[i + 1] in ("MATCHED", "NOT")]
-
-
-def _branch(clauses: Clauses, reader: Reader) -> Branch:
+def _branch(written: ChangeText, reader: Reader) -> Branch:
     condition = None
     if reader.accept("AND"):
         then = reader.index("THEN")
-        condition = _expression(clauses, reader.tokens[reader.at : then])
+        condition = _expression(written, reader.tokens[reader.at : then])
         reader.at = then
     reader.expect("THEN")
-    branch = _action(clauses, reader)
+    branch = _action(written, reader)
     reader.finish()
     return branch._replace(condition=condition)
 
 
-def _action(clauses: Clauses, reader: Reader) -> Branch:
+def _action(written: ChangeText, reader: Reader) -> Branch:
     if reader.accept("DO", "NOTHING"):
         return Branch("nothing")
     if reader.accept("DELETE"):
         return Branch("delete")
     rest = len(reader.tokens)
     if reader.accept("UPDATE", "SET"):
-        sets = _sets(clauses, reader.tokens[reader.at :])
+        sets = _sets(written, reader.tokens[reader.at :])
         reader.at = rest
         return Branch("update", sets=sets)
     reader.expect("INSERT")
@@ -288,7 +269,7 @@ def _action(clauses: Clauses, reader: Reader) -> Branch:
     cells = split(reader.tokens[reader.at : rest - 1])
     reader.at = rest
     return Branch(
-        "insert", columns=columns, values=tuple([_expression(clauses, cell) for cell in cells])
+        "insert", columns=columns, values=tuple([_expression(written, cell) for cell in cells])
     )
 
 
@@ -305,12 +286,8 @@ def _parts(tokens: Sequence[Token]) -> list[Sequence[Token]]:
     return found
 
 
-def _conjuncts(clauses: Clauses, tokens: Sequence[Token]) -> tuple[Conjunct, ...]:
-    return tuple([_conjunct(clauses, part) for part in _parts(tokens)])
-
-
-def _conjunct(clauses: Clauses, part: Sequence[Token]) -> Conjunct:
-    return Conjunct(_names(part), _expression(clauses, part))
+def _conjunct(written: ChangeText, part: Sequence[Token]) -> Conjunct:
+    return Conjunct(_names(part), _expression(written, part))
 
 
 def _names(part: Sequence[Token]) -> tuple[Name, Name] | None:
@@ -326,16 +303,16 @@ def _names(part: Sequence[Token]) -> tuple[Name, Name] | None:
     return left, right
 
 
-def _sets(clauses: Clauses, tokens: Sequence[Token]) -> tuple[tuple[str, Expression], ...]:
-    found = settings(SourceText(clauses.text, clauses.text, 0), tokens, _MARKS)
+def _sets(written: ChangeText, tokens: Sequence[Token]) -> tuple[tuple[str, Expression], ...]:
+    found = settings(written.text, tokens, _MARKS)
     if found is None:
         raise _OtherFormError
     return found
 
 
-def _expression(clauses: Clauses, tokens: Sequence[Token]) -> Expression:
-    found = _MARKS.expression(clauses.text, tokens)
-    if found is None or text_of(clauses.text, tokens) == "*":
+def _expression(written: ChangeText, tokens: Sequence[Token]) -> Expression:
+    found = _MARKS.expression(written.text, tokens)
+    if found is None or text_of(written.text, tokens) == "*":
         raise _OtherFormError
     return found
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ivm.changes.read.clauses import Clauses
 from ivm.changes.read.source_conditions import is_of_sources
 from ivm.changes.read.sources import alias_of
 from ivm.sql.statements.changes.keyed_changes import conjuncts
@@ -68,28 +67,24 @@ def _in_parentheses(reader: Reader) -> Sequence[Token]:
 
 def _of_exists(text: str, part: Sequence[Token]) -> KeyQuery | None:
     query = _in_parentheses(Reader(part, 1))
-    inner = Clauses(text_of(text, query), None) if query else None
-    if inner is None or not _selects_any(inner):
-        return None
-    begin, where = inner.find(0, "FROM") + 1, inner.find(0, "WHERE")
-    alias = alias_of(inner, begin, where)
-    parts = conjuncts(inner.tokens[where + 1 :])
-    if alias is None or parts is None:
+    begin, where = Reader(query).index("FROM"), Reader(query).index("WHERE")
+    source, parts = query[begin + 1 : where], conjuncts(query[where + 1 :])
+    alias = alias_of(source)
+    if alias is None or parts is None or not _selects_any(query[:begin]):
         return None
     others = [one for one in parts if not is_of_sources(one, [alias], None)]
     pair = _equal_names(others[0], alias) if len(others) == 1 else None
     if pair is None:
         return None
-    own = [f"({text_of(inner.text, one)})" for one in parts if one is not others[0]]
+    own = [f"({text_of(text, one)})" for one in parts if one is not others[0]]
     narrow = f" WHERE {' AND '.join(own)}" if own else ""
-    return KeyQuery(pair.outer, f"SELECT {pair.inner} FROM {inner.piece(begin, where)}{narrow}")
+    return KeyQuery(pair.outer, f"SELECT {pair.inner} FROM {text_of(text, source)}{narrow}")
 
 
-def _selects_any(inner: Clauses) -> bool:
-    if inner.tokens[0].word == "FROM":
-        return True
-    listed = inner.words(1, inner.find(0, "FROM"))
-    return inner.tokens[0].word == "SELECT" and len(listed) == 1 and listed[0] in _ANY_ROW
+def _selects_any(tokens: Sequence[Token]) -> bool:
+    """Returns whether what stands before FROM asks for any row: nothing does."""
+    words = [token.word for token in tokens]
+    return not words or (words[0] == "SELECT" and len(words) == 2 and words[1] in _ANY_ROW)
 
 
 class _Pair(NamedTuple):

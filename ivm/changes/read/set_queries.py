@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ivm.sql.statements.changes.inserts import settings
 from ivm.sql.statements.nodes.expressions import Expression, Marks
-from ivm.sql.statements.text.tokens import Reader, SourceText, Token, split, text_of
+from ivm.sql.statements.text.tokens import Reader, Token, split, text_of
 from ivm.storage.errors import SqlError
 
 ALIAS = "__ivm_sets"
@@ -47,7 +47,7 @@ def read_sets(text: str, tokens: Sequence[Token], marks: Marks) -> Sets | None:
             found.append((Reader(part).identifier(), Expression(f"{ALIAS}.{_name(len(queries))}")))
             queries.append(query)
             continue
-        read = settings(SourceText(text, text, 0), part, marks)
+        read = settings(text, part, marks)
         if read is None:
             return None
         found += read

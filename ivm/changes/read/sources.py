@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ivm.changes.read.clauses import Clauses
 from ivm.changes.values.row_expressions import Part
 from ivm.sql.statements.text.tokens import Reader, Token, is_name, top_level, unquoted
 from ivm.storage.errors import SqlError
@@ -28,7 +27,7 @@ _JOINS = frozenset(
 
 
 class Sources(NamedTuple):
-    """The relations between two tokens of a statement.
+    """The relations behind FROM or USING.
 
     Attributes:
         aliases: by which it calls them.
@@ -47,21 +46,24 @@ class Sources(NamedTuple):
         return reached.issuperset(map(fold, self.aliases))
 
 
-def alias_of(clauses: Clauses, begin: int, end: int) -> str | None:
-    """The name of the only source in the statement; None if it has none, or there are others."""
-    found = read_sources(clauses, begin, end)
+def alias_of(tokens: Sequence[Token]) -> str | None:
+    """The name of the only source; None if it has none, or there are others."""
+    found = read_sources(tokens)
     return found.aliases[0] if found is not None and len(found.aliases) == 1 else None
 
 
-def read_sources(clauses: Clauses, begin: int, end: int) -> Sources | None:
-    """Reads the sources between two tokens.
+def read_sources(tokens: Sequence[Token]) -> Sources | None:
+    """Reads sources.
+
+    Args:
+        tokens: behind FROM or USING.
 
     Returns:
         None if one is no plain relation with an alias, or two share a column (USING, NATURAL), or
         a join stands behind a comma: in a query its ON may name what stands before the comma, in
         DELETE not.
     """
-    reader = Reader(clauses.tokens[:end], begin)
+    reader = Reader(tokens)
     aliases: list[str] = []
     spans: list[Sequence[Token]] = []
     commas = 0

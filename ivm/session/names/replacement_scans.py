@@ -172,7 +172,7 @@ class ReplacementScans:
             case st.Query(text=text):
                 return not self._session.engine.definitions.relations.names_relations_alone(text)
             case st.Insert(text=text) | st.KeyedChange(text=text):
-                return bool(statement.expressions or statement.returned) and _has_query(text)
+                return bool(statement.expressions or statement.returning) and _has_query(text)
             case st.Ddl(action="create", target=target):
                 return target == "table" or target in _DEFINITIONS
             case st.Ddl(action="set", target=target):

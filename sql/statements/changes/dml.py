@@ -1,4 +1,4 @@
-"""Reads the heads of INSERT, UPDATE, DELETE, MERGE and TRUNCATE.
+"""Reads INSERT, UPDATE, DELETE, MERGE, TRUNCATE and COPY … FROM.
 
 Contract: a change inside parentheses (a data-modifying CTE) is always found. Its effect is known
 only by comparing all rows of the tables before and after, so the statement's kind is "other".
@@ -7,14 +7,15 @@ only by comparing all rows of the tables before and after, so the statement's ki
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
-from ivm.sql.statements.changes.inserts import insert
+from ivm.sql.statements.changes.clauses import Clauses, read_clauses
+from ivm.sql.statements.changes.inserts import literal_insert
 from ivm.sql.statements.changes.keyed_changes import keyed_change
-from ivm.sql.statements.nodes.nodes import Dml, Name
+from ivm.sql.statements.nodes.nodes import Dml
 from ivm.sql.statements.text.tokens import Reader, SourceText, depths
 
 VERBS = frozenset(("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"))
+_SOURCES = frozenset(("SELECT", "FROM", "WITH", "TABLE"))
 _FOLLOWERS = {"INSERT": ("INTO", "OR"), "DELETE": ("FROM",), "MERGE": ("INTO",)}
 
 
@@ -35,70 +36,40 @@ def changes_inside(reader: Reader) -> bool:
 
 def changing(source: SourceText, reader: Reader) -> Dml:
     """Reads the change whose verb is the current token; a WITH clause may precede it."""
-    body = reader.tokens[reader.at].start - source.offset
-    statement = _CHANGES[reader.peek()](source, reader)
+    clauses = read_clauses(reader.tokens, reader.at)
+    statement = _read(source, reader, clauses)
     if type(statement) is Dml and changes_inside(reader):
         return Dml(source.text, source.offset, "other", None)
-    if body == 0:
-        return statement
-    return dataclasses.replace(statement, body=body, sources=True)
+    body = reader.tokens[reader.at].start - source.offset
+    return dataclasses.replace(statement, body=body, sources=True) if body else statement
 
 
-def _update(source: SourceText, reader: Reader) -> Dml:
-    reader.expect("UPDATE")
-    table = reader.name()
-    alias = _alias(reader, "SET")
-    keyed = keyed_change(source, reader, "update", table, alias)
-    if keyed is not None:
-        return keyed
-    found = reader.find("RETURNING"), reader.find("FROM")
-    return dml(source, "update", table, alias, *found)
+def _read(source: SourceText, reader: Reader, clauses: Clauses) -> Dml:
+    """The statement, of the kind that can run it soonest."""
+    tokens = reader.tokens
+    read = dml(source, reader, clauses)
+    if read.kind == "insert":
+        return literal_insert(source, tokens, clauses, read) or read
+    if read.kind in ("update", "delete") and not clauses.verb:
+        return keyed_change(source, tokens, clauses, read) or read
+    return read
 
 
-def _delete(source: SourceText, reader: Reader) -> Dml:
-    reader.expect("DELETE", "FROM")
-    table = reader.name()
-    alias = _alias(reader, "USING", "WHERE", "RETURNING")
-    keyed = keyed_change(source, reader, "delete", table, alias)
-    if keyed is not None:
-        return keyed
-    found = reader.find("RETURNING"), reader.find("USING")
-    return dml(source, "delete", table, alias, *found)
+def dml(source: SourceText, reader: Reader, clauses: Clauses) -> Dml:
+    """The change with these clauses, its verb being the current token."""
+    kind, after = reader.peek().lower(), (reader.peek(1), reader.peek(2))
+    action = after[1].lower() if kind == "insert" and after[0] == "OR" else ""
+    return Dml(
+        *(source.text, source.offset, kind, clauses.table, clauses.alias),
+        returning=bool(clauses.returning),
+        or_action=action,
+        on_conflict=bool(clauses.conflict),
+        sources=_reads_others(kind, reader, clauses),
+    )
 
 
-def _truncate(source: SourceText, reader: Reader) -> Dml:
-    reader.expect("TRUNCATE")
-    reader.accept("TABLE")
-    return dml(source, "truncate", reader.name(), None, reader.find("RETURNING"), False)
-
-
-def _merge(source: SourceText, reader: Reader) -> Dml:
-    reader.expect("MERGE", "INTO")
-    table = reader.name()
-    alias = _alias(reader, "USING")
-    return dml(source, "merge", table, alias, reader.find("RETURNING"), True)
-
-
-def dml(
-    source: SourceText, kind: str, table: Name, alias: str | None, returning: bool, sources: bool
-) -> Dml:
-    """Makes a change without a WITH clause."""
-    text, offset = source.text, source.offset
-    return Dml(text, offset, kind, table, alias, returning, sources=sources)
-
-
-def _alias(reader: Reader, *following: str) -> str | None:
-    if reader.accept("AS"):
-        return reader.identifier()
-    if reader.done or reader.peek() in following:
-        return None
-    return reader.identifier()
-
-
-_CHANGES: dict[str, Callable[[SourceText, Reader], Dml]] = {
-    "INSERT": insert,
-    "UPDATE": _update,
-    "DELETE": _delete,
-    "MERGE": _merge,
-    "TRUNCATE": _truncate,
-}
+def _reads_others(kind: str, reader: Reader, clauses: Clauses) -> bool:
+    """Returns whether the change reads, or may read, relations besides its table."""
+    if kind == "insert":
+        return any(t.word in _SOURCES for t in reader.tokens[clauses.source.begin :])
+    return bool(clauses.source)

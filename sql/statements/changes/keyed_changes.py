@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ivm.sql.statements.changes.inserts import returned_list, settings
+from ivm.sql.statements.changes.clauses import Clauses
+from ivm.sql.statements.changes.inserts import settings
 from ivm.sql.statements.nodes import values_list
 from ivm.sql.statements.nodes.expressions import Expression, Marks
-from ivm.sql.statements.nodes.nodes import Comparison, KeyedChange, Name
-from ivm.sql.statements.text.tokens import Reader, SourceText, Token, split, top_level
+from ivm.sql.statements.nodes.nodes import Comparison, Dml, KeyedChange
+from ivm.sql.statements.text.tokens import Reader, SourceText, Token, split, text_of, top_level
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold
 
@@ -23,53 +24,38 @@ _NO_CONJUNCTION = frozenset(("OR", "CASE"))
 
 
 def keyed_change(
-    source: SourceText, reader: Reader, kind: str, table: Name, alias: str | None
+    source: SourceText, tokens: Sequence[Token], clauses: Clauses, read: Dml
 ) -> KeyedChange | None:
-    """Reads a change from SET, of a DELETE from WHERE; the reader stays where it is.
+    """The change by a key that a statement is; None if it has any other form.
 
     Args:
-        kind: "update" or "delete".
-
-    Returns:
-        The change; None if the statement has any other form.
+        read: the statement, without a WITH clause.
     """
-    if reader.tokens[0].word != kind.upper():
-        return None  # a WITH clause precedes it
-    marks, end = Marks(), reader.index("RETURNING")
-    where = min(reader.index("WHERE"), end)
-    sets = _sets(source, reader.tokens[reader.at : where], kind, marks)
-    conditions = _conditions(source, reader.tokens[where + 1 : end], alias or table[-1], marks)
+    marks, script = Marks(), source.script
+    if clauses.source or not clauses.condition:
+        return None
+    sets = settings(script, tokens[slice(*clauses.sets.rest)], marks) if clauses.sets else ()
+    condition, called = tokens[slice(*clauses.condition.rest)], clauses.alias or clauses.table[-1]
+    conditions = _conditions(script, condition, called, marks)
     if sets is None or conditions is None or marks.mixed:
         return None
     cells, computed, rows = _cells(sets)
     compared = tuple([one for one in conditions if isinstance(one, Comparison)])
     if rows is None or not compared:
         return None
-    tail = Reader(reader.tokens, end)
-    returned = returned_list(source, tail) if end < len(reader.tokens) else ""
     return KeyedChange(
-        *(source.text, source.offset, kind, table, alias, bool(returned)),
+        *(read.text, read.offset, read.kind, read.table, read.alias, read.returning),
         columns=tuple([name for name, _ in cells]),
         rows=rows,
         computed=tuple(computed),
         comparisons=compared,
         conditions=tuple([one for one in conditions if isinstance(one, Expression)]),
-        returned=returned,
+        returned=text_of(script, tokens[slice(*clauses.returning.rest)]),
     )
 
 
-def _sets(
-    source: SourceText, head: Sequence[Token], kind: str, marks: Marks
-) -> tuple[tuple[str, Expression], ...] | None:
-    if kind == "delete":
-        return None if head else ()
-    if not head or head[0].word != "SET":
-        return None
-    return settings(source, head[1:], marks)
-
-
 def _conditions(
-    source: SourceText, tokens: Sequence[Token], table: str, marks: Marks
+    script: str, tokens: Sequence[Token], table: str, marks: Marks
 ) -> list[Comparison | Expression] | None:
     """The conditions that AND connects; None if another word may connect them."""
     parts = conjuncts(tokens)
@@ -77,7 +63,7 @@ def _conditions(
         return None
     found: list[Comparison | Expression] = []
     for part in parts:
-        expression = marks.expression(source.script, part)
+        expression = marks.expression(script, part)
         if expression is None:
             return None
         found.append(_comparison(part, expression, table) or expression)

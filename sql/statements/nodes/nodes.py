@@ -86,21 +86,31 @@ class Conflict:
     replaces: bool = False
 
 
-@dataclass(frozen=True)
-class Insert(Dml):
-    """INSERT INTO table [(columns)] VALUES of literals and parameters alone: the fast path.
+class InsertRules(NamedTuple):
+    """What an INSERT says besides its rows.
 
     Attributes:
-        columns: the columns named, or None for all.
-        rows: the cells as SQL texts, not yet values.
+        columns: those named, or None for all.
         conflict: of INSERT OR REPLACE, OR IGNORE and ON CONFLICT.
         returned: the list after RETURNING, "" without.
     """
 
     columns: tuple[str, ...] | None = None
-    rows: LiteralRows = field(default=LiteralRows((), 0))
     conflict: Conflict | None = None
     returned: str = ""
+
+
+@dataclass(frozen=True)
+class Insert(Dml):
+    """INSERT INTO table [(columns)] VALUES of literals and parameters alone: the fast path.
+
+    Attributes:
+        rows: the cells as SQL texts, not yet values.
+        rules: what is done with them.
+    """
+
+    rows: LiteralRows = field(default=LiteralRows((), 0))
+    rules: InsertRules = field(default=InsertRules())
 
     @functools.cached_property
     def parameters(self) -> frozenset[int | str]:
@@ -111,10 +121,11 @@ class Insert(Dml):
     @property
     def expressions(self) -> tuple[Expression, ...]:
         """The expressions of DO UPDATE."""
-        if self.conflict is None:
+        conflict = self.rules.conflict
+        if conflict is None:
             return ()
-        sets = tuple([expression for _, expression in self.conflict.sets])
-        return sets if self.conflict.where is None else (*sets, self.conflict.where)
+        sets = tuple([expression for _, expression in conflict.sets])
+        return sets if conflict.where is None else (*sets, conflict.where)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ivm.sql.statements.text.blanks import encoded, plain_blanks
 from ivm.sql.statements.text.cached_by_text import kept
 from ivm.storage.errors import SqlError
 
-_NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
+NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 _COMMENT, _STRING = duckdb.token_type.comment, duckdb.token_type.string_const
 _QUOTES = ('"', "`")
 _NO_NAME = frozenset(" \t\r\n\f\v!\"#$%&'()*+,-./0123456789:;<=>?@[\\]^`{|}~")
@@ -147,7 +147,7 @@ def _is_closed(text: str) -> bool:
 
 def depths(tokens: Sequence[Token]) -> list[int]:
     """Counts the open parentheses after each token."""
-    return list(accumulate([_NESTING.get(token.word, 0) for token in tokens]))
+    return list(accumulate([NESTING.get(token.word, 0) for token in tokens]))
 
 
 def top_level(tokens: Sequence[Token]) -> list[int]:
@@ -285,7 +285,7 @@ class Reader:
             return len(tokens)
         for at in range(self.at, len(tokens)):
             word = tokens[at].word
-            depth += _NESTING.get(word, 0)
+            depth += NESTING.get(word, 0)
             if depth == 0 and word == words[0]:
                 row = [token.word for token in tokens[at : at + len(words)]]
                 if row == wanted:

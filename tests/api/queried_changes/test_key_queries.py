@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from ivm.changes.read.clauses import Clauses
+from ivm.changes.read.change_text import ChangeText
 from ivm.changes.read.joined_clauses import JoinedChange, read_joined
 from ivm.changes.read.key_queries import key_query
 from ivm.changes.read.source_conditions import is_of_sources
 from ivm.sql.statements.nodes.nodes import Dml
 from ivm.sql.statements.parse import parse
+from ivm.sql.statements.text.tokens import kept_tokens
 from tests.support.change_ways import told_way
 from tests.support.met_rows_cases import BY_KEY, twin
 
@@ -57,7 +58,7 @@ OF_OTHERS = [
 
 @pytest.mark.parametrize("condition", [*OF_SOURCE, *OF_SOURCE_BY_NAME, *OF_OTHERS])
 def test_conditions_of_the_source_alone_name_nothing_of_the_table(condition: str) -> None:
-    tokens = Clauses(condition, None).tokens
+    tokens = kept_tokens(condition)
     assert is_of_sources(tokens, ["s"], TAKEN) == (condition not in OF_OTHERS)
     assert is_of_sources(tokens, ["s"], None) == (condition in OF_SOURCE)
 
@@ -88,14 +89,14 @@ KEYS = {
 
 @pytest.mark.parametrize("condition", KEYS)
 def test_queries_for_keys_are_read(condition: str) -> None:
-    found = key_query(condition, Clauses(condition, None).tokens)
+    found = key_query(condition, kept_tokens(condition))
     assert found == KEYS[condition]
 
 
 def change_of(sql: str, params: Any) -> JoinedChange:
     (statement,) = parse(sql)
     assert isinstance(statement, Dml)
-    found = read_joined(Clauses(sql, params), statement, frozenset(("id", "n")))
+    found = read_joined(ChangeText(sql, params), statement, frozenset(("id", "n")))
     assert found is not None
     return found
 
@@ -151,4 +152,4 @@ def test_several_sources_are_one_where_they_are_connected(rest: str) -> None:
 def test_sources_that_share_a_column_or_have_no_name_are_not_read(sources: str) -> None:
     (statement,) = parse(f"DELETE FROM t USING {sources} WHERE t.id = a.i")
     assert isinstance(statement, Dml)
-    assert read_joined(Clauses(statement.text, None), statement, frozenset(("id",))) is None
+    assert read_joined(ChangeText(statement.text, None), statement, frozenset(("id",))) is None

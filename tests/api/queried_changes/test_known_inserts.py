@@ -139,7 +139,7 @@ def test_it_is_not_read_anew(
 ) -> None:
     with known_ones() as seen, pytest.MonkeyPatch.context() as patch:
         both.run(text.format(*first))
-        patch.setattr(insert_select, "read_insert", None)
+        patch.setattr(insert_select, "source_of", None)
         both.run(text.format(*second))
         assert seen == [True]
     both.check()
@@ -271,9 +271,8 @@ def known(text: str) -> InsertTemplates:
     """What one statement lets be known."""
     (statement,) = st.parse(text)
     assert isinstance(statement, st.Dml)
-    insert = st.Insert(**{name: getattr(statement, name) for name in statement.__dict__})
     found, info = InsertTemplates(), cast(TableInfo, None)
-    found.learn(insert, text[text.index("SELECT") :], info, [])
+    found.learn(statement, text[text.index("SELECT") :], info, [])
     return found
 
 

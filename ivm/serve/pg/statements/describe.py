@@ -17,8 +17,9 @@ from ivm.serve.pg.values.types import duckdb_type
 from ivm.session.names.replacement_scans import explained
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.changes.clauses import clauses_of
 from ivm.sql.statements.text.placeholders import filled, placeholders
-from ivm.sql.statements.text.tokens import Reader, kept_tokens
+from ivm.sql.statements.text.tokens import kept_tokens, text_of
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import quote
 from ivm.storage.warehouse.duckdb.duck import rows
@@ -124,7 +125,8 @@ def _as_query(statement: st.Dml, table: st.Name) -> str:
 
     As DuckDB has it, RETURNING sees the changed table alone: by its alias, but that of INSERT.
     """
-    returned = getattr(statement, "returned", "") or _returned_list(statement.text)
+    text = statement.text
+    returned = text_of(text, kept_tokens(text)[slice(*clauses_of(text).returning.rest)])
     source = ".".join(map(quote, table))
     if statement.alias is not None and statement.kind != "insert":
         source += f" AS {quote(statement.alias)}"
@@ -133,8 +135,3 @@ def _as_query(statement: st.Dml, table: st.Name) -> str:
         return query
     outer = "(SELECT CAST(NULL AS VARCHAR) AS merge_action) AS _ivm_merge"  # not one of its *
     return f"SELECT _ivm_returned.* FROM {outer}, LATERAL ({query}) AS _ivm_returned"
-
-
-def _returned_list(text: str) -> str:
-    found = Reader(kept_tokens(text))
-    return text[found.tokens[found.index("RETURNING")].end :]

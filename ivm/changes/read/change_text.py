@@ -1,8 +1,7 @@
-"""Cuts a change into its clauses, as texts, and finds the parameters of each piece.
+"""The text of a change, whose pieces name their parameters without the pieces before them.
 
 Invariant: a piece is the user's text between two tokens, never rendered from a tree. Only `?`
-becomes `$1`, `$2`, …, so that a piece names its parameters without the pieces before it, and the
-letters of `$Name` small ones, as DuckDB compares such names.
+becomes `$1`, `$2`, …, and the letters of `$Name` small ones, as DuckDB compares such names.
 """
 
 from __future__ import annotations
@@ -12,14 +11,15 @@ from typing import Any, NamedTuple
 
 from ivm.ingest.not_fast import NotFastError
 from ivm.ingest.parameters import Params
+from ivm.sql.statements.changes.clauses import Clauses, Span, clauses_of
 from ivm.sql.statements.text.cached_by_text import kept
-from ivm.sql.statements.text.tokens import Reader, Token, kept_tokens, text_of
+from ivm.sql.statements.text.tokens import Token, kept_tokens, text_of
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
 
 
-class Clauses:
-    """The tokens of one change, its parameters numbered.
+class ChangeText:
+    """A change with numbered parameters, and their values.
 
     Args:
         text: the statement.
@@ -38,30 +38,31 @@ class Clauses:
                 f"there are no parameters for the values {', '.join(surplus)}: give each one value"
             )
 
-    def reader(self, at: int = 0) -> Reader:
-        """A reader whose next token is number `at`."""
-        return Reader(self.tokens, at)
+    @property
+    def clauses(self) -> Clauses:
+        """The clauses, as spans of the tokens."""
+        return clauses_of(self.text)
 
-    def verb(self, word: str) -> int:
-        """The number of the first token `word` outside parentheses: there a WITH clause ends."""
-        return self.find(0, word)
+    @property
+    def prefix(self) -> str:
+        """The WITH clause before the verb, "" without."""
+        return self.piece(Span(0, self.clauses.verb))
 
-    def piece(self, begin: int, end: int) -> str:
-        """The text of the tokens from `begin` to before `end`."""
-        return text_of(self.text, self.tokens[begin:end])
+    def within(self, span: Span) -> Sequence[Token]:
+        """The tokens of a span."""
+        return self.tokens[span.begin : span.end]
 
-    def words(self, begin: int, end: int) -> list[str]:
-        """The words of the tokens from `begin` to before `end`."""
-        return [token.word for token in self.tokens[begin:end]]
+    def piece(self, span: Span) -> str:
+        """The text of a span."""
+        return text_of(self.text, self.within(span))
 
-    def first_word(self, begin: int, end: int) -> str:
-        """The first of these words behind opening parentheses; "" if there is none."""
-        return next((word for word in self.words(begin, end) if word != "("), "")
+    def behind(self, begin: int) -> str:
+        """The text from a token to the end."""
+        return text_of(self.text, self.tokens[begin:])
 
-    def find(self, begin: int, *words: str) -> int:
-        """The number of the first token from `begin`, outside parentheses, where `words` follow one
-        another; the count of tokens if they nowhere do."""
-        return self.reader(begin).index(*words)
+    def words(self, span: Span) -> list[str]:
+        """The words of a span."""
+        return [token.word for token in self.within(span)]
 
     def values(self) -> list[Any]:
         """The values of all parameters."""
