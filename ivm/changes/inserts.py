@@ -134,7 +134,7 @@ def insert_rows(
         found = transaction.index_of_committed(path.table, all_columns=bool(rule.updates))
         index = demanded(found, NO_INDEX_NOW)
     twice = bool(rule.updates) and _tells_time_twice(path, given, statement)
-    if twice and not transaction.tell_time(often=True):
+    if twice and not transaction.time.tell(often=True):
         raise NotFastError("it tells the time again, which has passed")
     expressions = expressions_of(session, transaction, info, statement, lookup_in(params or ()))
     returns = statement.returning

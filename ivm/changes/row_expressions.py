@@ -6,7 +6,6 @@ from ivm.changes.values.computed_values import ComputedValues
 from ivm.changes.values.row_expressions import Lookup, Part, RowExpressions
 from ivm.engine.transactions.transaction import Transaction
 from ivm.session.session import Session
-from ivm.sql.resolve.clock import times_told
 from ivm.sql.statements import parse as st
 
 
@@ -29,10 +28,5 @@ def row_expressions(
     cursor = transaction.idle_cursor
     computed = None
     if cursor is not None:
-        computed = ComputedValues(
-            cursor,
-            time_stands=transaction.begun,
-            tell_time=lambda: transaction.tell_time(often=times_told(statement.text) > 1),
-            local=lambda: None if transaction.time_stands else session.local_time,
-        )
+        computed = ComputedValues(cursor, transaction.time, statement.text)
     return RowExpressions(parts, session.macros, lookup, computed)

@@ -41,7 +41,7 @@ def demand_readable(
     engine, relations = session.engine, session.reads(statement, text)
     if not _may_tell(session, transaction, statement, text):
         raise NotFastError(READS_CHANGES)
-    if transaction.time_stands and not is_read_only(session, text):
+    if transaction.time.stands and not is_read_only(session, text):
         raise NotFastError("its query may write, and needs a transaction that forbids it")
     changed = {change.table for change in transaction.changes}
     if changed:
@@ -76,7 +76,7 @@ def _may_tell(session: Session, transaction: Transaction, statement: st.Dml, tex
     if transaction.begun:
         return False
     sets = statement.kind in ("update", "merge") or statement.on_conflict
-    return transaction.tell_time(often=sets and may_tell_time(statement.text))
+    return transaction.time.tell(often=sets and may_tell_time(statement.text))
 
 
 def _tells_time(session: Session, text: str) -> bool:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ivm.ingest.fetched_rows import fetched_rows, may_be_exact
-from ivm.ingest.local_time import LocalTime
+from ivm.ingest.transaction_time import TransactionTime
 from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.plan.built_in import FACTS
 from ivm.sql.plan.known_functions import is_fixed
-from ivm.sql.resolve.clock import TELLERS, may_tell_time
+from ivm.sql.resolve.clock import TELLERS, may_tell_time, times_told
 from ivm.sql.scalar.constants import Fallback
 from ivm.storage.identifiers import fold
 from ivm.storage.interrupts import interruptible
@@ -41,27 +41,16 @@ class ComputedValues:
 
     Args:
         cursor: the session's.
-        time_stands: a transaction has begun earlier, and its time holds.
-        tell_time: is called before the time is told; False if it is not that which was told before.
-        local: gives the session's time then; None if a transaction of DuckDB's tells it.
+        time: of its transaction.
+        text: of the statement.
     """
 
-    def __init__(
-        self,
-        cursor: Cursor,
-        *,
-        time_stands: bool,
-        tell_time: Callable[[], bool],
-        local: Callable[[], LocalTime | None],
-    ) -> None:
-        self._cursor = cursor
-        self._time_stands = time_stands
-        self._tell_time = tell_time
-        self._local = local
+    def __init__(self, cursor: Cursor, time: TransactionTime, text: str) -> None:
+        self._cursor, self._time, self._text = cursor, time, text
 
     def takes(self, text: str) -> bool:
         """Returns whether an expression, which calls no macro of the user's, can be computed."""
-        return _is_scalar(text) and not (self._time_stands and may_tell_time(text))
+        return _is_scalar(text) and not (self._time.begun and may_tell_time(text))
 
     def column(
         self,
@@ -88,14 +77,17 @@ class ComputedValues:
             EvaluationError, duckdb.Error: DuckDB fails on these rows.
         """
         with interruptible(self._cursor):
-            if kept and may_tell_time(expression.text) and not self._tell_time():
+            if kept and may_tell_time(expression.text) and not self._tell():
                 return None
-            local = self._local() if is_now else None
+            local = self._time.local if is_now else None
             if local is not None:
                 return local.now([expression.output], 1)[0]
             if expression.reads:
                 return expression.column(columns, count, self)
             return self._value(f"SELECT {expression.text} AS v", expression.output)
+
+    def _tell(self) -> bool:
+        return self._time.tell(often=times_told(self._text) > 1)
 
     def _value(self, sql: str, output: ColumnType) -> Column:
         if may_be_exact(output):

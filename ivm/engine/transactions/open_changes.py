@@ -21,6 +21,7 @@ from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.local_time import LocalTime
 from ivm.ingest.not_fast import NotFastError, demanded
+from ivm.ingest.transaction_time import TransactionTime
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
 from ivm.storage.warehouse.duckdb.duck import Cursor, run
@@ -42,6 +43,7 @@ class OpenChanges(IdleTimeout):
     Attributes:
         held: the seconds for which it held the lock; known when it is over.
         reads_only: whether it has no lock, and reads a snapshot.
+        time: what its statements tell of the time.
     """
 
     reads_only = False
@@ -64,9 +66,8 @@ class OpenChanges(IdleTimeout):
         self._changes_catalog = False
         self._tables_differ = self._functions_differ = self._decided = False
         self._late_flush = LateFlush(engine.tables, cursor)
-        self._defaults = DefaultValues(engine.warehouse, cursor, local or LocalTime(cursor))
-        self._begun = begun
-        self._told = False
+        self.time = TransactionTime(cursor, local or LocalTime(cursor), begun=begun)
+        self._defaults = DefaultValues(engine.warehouse, cursor, self.time)
         self._breaks = False
         self.in_duckdb = False
         self._at_commit: list[Callable[[], object]] = []
@@ -95,35 +96,11 @@ class OpenChanges(IdleTimeout):
     def begin_time(self) -> None:
         """Begins DuckDB's transaction, if defaults tell its time; it reads nothing yet."""
         if self._engine.definitions.defaults_tell_time:
-            self._defaults.begin()
-
-    def tell_time(self, *, often: bool) -> bool:
-        """Notes that the time is about to be told, of which a transaction has one.
-
-        After BEGIN, which sees to that, nothing has to be done: see `begin_time`.
-
-        Args:
-            often: whether the statement may do so again: then DuckDB's transaction begins, in which
-                the time stands.
-
-        Returns:
-            False if the statement has told a time that has passed: DuckDB must run it.
-        """
-        if self._begun:
-            return True
-        told, self._told = self._told, True
-        if often and not told and not self._defaults.begun:
-            self._defaults.begin()
-        return self._defaults.begun or not told
-
-    @property
-    def time_stands(self) -> bool:
-        """Returns whether the session's cursor has a transaction that only tells the time."""
-        return self._defaults.begun
+            self.time.begin()
 
     def _evaluate(self, defaults: Mapping[int, EvaluatedDefault], count: int) -> dict[int, Column]:
         tells = any(default.tells for default in defaults.values())
-        if tells and not self.tell_time(often=False):
+        if tells and not self.time.tell(often=False):
             raise NotFastError("it tells the time again, which has passed")
         return self._defaults.of(defaults, count, in_duckdb=self.in_duckdb)
 
@@ -193,7 +170,7 @@ class OpenChanges(IdleTimeout):
     @property
     def begun(self) -> bool:
         """Returns whether BEGIN opened it."""
-        return self._begun
+        return self.time.begun
 
     @property
     def idle_cursor(self) -> Cursor | None:
@@ -201,7 +178,7 @@ class OpenChanges(IdleTimeout):
 
         One that tells the time of a single statement may be: the statement is then run anew.
         """
-        kept = self.in_duckdb or (self._begun and self._defaults.begun)
+        kept = self.in_duckdb or (self.begun and self.time.stands)
         return None if kept else self._cursor
 
     def begin_in_duckdb(self) -> None:
@@ -210,9 +187,9 @@ class OpenChanges(IdleTimeout):
             if self._may_write_elsewhere():
                 self._engine.recomputed.refresh_all()  # the transaction itself cannot write views
             self._late_flush.flush()
-            if not self._begun:
-                self._defaults.end()  # DuckDB runs the statement, at a time of its own
-            goes_on = self._defaults.go_on()
+            if not self.begun:
+                self.time.end()  # DuckDB runs the statement, at a time of its own
+            goes_on = self.time.go_on(self._engine.warehouse)
             self.in_duckdb = True  # before BEGIN: an interrupt after it must roll it back
             if not goes_on:
                 run(self._cursor, "BEGIN TRANSACTION")
@@ -220,7 +197,7 @@ class OpenChanges(IdleTimeout):
 
     def _may_write_elsewhere(self) -> bool:
         """Returns whether it may change another database; DuckDB lets it change only one."""
-        return self._begun and not self.changes and bool(self._engine.catalog.names.others)
+        return self.begun and not self.changes and bool(self._engine.catalog.names.others)
 
     def allow_late_flush(self) -> None:
         """Lets the flush before the transaction's only statement fail; see `flush_late`."""

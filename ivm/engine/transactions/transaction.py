@@ -229,7 +229,7 @@ class Transaction(OpenChanges):
     def _end(self, reason: str) -> None:
         self.over = reason
         self._late_flush.end()
-        self._defaults.end()
+        self.time.end()
         self._engine.catalog.end_change()
         self.held = time.perf_counter() - self._since
         self._engine.writer_lock.release()
