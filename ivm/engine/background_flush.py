@@ -11,6 +11,7 @@ import threading
 import time
 
 from ivm.engine.engine import Engine
+from ivm.storage.log.commit import Commit
 
 MAX_ROWS = 1_000_000  # pending ones from which on it begins, once no writer is at work
 MOST_ROWS = 2_000_000  # pending ones from which on it begins beside a writer
@@ -34,12 +35,16 @@ class BackgroundFlush:
         self._stopped = False
         self._due: float | None = None
         self._rows, self._changed = 0, 0.0
-        engine.on_pending = self.noticed
+        engine.be_followed_by(self)
         self._thread = threading.Thread(target=self._run, name="ivm-flush", daemon=True)
         self._thread.start()
 
+    def follow(self, commit: Commit) -> None:
+        """Notes how many rows are pending after a commit."""
+        self.noticed(self._engine.pending.rows)
+
     def noticed(self, rows: int) -> None:
-        """Notes how many rows are pending after a commit; must not raise, since it is committed."""
+        """Notes how many rows are pending."""
         self._rows, self._changed = rows, time.monotonic()
         if self._due is None:
             self._due = self._changed + MAX_AGE

@@ -45,6 +45,7 @@ from ivm.engine.views.views import Views
 from ivm.storage.errors import UnavailableError
 from ivm.storage.interrupts import Shelter, check
 from ivm.storage.log.change import TableChange
+from ivm.storage.log.commit import Commit, Follower
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duckdb.duck import Cursor, run
 from ivm.storage.warehouse.flush.flush import NetChange
@@ -81,7 +82,6 @@ class Engine:
         self.small = SmallTables(self.tables)
         self.clock = Clock(self.tables, self.small)
         self.jobs = Jobs()
-        self.on_pending: Callable[[int], None] = lambda rows: None
         self.spark: Callable[[], SparkSession] = _no_spark
         self.spark_from: Callable[[], int | None] = lambda: None
         self.unfilled = Unfilled(warehouse, catalog)
@@ -97,6 +97,17 @@ class Engine:
             self.maintenance, self.tables, self.feeds, self.outbox, self.broken, self.commit_refresh
         )
         self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds, self.held)
+        # Stale views are marked before anybody can see the epoch: who sees it refreshes them.
+        self._first: Sequence[Follower] = (self.recomputed, self.outbox, self.small, self.retention)
+        # At once for readers without the writer lock: state, pending rows, held rows and indexes.
+        self._published: Sequence[Follower] = (
+            self.maintenance,
+            self.pending,
+            self.held,
+            self.indexes,
+        )
+        # Subscribers come behind that: who is told of an epoch may read it.
+        self._last: list[Follower] = [self.feeds]
 
     @property
     def epoch(self) -> int:
@@ -276,33 +287,24 @@ class Engine:
         """Brings the state in memory up to the next epoch, which is committed."""
         committed = self.pending.epoch + 1
         try:
-            self._follow(changes, deltas, by_duckdb=by_duckdb)
+            self.follow(Commit(committed, changes, deltas, in_duckdb=by_duckdb))
         except BaseException as error:
             why = f"epoch {committed} is committed, but the memory could not follow"
             raise self.log.broken(why, error) from error
 
-    def _follow(
-        self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, by_duckdb: bool
-    ) -> None:
-        # Stale views are marked before anybody can see the epoch, since who sees it refreshes them.
-        # Then, at once for readers without the writer lock: state, pending rows, held rows and
-        # indexes. Subscribers behind that, since who is told of an epoch may read it.
-        tables = [change.table for change in changes]
-        self.recomputed.mark_stale(tables)
-        self.outbox.follow(changes)
-        self.small.follow(changes)
-        self.retention.follow(changes)
-        epoch = self.pending.epoch + 1
+    def follow(self, commit: Commit) -> None:
+        """Brings the state in memory up to a commit that the circuit has been stepped for."""
+        for part in self._first:
+            part.follow(commit)
         with self.held.publishing:
-            self.maintenance.commit()
-            if by_duckdb:  # DuckDB has it all
-                self.pending.add(epoch, (), {})
-            else:
-                self.pending.add(epoch, changes, deltas)
-            self.held.follow(epoch, deltas)
-            self.indexes.commit(tables)
-        self.feeds.notify(epoch, deltas)
-        self.on_pending(self.pending.rows)
+            for part in self._published:
+                part.follow(commit)
+        for part in self._last:
+            part.follow(commit)
+
+    def be_followed_by(self, follower: Follower) -> None:
+        """Tells a follower of each later commit, behind all others."""
+        self._last.append(follower)
 
     def commit_refresh(self, views: Collection[View]) -> None:
         """Recomputes views in an epoch of their own, which the sinks above them get.

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ivm.storage.log.change import TableChange
+from ivm.storage.log.commit import Commit
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.flush.flush import NetChange
@@ -76,6 +77,11 @@ class PendingDeltas:
         self._whole = False
         self.epoch = epoch
         self.rows = 0
+
+    def follow(self, commit: Commit) -> None:
+        """Collects what DuckDB's tables lack of a commit."""
+        lacking = ((), {}) if commit.in_duckdb else (commit.changes, commit.deltas)
+        self.add(commit.epoch, *lacking)
 
     def add(
         self,

@@ -321,7 +321,6 @@ def defined_in(tree: ast.AST, prefix: str = "") -> Iterator[str]:
             yield from defined_in(node, f"{prefix}{node.name}.")
 
 
-@pytest.mark.full
 def test_the_architecture_names_what_exists() -> None:
     page = text_of("ARCHITECTURE.md")
     assert [path for path in LINKED.findall(page) if not source_of(path).exists()] == []
@@ -371,7 +370,7 @@ WORK = [
     ("ivm.delta_ops.circuit", "Circuit.step"),
     ("ivm.storage.log.change_log", "ChangeLog.append"),
     ("ivm.delta_ops.circuit", "Circuit.commit"),
-    ("ivm.storage.warehouse.pending", "PendingDeltas.add"),
+    ("ivm.storage.warehouse.pending", "PendingDeltas.follow"),
     ("ivm.storage.log.change_log", "ChangeLog.sync"),
 ]
 """Where the work of an insert goes from `ivm` into a lower layer, in this order."""

@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ivm.catalog.version import Meaning
 from ivm.engine.feeds.changefeed import ChangeFeeds, Subscription
 from ivm.engine.views.view_contents import WholeContent
 from ivm.reads.reads import StateReads
-from ivm.storage.log.change import TableChange
+from ivm.storage.log.commit import Commit
 from ivm.storage.values.zset import empty
 from ivm.storage.warehouse.duckdb.arrow_streams import copying
 from ivm.storage.warehouse.tables.table_info import TableInfo
@@ -187,7 +187,7 @@ def test_rows_of_small_tables_are_those_of_whole_commits(
         db.execute("CREATE TABLE t (a INTEGER)")
         create = f"CREATE SOURCE s{{}} INTO t FROM FILES (path '{tmp_path}/a', format 'json')"
         db.execute(create.format(0))
-        small, commits = db._engine.small, list[Sequence[TableChange]]()
+        small, commits = db._engine.small, list[Commit]()
         follow = small.follow
         monkeypatch.setattr(small, "follow", commits.append)
         for old, new in ((0, 1), (1, 0)):

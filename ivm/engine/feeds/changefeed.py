@@ -23,6 +23,7 @@ import pyarrow as pa
 from ivm.engine.feeds.plain_arrow import plain
 from ivm.storage.errors import IvmError, UnavailableError
 from ivm.storage.interrupts import Deferral
+from ivm.storage.log.commit import Commit
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add
@@ -266,6 +267,10 @@ class ChangeFeeds:
         found = self._gathered.pop(view, []) if self._gathered else []
         for epoch, items in itertools.groupby(found, key=lambda item: item[0]):
             self._put(view, epoch, [delta for _, delta in items])
+
+    def follow(self, commit: Commit) -> None:
+        """Passes a commit's deltas to the feeds of their views."""
+        self.notify(commit.epoch, commit.deltas)
 
     def notify(self, epoch: int, deltas: Mapping[str, ZSet]) -> None:
         """Passes an epoch's deltas to the feeds of these views."""

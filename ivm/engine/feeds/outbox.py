@@ -39,6 +39,7 @@ from ivm.engine.feeds.outbox_rows import (
 )
 from ivm.engine.tables.stored_tables import StoredTables
 from ivm.storage.log.change import TableChange
+from ivm.storage.log.commit import Commit
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add, empty
@@ -162,9 +163,9 @@ class Outbox:
         net = consolidate(delta, [type for _, type in schema])
         return net, packed(net, schema)
 
-    def follow(self, changes: Iterable[TableChange]) -> None:
-        """Adopts committed changes."""
-        own = [change for change in changes if change.table in (SINKS, OUTBOX)]
+    def follow(self, commit: Commit) -> None:
+        """Adopts the changes of the sinks' tables."""
+        own = [change for change in commit.changes if change.table in (SINKS, OUTBOX)]
         if not own:
             return
         with self._changed:

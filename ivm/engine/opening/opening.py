@@ -33,6 +33,7 @@ from ivm.storage.errors import (
 )
 from ivm.storage.identifiers import fold
 from ivm.storage.log.change import Record
+from ivm.storage.log.commit import Commit
 from ivm.storage.log.reading import read_records
 from ivm.storage.log.recovery import check_tables
 from ivm.storage.warehouse.duckdb.duck import Cursor, describe, run
@@ -244,7 +245,7 @@ def _owe(engine: Engine, views: Iterable[str]) -> None:
         run(cursor, "BEGIN TRANSACTION")
         engine.tables.write_changes(cursor, changes)
         run(cursor, "COMMIT")
-        engine.outbox.follow(changes)
+        engine.outbox.follow(Commit(engine.epoch, changes, {}))
 
 
 def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
@@ -280,12 +281,8 @@ def _replay(engine: Engine) -> None:
         except EvaluationError as error:
             _replay_failing(engine, record, error.views)
             continue
-        engine.maintenance.commit()
-        engine.recomputed.mark_stale([change.table for change in record.changes])
-        engine.outbox.follow(record.changes)
-        engine.pending.epoch = record.epoch
         lacking = {n: d for n, d in deltas.items() if warehouse.view_epoch(n) < record.epoch}
-        engine.pending.add(record.epoch, record.changes, lacking)
+        engine.follow(Commit(record.epoch, record.changes, lacking))
 
 
 def _replay_failing(engine: Engine, record: Record, failing: frozenset[str]) -> None:
@@ -332,7 +329,7 @@ def _replay_tables(engine: Engine) -> None:
             _write(engine, parts)
             parts = {}
         engine.pending.epoch = record.epoch
-        engine.outbox.follow(record.changes)
+        engine.outbox.follow(Commit(record.epoch, record.changes, {}))
         for change in record.changes:
             part = parts.setdefault(change.table, engine.pending.new_table(change.table))
             part.collect(change, record.epoch)

@@ -15,6 +15,7 @@ from ivm.engine.tables.secondary_indexes import SecondaryIndexes
 from ivm.engine.tables.stored_tables import StoredTables
 from ivm.ingest.key_index import KeyIndex, LateIndex
 from ivm.storage.log.change import TableChange
+from ivm.storage.log.commit import Commit
 from ivm.storage.warehouse.duckdb.duck import Cursor
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
@@ -189,9 +190,9 @@ class KeyIndexes:
         else:  # the removed rows lack columns of the index
             self._drop(change.table)
 
-    def commit(self, tables: Iterable[str]) -> None:
-        """Adopts the changes of the running transaction to these tables."""
-        tables = set(tables)
+    def follow(self, commit: Commit) -> None:
+        """Adopts the changes of the running transaction."""
+        tables = {change.table for change in commit.changes}
         self.secondary.commit(tables)
         for table in tables:
             index = self._known.get(table)

@@ -20,6 +20,7 @@ from ivm.engine.tables.stored_tables import StoredTables
 from ivm.ingest.snapshot import Snapshot
 from ivm.storage.arrangement.arrangement import Arrangement, Layout
 from ivm.storage.log.change import TableChange
+from ivm.storage.log.commit import Commit
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.zset import ZSet, add
@@ -234,10 +235,10 @@ class Retention:
         at = None if rule is None or info is None else info.position(rule.column)
         return frozenset() if at is None else frozenset((at,))
 
-    def follow(self, changes: Iterable[TableChange]) -> None:
+    def follow(self, commit: Commit) -> None:
         """Notes committed changes."""
         if self._expiring:
-            for change in changes:
+            for change in commit.changes:
                 if (held := self._expiring.get(change.table)) is not None:
                     held.note(change)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ivm.engine.tables.stored_tables import StoredTables
 from ivm.storage.log.change import TableChange
+from ivm.storage.log.commit import Commit
 from ivm.storage.values.zset import ZSet
 
 Row = tuple[Any, ...]
@@ -59,10 +60,10 @@ class SmallTables:
         mirror = self._mirrors.get(table)
         return None if mirror is None else list(mirror.values())
 
-    def follow(self, changes: Sequence[TableChange]) -> None:
+    def follow(self, commit: Commit) -> None:
         """Adopts the changes of a commit, each table's all at once."""
         found: dict[str, Mapping[Row, Row]] = {}
-        for change in changes:
+        for change in commit.changes:
             mirror = found.get(change.table, self._mirrors.get(change.table))
             if mirror is not None:
                 gone = set(self._removed(change))

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeAlias
 
 from ivm.catalog.version import Meaning
 from ivm.engine.tables.stored_tables import StoredTables
 from ivm.engine.views.view_contents import Content, KeyedContent, WholeContent
 from ivm.storage.arrangement.arrangement import Arrangement
+from ivm.storage.log.commit import Commit
 from ivm.storage.values.zset import ZSet
 
 MOST_ROWS = 20_000
@@ -68,8 +69,9 @@ class HeldViews:
 
     # -- the writer's side ----------------------------------------------------------------------
 
-    def follow(self, epoch: int, deltas: Mapping[str, ZSet]) -> None:
-        """Takes the deltas of one epoch; the caller holds `publishing`."""
+    def follow(self, commit: Commit) -> None:
+        """Takes the deltas of a commit; the caller holds `publishing`."""
+        epoch, deltas = commit.epoch, commit.deltas
         for name in self._held.keys() & deltas.keys():
             for key, content in list(self._held[name].items()):
                 if not content.wait(epoch, deltas[name]):

@@ -26,6 +26,7 @@ from ivm.sql.compile.compile import CircuitCompiler
 from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.interrupts import dispensable
 from ivm.storage.log.change import TableChange
+from ivm.storage.log.commit import Commit
 from ivm.storage.values import thresholds
 from ivm.storage.values.consolidate import cancel, without_pairs
 from ivm.storage.values.equality import equal_pairs
@@ -261,6 +262,10 @@ class Maintenance:
     def commit(self) -> None:
         """Adopts the staged state; no reader may be reading any of it."""
         self.circuit.commit()
+
+    def follow(self, commit: Commit) -> None:
+        """Adopts the state that has been staged for a commit."""
+        self.commit()
 
     def rollback(self) -> None:
         self.circuit.rollback()

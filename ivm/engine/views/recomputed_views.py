@@ -23,6 +23,7 @@ from ivm.engine.views.difference import difference
 from ivm.engine.views.maintenance import Maintenance
 from ivm.engine.views.statement_time import told
 from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
+from ivm.storage.log.commit import Commit
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duckdb.duck import Cursor
 from ivm.storage.warehouse.duckdb.duckdb_errors import ours
@@ -63,8 +64,9 @@ class RecomputedViews:
         self.stale: set[str] = set()
         self.work: dict[str, Work] = {}
 
-    def mark_stale(self, changed: Iterable[str]) -> None:
-        """Marks the recomputed views over these base tables as stale."""
+    def follow(self, commit: Commit) -> None:
+        """Marks the recomputed views over the changed tables as stale."""
+        changed = [change.table for change in commit.changes]
         self.stale.update(view.name for view in self._catalog.version.recomputed(changed))
 
     def forget(self, name: str) -> None:
