@@ -15,7 +15,7 @@ from ivm.access import users
 from ivm.cdc import statements as source_statements
 from ivm.cdc.sinks import statements as sink_statements
 from ivm.changes import executemany as rounds
-from ivm.changes import explain_change, insert_select, inserts, keyed_changes
+from ivm.changes import explain_change, inserts, keyed_changes, queried_changes
 from ivm.changes.values.batches import Many
 from ivm.ingest.parameters import Params
 from ivm.session.ddl import ddl, history, read_only, retention, view_statements
@@ -131,7 +131,7 @@ def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Res
 _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.Insert: inserts.insert,
     st.KeyedChange: keyed_changes.change_by_key,
-    st.Dml: insert_select.change,
+    st.Dml: queried_changes.change,
     st.Query: _query,
     st.Ddl: _ddl,
     st.Other: ddl.other,

@@ -1,10 +1,6 @@
 """INSERT … SELECT and COPY … FROM: rows that memory or DuckDB gives, added by the fast path.
 
-Contract: rows, count, errors and what RETURNING gives are those of DuckDB's own run. A query that
-memory answers (`ivm.reads`) sees the open transaction. Any other is DuckDB's, which reads in a
-transaction of its own, so the statement is left to it where it might see something else: what
-the open transaction has changed, or the time at which that began. Every other doubt, every error
-and very many rows are left to it too; until the rows are added nothing has been changed.
+Contract: as of `ivm.changes.queried_changes`.
 """
 
 from __future__ import annotations
@@ -16,24 +12,21 @@ from typing import NamedTuple
 import duckdb
 
 from ivm.capture.upsert import definition
-from ivm.changes import inserts, joined_changes
+from ivm.changes import inserts
 from ivm.changes.fast_table import FastTable
 from ivm.changes.inserts import InsertPlan
 from ivm.changes.read.change_text import ChangeText
 from ivm.changes.read.insert_clauses import CopyClauses, is_query, read_copy
-from ivm.changes.rows.evaluation import are_carried, copied, described, evaluated
+from ivm.changes.rows.evaluation import are_carried, copied
 from ivm.changes.rows.few_rows import cast_rows
 from ivm.changes.rows.small_files import small_rows
+from ivm.changes.source_rows import SourceRows
 from ivm.changes.values.upserted_types import may_cast
-from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.not_fast import VIOLATES, NotFastError, demanded
 from ivm.ingest.parameters import Params
-from ivm.session import dml
-from ivm.session.bulk import can_load, load
 from ivm.session.insert_templates import KnownInsert
-from ivm.session.is_read_only import is_read_only
-from ivm.session.readable import READS_CHANGES, demand_ahead, demand_readable
+from ivm.session.readable import demand_ahead
 from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
@@ -69,22 +62,6 @@ class Source(NamedTuple):
     plan: InsertPlan
     text: str
     copy: CopyClauses | None = None
-
-
-def change(session: Session, statement: st.Dml, params: Params) -> Result:
-    """Runs a change that no key finds the rows of: by the fast path, or in DuckDB and captured."""
-    with session.writing() as transaction:
-        info = dml.table_of(session, statement)
-        if statement.table is None:
-            dml.refuse_hidden(session, statement.text)
-        if info is not None:
-            try:
-                return fast(session, transaction, statement, info, params)
-            except NotFastError:
-                pass  # nothing is changed yet
-        if info is not None and can_load(session, transaction, statement, info):
-            return load(session, transaction, statement, info, params)
-        return dml.run_in_duckdb(session, transaction, statement, info, params)
 
 
 def source_of(
@@ -146,17 +123,9 @@ def _copy(session: Session, info: TableInfo, statement: st.Dml, written: ChangeT
     return Source(written, columns, InsertPlan(None, None), "", read)
 
 
-def fast(
-    session: Session, transaction: Transaction, statement: st.Dml, info: TableInfo, params: Params
-) -> Result:
-    """Makes a change by the fast path; NotFastError if DuckDB must run the statement."""
-    if info.history is not None:
-        raise NotFastError("the table is not stored")
-    demanded(transaction.idle_cursor, READS_CHANGES)
-    path = demanded(transaction.fast_path(info.name), dml.NO_FAST_PATH)
-    table = FastTable(session, transaction, path, info)
-    if statement.kind in joined_changes.KINDS:
-        return joined_changes.change_of_met_rows(table, statement, params)
+def insert(table: FastTable, statement: st.Dml, params: Params) -> Result:
+    """Inserts the rows that memory or DuckDB gives; NotFastError if DuckDB must insert them."""
+    session = table.session
     known = None if params else session.insert_templates.find(statement.text)
     if known is not None:
         try:
@@ -167,7 +136,6 @@ def fast(
 
 
 def _as_read(table: FastTable, statement: st.Dml, params: Params) -> Result:
-    """Inserts the rows that memory or DuckDB gives; NotFastError if DuckDB must insert them."""
     session, transaction, path, info = table
     source = source_of(session, info, statement, params)
     source.written.demand_fit()
@@ -220,27 +188,25 @@ def _schema(info: TableInfo, positions: Sequence[int]) -> Schema:
 
 def _rows(table: FastTable, statement: st.Dml, source: Source, positions: Sequence[int]) -> ZSet:
     """The values of the columns at these positions."""
-    session, transaction, _, info = table
-    schema = _schema(info, positions)
-    # Memory first, which costs no statement and sees the open transaction. What DuckDB reads it
-    # reads elsewhere (`demand_readable`), as few conversions as the rule for conflicts allows: in
-    # the query's own types where they are compared, else in the table's.
-    held = _held(session, transaction, source)
+    session, info = table.session, table.info
+    schema, found = _schema(info, positions), SourceRows(table, statement, source.written)
+    if source.copy is not None:
+        return _rows_of_file(found, info, source.copy, schema)
+    # As few conversions as the rule for conflicts allows: in the query's own types where they are
+    # compared, else DuckDB casts to the table's.
+    held = found.held(source.text)
     if held is not None:
         _demand_casts(held[0], info, source, positions)
         inserted = cast_rows(held[1], held[0], schema)
         if inserted is not None:
             _learn(session, statement, info, source, positions)
             return inserted
-    demand_readable(session, transaction, statement, source.text)
     if _has_own_types(source):
-        own, found = _described(session, source)
+        own, given = found.described(source.text)
         _demand_casts(own, info, source, positions)
-        return demanded(cast_rows(found, own, schema), _NO_CAST)
-    if source.copy is not None:
-        return _rows_of_file(session, info, source.copy, source.written, schema)
-    query = source.written.piece(source.written.clauses.source)
-    return _queried(session, query, source.written, schema)
+        return demanded(cast_rows(given, own, schema), _NO_CAST)
+    written = source.written
+    return found.cast(written.piece(written.clauses.source), schema, written.prefix)
 
 
 def _learn(
@@ -257,37 +223,14 @@ def _learn(
         session.insert_templates.learn(statement, source.text, info, positions)
 
 
-def _rows_of_file(
-    session: Session, info: TableInfo, read: CopyClauses, written: ChangeText, schema: Schema
-) -> ZSet:
-    cursor = session.cursor
-    if not read.query:
-        return copied(cursor, definition(info), read.text, written.params(read.text), schema)
+def _rows_of_file(found: SourceRows, info: TableInfo, copy: CopyClauses, schema: Schema) -> ZSet:
+    session, cursor = found.table.session, found.table.session.cursor
+    if not copy.query:
+        given = found.written.params(copy.text)
+        return copied(cursor, definition(info), copy.text, given, schema)
     is_free = session.engine.warehouse.file_access.is_free(cursor)
-    small = small_rows(read.file, schema) if is_free else None
-    return _queried(session, read.query, written, schema) if small is None else small
-
-
-def _queried(session: Session, query: str, written: ChangeText, schema: Schema) -> ZSet:
-    """The rows that DuckDB gives."""
-    prefix = written.prefix
-    sql = f"{prefix} {query}"
-    given, alone = written.params(sql), is_read_only(session, sql)
-    return evaluated(session.cursor, query, given, schema, session.few, prefix=prefix, alone=alone)
-
-
-def _held(session: Session, transaction: Transaction, source: Source) -> tuple[Schema, ZSet] | None:
-    """The rows if they are in memory."""
-    if not source.text:
-        return None
-    given = source.written.params(source.text)
-    return session.source_from_state(transaction, source.text, given)
-
-
-def _described(session: Session, source: Source) -> tuple[Schema, ZSet]:
-    """The rows that DuckDB gives, in the types of the query."""
-    given, alone = source.written.params(source.text), is_read_only(session, source.text)
-    return described(session.cursor, source.text, given, session.few, alone=alone)
+    small = small_rows(copy.file, schema) if is_free else None
+    return found.cast(copy.query, schema) if small is None else small
 
 
 def _has_own_types(source: Source) -> bool:

@@ -1,7 +1,7 @@
-"""UPDATE, DELETE and MERGE of the rows that they meet, see `met_rows`, by the fast path.
+"""UPDATE, DELETE and MERGE of the rows that they meet, see `matching`, by the fast path.
 
-Contract: as of `ivm.changes.insert_select`. What is set and inserted is computed by kernels, or by
-DuckDB over the rows met; constraints are checked in memory.
+Contract: as of `ivm.changes.queried_changes`. What is set and inserted is computed by kernels, or
+by DuckDB over the rows met; constraints are checked in memory.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ivm.changes import insert_select
+from ivm.changes import queried_changes
 from ivm.changes.inserts import NO_INDEX_NOW, finished, returned
 from ivm.changes.row_expressions import row_expressions
 from ivm.changes.values.keyed_rows import (
@@ -50,7 +50,7 @@ _NO_KEY = "its WHERE clause compares neither the whole primary key nor an index 
 
 
 def change_by_key(session: Session, statement: st.KeyedChange, params: Params) -> Result:
-    """Updates or deletes the rows that the WHERE clause finds by an index, or by `evaluated`."""
+    """Updates or deletes the rows that the WHERE clause finds by an index, or by a query."""
     with session.writing() as transaction:
         info = dml.table_of(session, statement)
         if info is not None and are_given(statement.parameters, params or ()):
@@ -71,7 +71,7 @@ def _fast(
     try:
         found = _found(session, transaction, info, statement, params)
     except NotFastError:
-        return insert_select.fast(session, transaction, statement, info, params)
+        return queried_changes.fast(session, transaction, statement, info, params)
     return _changed(transaction, info, statement, params, found)
 
 

@@ -20,14 +20,13 @@ from ivm.changes.read.change_text import ChangeText
 from ivm.changes.read.joined_clauses import JoinedChange
 from ivm.changes.read.sources import parts_of, positions_in
 from ivm.changes.row_expressions import row_expressions
-from ivm.changes.rows.evaluation import MOST_ROWS, described
+from ivm.changes.rows.evaluation import MOST_ROWS
 from ivm.changes.rows.joined_rows import NO_PARTS, Join, JoinedRows, join_of
+from ivm.changes.source_rows import SourceRows
 from ivm.changes.values.row_expressions import lookup_in
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.not_fast import NotFastError, demanded
 from ivm.ingest.parameters import Params
-from ivm.session.is_read_only import is_read_only
-from ivm.session.readable import READS_CHANGES, demand_readable
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.values.column import Indexes
@@ -136,28 +135,17 @@ class Matching(NamedTuple):
         return Matched(found, rows.project(index.columns), np.arange(len(rows)))
 
     def _read(self) -> tuple[Schema, ZSet]:
-        """As `_evaluated`; NotFastError too where the query fails, as the statement's own may not.
+        """The columns and rows of the change's query.
 
-        It reads columns that the statement does not use, or reads the table's where it may not.
+        NotFastError too where it fails, as the statement's own may not: it reads columns that the
+        statement does not use, or reads the table's where it may not.
         """
         try:
-            return self._evaluated()
+            return SourceRows(self.table, self.statement, self.written).read(self.change.source)
         except duckdb.Error as error:
             if is_cut_short(error):
                 raise
             raise NotFastError("its query fails") from error
-
-    def _evaluated(self) -> tuple[Schema, ZSet]:
-        """The columns and rows of the change's query."""
-        session, sql = self.table.session, self.change.source
-        given = self.written.params(sql)
-        held = session.source_from_state(self.table.transaction, sql, given)
-        if held is not None:
-            return held
-        demanded(self.table.transaction.idle_cursor, READS_CHANGES)
-        demand_readable(session, self.table.transaction, self.statement, sql)
-        alone = is_read_only(session, sql)
-        return described(session.cursor, sql, given, session.few, alone=alone)
 
 
 def _is_certain(session: Session, join: Join) -> bool:

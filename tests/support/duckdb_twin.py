@@ -14,7 +14,7 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.changes import insert_select
+from ivm.changes import queried_changes
 from ivm.session import dml
 from ivm.storage.duckdb_faults import FAULTS
 from tests.support.view_oracle import assert_verified
@@ -98,7 +98,7 @@ def watched() -> Iterator[list[str]]:
     """Collects the statements that DuckDB runs in the block."""
     seen: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((dml, "run_in_duckdb"), (insert_select, "load")):
+        for module, name in ((dml, "run_in_duckdb"), (queried_changes, "load")):
             patch.setattr(module, name, _noting(seen, getattr(module, name)))
         yield seen
 
