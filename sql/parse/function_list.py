@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from ivm.sql.plan.built_in import schema_prefixes
+from ivm.sql.plan.built_in import FACTS, schema_prefixes
 from ivm.sql.plan.known_functions import OF_THE_SESSION, VOLATILE, is_fixed, unknown_functions
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows
@@ -88,6 +88,13 @@ class FunctionList:
         """The names of the user's macros that hide a built-in function."""
         own = [macro.name for macro in self.macros if macro.on_search_path and not macro.internal]
         return frozenset([name for name in own if name in schema_prefixes()])
+
+
+@functools.cache
+def built_in_functions() -> FunctionList:
+    """The list of a database that has none of its own, which is the same for all of a process."""
+    with FACTS.borrow() as facts:
+        return list_functions(facts)
 
 
 def list_functions(cursor: Cursor) -> FunctionList:

@@ -15,7 +15,7 @@ from ivm.ingest.evaluated_defaults import tells_time
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.fast_path_rules import fast_path_of, why_none
 from ivm.ingest.rows import RowReader
-from ivm.sql.parse.function_list import FunctionList, list_functions
+from ivm.sql.parse.function_list import FunctionList, built_in_functions, list_functions
 from ivm.storage.warehouse.duckdb.duck import Cursor
 from ivm.storage.warehouse.tables.table_info import TableInfo
 from ivm.storage.warehouse.warehouse import Warehouse
@@ -36,7 +36,7 @@ class Definitions:
         self._warehouse = warehouse
         self._catalog = catalog
         self._fast_paths: dict[str, FastPath | None] = {}
-        self._functions: FunctionList | None = None
+        self._functions = built_in_functions() if warehouse.file.is_new else None
         self._function_changes = 0
         self._tell: list[bool] = []  # whether a default tells the time, once it was asked for
         self._readers: dict[str, RowReader] = {}

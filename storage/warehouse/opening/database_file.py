@@ -61,6 +61,9 @@ class DatabaseFile:
         memory_limit: bytes, or None for the default.
         threads: or None for DuckDB's default.
 
+    Attributes:
+        is_new: nothing has ever been written to the file, by this process or another one.
+
     Raises:
         UnavailableError: another process or connection has it, or it cannot be reached; or DuckDB
             is of a version that is not known.
@@ -90,6 +93,7 @@ class DatabaseFile:
             if self.file is not None:
                 self._fd = os.open(self.file, os.O_RDONLY)
                 self._place = Place(self.file, self._fd)
+            self.is_new = self.file is None or not (self.iteration() or self.wal_bytes())
             self.lock_folder()
         except BaseException:
             self.close()

@@ -57,9 +57,9 @@ def open_log(file: DatabaseFile, sync_interval: float | None, choice: Choice) ->
         CorruptionError: they do not belong together; nothing was changed.
     """
     cursor = file.connection.cursor()
-    database_id = system_tables.read_database_id(cursor, file.catalog)
     if file.file is None:
         return Opening(_create(file, cursor))
+    database_id = system_tables.read_database_id(cursor, file.catalog)
     folder = side_folder(file.file)
     if choice == "give up":
         _give_up(folder, cursor, database_id)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import ivm
@@ -305,3 +307,34 @@ def test_what_is_looked_up_of_tables_and_triggers_is_kept_no_longer_than_that(
     assert known.fast_path("t3") is not wrong
     assert not known.defaults_tell_time
     assert not known.relations.triggers()
+
+
+@pytest.mark.parametrize("name", [":memory:", "new.duckdb"])
+def test_a_new_database_has_duckdbs_own_functions_until_it_has_more(
+    name: str, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.duckdb"
+    with duckdb.connect(other) as cursor:
+        cursor.execute("CREATE MACRO theirs(x) AS x")
+    with ivm.connect(name if name == ":memory:" else tmp_path / name) as db:
+        known, cursor = db._engine.definitions, db._engine.warehouse.cursor()
+
+        def parts(functions: FunctionList) -> tuple[set[Any], ...]:
+            return tuple([set(getattr(functions, field.name)) for field in fields(functions)])
+
+        assert parts(known.functions) == parts(list_functions(cursor))
+        db.execute("CREATE MACRO ours(x) AS x")
+        assert known.macros == {"ours"}
+        db.execute(f"ATTACH '{other}' AS other")
+        assert known.functions.elsewhere == {"theirs"}
+        assert parts(known.functions) == parts(list_functions(cursor))
+    if name != ":memory:":
+        with ivm.connect(tmp_path / name) as db:
+            assert db._engine.definitions.macros == {"ours"}
+
+
+def test_a_file_that_another_program_has_begun_is_not_new(tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "x.duckdb") as cursor:
+        cursor.execute("CREATE MACRO theirs(x) AS x")
+    with ivm.connect(tmp_path / "x.duckdb") as db:
+        assert db._engine.definitions.macros == {"theirs"}
