@@ -30,7 +30,7 @@ class Captured:
 
     Attributes:
         changes: canonical table name to the rows removed and added; unchanged tables are absent.
-        count: rows changed as DuckDB counts them; -1 where DuckDB returns rows instead.
+        count: rows changed as DuckDB counts them; -1 where DuckDB returns rows, or counts none.
         returned: the rows that DuckDB returns (RETURNING, or a query around a change), or None.
         types: DuckDB type names of the returned columns.
     """
@@ -48,7 +48,10 @@ class Captured:
     def with_changes(self, changes: Mapping[str, Change]) -> Captured:
         """The same result with these changes; tables without a changed row are left out."""
         real = {name: c for name, c in changes.items() if len(c[0]) or len(c[1])}
-        return replace(self, changes=real)
+        count = self.count
+        if count < 0 and self.returned is None:
+            count = sum([max(len(removed), len(added)) for removed, added in real.values()])
+        return replace(self, changes=real, count=count)
 
 
 def run_verbatim(cursor: Cursor, statement: Dml, params: Params) -> Captured:
@@ -62,7 +65,8 @@ def run_shown(cursor: Cursor, sql: str, params: Params, shows_rows: bool) -> Cap
     begin_statement()
     cursor.execute(sql, params)  # a relation would rename columns of one name
     if not shows_rows:
-        return Captured({}, count=int(cursor.fetchall()[0][0]))
+        told = cursor.fetchall()  # nothing of several statements, which DuckDB makes of a PIVOT
+        return Captured({}, count=int(told[0][0]) if told else -1)
     described = cursor.description or []
     types = tuple([str(column[1]) for column in described])
     with copying():

@@ -124,7 +124,9 @@ def _insert(
         added = _read(cursor, rows, info.schema)
     change, count = _added(unstored, added, action, given)
     with registered(cursor, {_ADDED: (change.added, info.schema)}):
-        named = f"{_ADDED} AS {quote(_reference(statement, info))}"
+        # As DuckDB has it, an INSERT's own RETURNING knows no alias.
+        known = _reference(statement, info) if action else path_of(info.name)[-1]
+        named = f"{_ADDED} AS {quote(known)}"
         return _shown(cursor, named, written, count), change
 
 

@@ -55,6 +55,8 @@ def load(
         added = run_verbatim(cursor, statement, params).count
     except duckdb.Error as error:
         raise translated(error, statement.offset, statement.text) from error
+    if added < 0:
+        added = _count(session, info) - before
     has_views = bool(session.engine.catalog.version.readers([info.name]))
     if added > MOST_ROWS and (added > before or not has_views):
         _fill_anew(session, transaction, info)

@@ -56,7 +56,7 @@ from ivm.sql.statements.readable import place, refuse_odd_blanks, unterminated
 from ivm.sql.statements.text.cached_by_text import LONGEST, kept
 from ivm.sql.statements.text.hints import hint
 from ivm.sql.statements.text.skeletons import skeleton_of
-from ivm.sql.statements.text.spelling import Spelling, spelled
+from ivm.sql.statements.text.spelling import Spelling, may_be_spelled, spelled
 from ivm.sql.statements.text.tokens import (
     Reader,
     StringForNameError,
@@ -127,7 +127,7 @@ def parse(script: str) -> tuple[Statement, ...]:
 
 @kept(texts=2048)
 def _parse(script: str) -> tuple[Statement, ...]:
-    if not script.isascii() or "`" in script:
+    if may_be_spelled(script):
         return _respelled(spelled(script))
     try:
         return _statements(script)

@@ -29,9 +29,13 @@ EXPRESSIONS = [
     "CASE WHEN k THEN 1 ELSE [2, {'from': 3}] END",
     "k -- WHERE\n",
     "d::TIMESTAMP WITH TIME ZONE",
+    "x.returning",
+    "x . /* WHERE */ where",
+    "$from + $Returning",
+    "{'set': 1}.set",
 ]
 RELATIONS = ["q", "q AS s, main.r", "(SELECT k FROM r WHERE k = 1) AS s", "read_csv('a from b') s"]
-LISTS = ["*", "k, t.k AS where_", "count(*) FILTER (WHERE k)"]
+LISTS = ["*", "t.returning AS set", "k, t.k AS where_", "count(*) FILTER (WHERE k)"]
 QUERIES = [
     "SELECT k FROM q JOIN r ON conflict WHERE k",
     "FROM q SELECT k ORDER BY ALL",
@@ -39,6 +43,10 @@ QUERIES = [
     "DEFAULT VALUES",
     "(SELECT 1 UNION ALL FROM q)",
     "TABLE q",
+    "(TABLE q)",
+    "(PIVOT q ON k USING count(*) GROUP BY l)",
+    "SELECT 7 AS returning, 8 AS on",
+    "SELECT s.returning, $on FROM s",
     "WITH s AS (FROM q) FROM s",
 ]
 CONFLICTS = ["DO NOTHING", "(k) DO UPDATE SET k = excluded.k WHERE t.k > 1", "(k, l) DO NOTHING"]

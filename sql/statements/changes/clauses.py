@@ -13,9 +13,6 @@ from ivm.sql.statements.nodes.nodes import Name
 from ivm.sql.statements.text.cached_by_text import kept
 from ivm.sql.statements.text.tokens import NESTING, Reader, Token, kept_tokens
 
-_NO_COLUMNS = frozenset(("SELECT", "FROM", "WITH", "VALUES", "("))
-"""Words behind a parenthesis that opens a query."""
-
 
 class Span(NamedTuple):
     """The tokens of a statement from number `begin` to before number `end`."""
@@ -134,16 +131,18 @@ def _insert(reader: Reader) -> Clauses:
     begin, table = reader.at, reader.name()
     alias = reader.identifier() if reader.accept("AS") else None
     target = Span(begin, reader.at)
-    listed = reader.peek() == "(" and reader.peek(1) not in _NO_COLUMNS
+    # A query in parentheses has two words, or signs, without a comma between them.
+    listed = reader.peek() == "(" and reader.peek(2) in (",", ")")
     columns = reader.columns() if listed else None
     naming = next((word for word in ("NAME", "POSITION") if reader.accept("BY", word)), "")
-    (returning,) = _following(reader, "RETURNING")
-    # Without what follows, it is the condition of a join by a column's name.
-    begins = [reader.index("ON", "CONFLICT", word) for word in ("(", "DO")]
-    conflict = Span(min(*begins, returning.begin), returning.begin)
+    # Without what follows, ON CONFLICT is the condition of a join by a column's name.
+    begin = min([reader.index("ON", "CONFLICT", word) for word in ("(", "DO")])
+    behind = reader.at if begin == len(reader.tokens) else begin
+    (returning,) = _following(Reader(reader.tokens, behind), "RETURNING")
+    source = Span(reader.at, min(begin, returning.begin))
     return Clauses(
-        *(verb, table, alias, target, columns, naming, Span(reader.at, conflict.begin)),
-        conflict=conflict,
+        *(verb, table, alias, target, columns, naming, source),
+        conflict=Span(source.end, returning.begin),
         returning=returning,
     )
 

@@ -6,6 +6,7 @@ statement's text knows one kind of quoted names, and a name that is written as a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from ivm.storage.identifiers import BLANKS_BEYOND_ASCII, quote
 from ivm.storage.scratch import Scratch
 
 _QUOTES = ('"', "`")
+_GLUED = re.compile(r"[0-9]e(?![-+0-9a-z_])", re.IGNORECASE)
+"""The name `e` behind a number, which at the end of a text is an exponent without digits."""
 _scratch = Scratch.of()
 
 
@@ -77,16 +80,20 @@ class Spelling:
         return Spelling(self.script, sorted([*self.edits, edit]))
 
 
+def may_be_spelled(script: str) -> bool:
+    """Returns whether a script may have another spelling, or blanks that are not plain."""
+    return not script.isascii() or "`" in script or _GLUED.search(script) is not None
+
+
 def spelled(script: str) -> Spelling:
     """The spelling of a script: names in backticks stand in double quotes."""
     plain = plain_blanks(script if script.isascii() else script.rstrip(BLANKS_BEYOND_ASCII))
-    if "`" not in plain:
-        return Spelling(plain)
-    edits = [
-        _edit(plain, token.start, token.end, unquoted(token))
-        for token in kept_tokens(plain)
-        if token.text[0] == "`" == token.text[-1] and len(token.text) > 1
-    ]
+    edits = list[_Edit]()
+    for token in kept_tokens(plain) if may_be_spelled(plain) else ():
+        if token.text[0] == "`" == token.text[-1] and len(token.text) > 1:
+            edits.append(_edit(plain, token.start, token.end, unquoted(token)))
+        elif token.word == "E" and plain[token.start - 1 : token.start].isdecimal():
+            edits.append(_Edit(token.start, token.end, f" {token.text}"))
     return Spelling(plain, edits)
 
 

@@ -2,7 +2,8 @@
 
 Invariant: offsets count characters, not bytes. Comments are not tokens. A string, a quoted name or
 a dollar-quoted text is one token, so a semicolon inside it never ends a statement. A word in upper
-case that begins a clause (FROM, WITH, DISTINCT) never is a part of an operator or a type's name.
+case that begins a clause (FROM, WITH, DISTINCT) never is a part of an operator or a type's name,
+nor a name itself: behind a dot, a dollar or AS, where DuckDB takes any word for one.
 Names stand in double quotes or backticks; where a name is expected, DuckDB may take a string for it
 (see `StringForNameError`).
 """
@@ -25,6 +26,15 @@ _COMMENT, _STRING = duckdb.token_type.comment, duckdb.token_type.string_const
 _QUOTES = ('"', "`")
 _NO_NAME = frozenset(" \t\r\n\f\v!\"#$%&'()*+,-./0123456789:;<=>?@[\\]^`{|}~")
 _CAPITALS = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+_CLAUSES = frozenset(
+    [
+        *("SELECT", "FROM", "WITH", "VALUES", "TABLE", "WHERE", "GROUP", "HAVING", "QUALIFY"),
+        *("ORDER", "LIMIT", "OFFSET", "WINDOW", "UNION", "INTERSECT", "EXCEPT", "JOIN", "USING"),
+        *("ON", "PIVOT", "UNPIVOT", "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "SET"),
+        *("WHEN", "THEN", "CONFLICT", "DO", "RETURNING", "DEFAULT", "OVER", "AS", "AND", "OR"),
+        *("NOT", "CASE", "BETWEEN"),
+    ]
+)
 _PHRASES = (("DISTINCT", "FROM"), ("WITH", "TIME", "ZONE"))
 _IN_PHRASES = re.compile("distinct|zone", re.IGNORECASE)
 _new = tuple.__new__  # Token() takes twice as long, and each statement has dozens
@@ -36,8 +46,8 @@ class Token(NamedTuple):
 
     Attributes:
         word: the text in upper case of an unquoted word, a sign or a number, but in lower case in
-            IS DISTINCT FROM and WITH TIME ZONE; "" of a string or a quoted name, which are never
-            keywords.
+            IS DISTINCT FROM and WITH TIME ZONE, and where a word that may begin a clause is a name;
+            "" of a string or a quoted name, which are never keywords.
         start: its offset in the script.
     """
 
@@ -63,7 +73,7 @@ def tokens(script: str) -> list[Token]:
         return []
     ends = [start for start, _ in raw[1:]]
     ends.append(len(plain) if data is None else len(data))
-    result, offset, byte = [], 0, 0
+    result, offset, byte = list[Token](), 0, 0
     for (start, kind), end in zip(raw, ends, strict=True):
         if data is None:
             offset, text = start, plain[start:end]
@@ -74,10 +84,18 @@ def tokens(script: str) -> list[Token]:
             text = text.rstrip(_BLANKS)
             opaque = kind is _STRING or text[:1] in _QUOTES
             word = "" if opaque else text.upper() if data is None else _upper(text)
+            if word in _CLAUSES and result and _is_named(result[-1].word, word):
+                word = word.lower()
             result.append(_new(Token, (word, text, offset)))
     if _IN_PHRASES.search(plain):
         _mark_phrases(result)
     return result
+
+
+def _is_named(before: str, word: str) -> bool:
+    """Returns whether a word that may begin a clause is a name behind another token."""
+    # A statement may begin behind AS, though not by RETURNING.
+    return before in (".", "$") or (before == "AS" and word == "RETURNING")
 
 
 def _upper(text: str) -> str:

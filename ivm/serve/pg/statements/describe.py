@@ -123,12 +123,14 @@ def _returned(session: Session, statement: st.Dml, oids: Sequence[int]) -> Colum
 def _as_query(statement: st.Dml, table: st.Name) -> str:
     """A query with the columns that a change returns.
 
-    As DuckDB has it, RETURNING sees the changed table alone: by its alias, but that of INSERT.
+    As DuckDB has it, RETURNING sees the changed table alone: by its alias, but that of an INSERT
+    without a clause about conflicts.
     """
     text = statement.text
     returned = text_of(text, kept_tokens(text)[slice(*clauses_of(text).returning.rest)])
     source = ".".join(map(quote, table))
-    if statement.alias is not None and statement.kind != "insert":
+    upserts = statement.on_conflict or bool(statement.or_action)
+    if statement.alias is not None and (upserts or statement.kind != "insert"):
         source += f" AS {quote(statement.alias)}"
     query = f"SELECT {returned}\nFROM {source}"
     if statement.kind != "merge":
