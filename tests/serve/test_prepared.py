@@ -159,6 +159,9 @@ def _told(shop: Served) -> None:
         "CREATE OR REPLACE MATERIALIZED VIEW live AS SELECT a AS x, b AS y FROM other",
         "DELETE FROM other",
         "INSERT INTO other VALUES (100, 2)",
+        'CREATE OR REPLACE TABLE words (a INTEGER, "returning" INTEGER)',
+        "INSERT INTO words VALUES (1, 1)",
+        "CREATE OR REPLACE TABLE keyed (a INTEGER PRIMARY KEY, b INTEGER)",
     )
 
 
@@ -297,6 +300,13 @@ RETURNED = (
         "uabc",
     ),
     ("WITH w AS (SELECT 1 AS k) UPDATE told AS z SET b = k FROM w WHERE a = k RETURNING z.b", "b"),
+    ("UPDATE told z SET b = 4 FROM words AS w WHERE w.returning = $1 RETURNING z.b", "b"),
+    ("INSERT INTO told SELECT a + 9, w.returning AS returning, 1 FROM words w RETURNING b", "b"),
+    ("INSERT INTO told AS z VALUES (9, 9, 9) RETURNING told.a", "a"),
+    (
+        "INSERT INTO keyed AS z VALUES (1, 2) ON CONFLICT (a) DO UPDATE SET b = 3 RETURNING z.b",
+        "b",
+    ),
 )
 
 
