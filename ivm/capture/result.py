@@ -120,7 +120,8 @@ def _names(cursor: Cursor, statement: Dml, table: TableInfo) -> list[str]:
     listed = written.piece(written.clauses.returning)
     name = table.qualified + (f" AS {quote(statement.alias)}" if statement.alias else "")
     column = next(quote(n) for i, (n, _) in enumerate(table.schema) if i not in table.generated)
-    change = f"INSERT INTO {name} ({column}) SELECT NULL WHERE false"
+    upserts = " ON CONFLICT DO NOTHING" if statement.on_conflict or statement.or_action else ""
+    change = f"INSERT INTO {name} ({column}) SELECT NULL WHERE false{upserts}"  # shows the alias
     if statement.kind == "delete":
         change = f"DELETE FROM {name} WHERE false"
     cursor.execute(f"{change} {listed}")

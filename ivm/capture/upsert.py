@@ -134,7 +134,7 @@ def read_upsert(
         key,
         "BY NAME" if by_name else listed,
         statement.returning,
-        "" if written.words(clauses.source)[0] in ("VALUES", "DEFAULT") else query,
+        "" if written.first_word(clauses.source) in ("VALUES", "DEFAULT") else query,
     )
 
 

@@ -64,6 +64,10 @@ class ChangeText:
         """The words of a span."""
         return [token.word for token in self.within(span)]
 
+    def first_word(self, span: Span) -> str:
+        """The first word of a span behind opening parentheses; "" if there is none."""
+        return next((word for word in self.words(span) if word != "("), "")
+
     def values(self) -> list[Any]:
         """The values of all parameters."""
         return list(self._values.values())

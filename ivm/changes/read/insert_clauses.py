@@ -29,8 +29,7 @@ def is_query(written: ChangeText) -> bool:
     if words[:1] == ["VALUES"]:
         single = words[-1] == ")" and len(split(written.within(clauses.source.rest))) == 1
         return single and "DEFAULT" not in words
-    first = next((word for word in words if word != "("), "")
-    return first in _QUERIES and "VALUES" not in words
+    return written.first_word(clauses.source) in _QUERIES and "VALUES" not in words
 
 
 class CopyClauses(NamedTuple):

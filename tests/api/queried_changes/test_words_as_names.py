@@ -11,6 +11,7 @@ import ivm
 from tests.support.duckdb_twin import Twin
 
 SETUP = """
+CREATE SEQUENCE q;
 CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER);
 CREATE TABLE s (id INTEGER, "returning" INTEGER, "where" INTEGER);
 INSERT INTO t VALUES (1, 10), (2, 20);
@@ -32,6 +33,9 @@ CHANGES: Mapping[str, Mapping[str, int]] = {
     "INSERT INTO t (TABLE t) ON CONFLICT DO NOTHING": {},
     "INSERT INTO t AS z VALUES (5, 1) RETURNING t.a": {},
     "INSERT INTO t AS z VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET a = 7 RETURNING z.a": {},
+    "INSERT OR IGNORE INTO t AS z SELECT 10, nextval('q') RETURNING z.a, z.a, id": {},
+    "INSERT INTO t (VALUES (1, 1.5), (7, nextval('q'))) ON CONFLICT (id) DO UPDATE SET"
+    " a = excluded.a * 2": {},
     "UPDATE t SET a = s.where FROM s WHERE t.id = s.id RETURNING t.a": {},
     "UPDATE t SET a = {'from': 3}.from WHERE id = 1": {},
     "DELETE FROM t WHERE id = $returning": {"returning": 1},
