@@ -26,9 +26,10 @@ from ivm.capture.row_diff import (
 from ivm.capture.trial import Trial, require_binding
 from ivm.changes.read.change_text import ChangeText
 from ivm.ingest.parameters import Params
+from ivm.sql.statements.changes.assignments import assignments
 from ivm.sql.statements.nodes.nodes import Dml
-from ivm.sql.statements.text.tokens import Reader, Token, split, text_of
-from ivm.storage.errors import InternalError, SqlError
+from ivm.sql.statements.text.tokens import Token, text_of
+from ivm.storage.errors import InternalError
 from ivm.storage.identifiers import quote
 from ivm.storage.values.zset import from_arrow
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run, table, temporary
@@ -193,19 +194,14 @@ def _is_simple(condition: Sequence[Token]) -> bool:
 
 
 def _sets(written: ChangeText, info: TableInfo) -> dict[int, str] | None:
-    """The values of `column = value, …` by position; None for `(a, b) = …` and repeated columns."""
+    """The values by the positions of their columns; None for other forms and repeated columns."""
     sets: dict[int, str] = {}
-    for part in split(written.within(written.clauses.sets.rest)):
-        reader = Reader(part)
-        try:
-            position = info.position(reader.identifier())
-            reader.expect("=")
-        except SqlError:
-            return None
+    for column, tokens in assignments(written.within(written.clauses.sets.rest)) or ():
+        position = info.position(column)
         if position is None or position in sets:
             return None
-        value = text_of(written.text, part[reader.at :])
+        value = text_of(written.text, tokens)
         if value.upper() == "DEFAULT":
             value = info.defaults.get(position, "NULL")
         sets[position] = f"({value})"
-    return sets
+    return sets or None

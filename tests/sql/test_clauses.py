@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ivm.sql.statements.changes.assignments import assignments
 from ivm.sql.statements.changes.clauses import Clauses, Span, clauses_of
 from ivm.sql.statements.text.tokens import kept_tokens, text_of
 
@@ -150,3 +151,24 @@ def test_copies(name: str, columns: str, options: str) -> None:
 @pytest.mark.parametrize("head", ["TRUNCATE", "TRUNCATE TABLE"])
 def test_truncates(head: str) -> None:
     assert read([head, 'main."T x"'])[1] == ['main."T x"']
+
+
+ASSIGNMENTS = {
+    "a = 1, (b, c) = (x + 1, f(y, 2)), (d) = 5": ["a: 1", "b: x + 1", "c: f(y, 2)", "d: 5"],
+    '("A b", c,) = ROW (1, (SELECT 2, 3),)': ["A b: 1", "c: (SELECT 2, 3)"],
+    "(a) = (5) + 1": ["a: (5) + 1"],
+    "a = (SELECT 1, 2)": ["a: (SELECT 1, 2)"],
+    "(a, b) = (SELECT 1, 2)": None,
+    "(a, b) = (1, 2, 3)": None,
+    "(a, b) = (1, 2) + 1": None,
+    "(a, b) = x": None,
+    "t.a = 1": None,
+    "a": None,
+}
+
+
+@pytest.mark.parametrize("text", ASSIGNMENTS)
+def test_assignments_are_read_column_by_column(text: str) -> None:
+    found = assignments(kept_tokens(text))
+    told = None if found is None else [f"{a.column}: {text_of(text, a.value)}" for a in found]
+    assert told == ASSIGNMENTS[text]

@@ -18,7 +18,7 @@ from ivm.changes.read.key_queries import key_query
 from ivm.changes.read.set_queries import read_sets
 from ivm.changes.read.source_conditions import is_of_sources
 from ivm.changes.read.sources import Sources, alias_of, listed, read_sources
-from ivm.sql.statements.changes.inserts import settings
+from ivm.sql.statements.changes.assignments import settings
 from ivm.sql.statements.changes.keyed_changes import conjuncts
 from ivm.sql.statements.nodes.expressions import Expression, Marks
 from ivm.sql.statements.nodes.nodes import Dml, Name

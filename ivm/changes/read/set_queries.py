@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ivm.sql.statements.changes.inserts import settings
+from ivm.sql.statements.changes.assignments import assignments
 from ivm.sql.statements.nodes.expressions import Expression, Marks
-from ivm.sql.statements.text.tokens import Reader, Token, split, text_of
-from ivm.storage.errors import SqlError
+from ivm.sql.statements.text.tokens import Reader, Token, text_of
 
 ALIAS = "__ivm_sets"
 """By which expressions call the source."""
@@ -41,32 +40,24 @@ def read_sets(text: str, tokens: Sequence[Token], marks: Marks) -> Sets | None:
     """
     found: list[tuple[str, Expression]] = []
     queries: list[str] = []
-    for part in split(tokens):
-        query = _query(text, part)
-        if query is not None:
-            found.append((Reader(part).identifier(), Expression(f"{ALIAS}.{_name(len(queries))}")))
-            queries.append(query)
-            continue
-        read = settings(text, part, marks)
-        if read is None:
+    for column, value in assignments(tokens) or ():
+        expression = marks.expression(text, value)
+        if _is_query(value):
+            expression = Expression(f"{ALIAS}.{_name(len(queries))}")
+            queries.append(text_of(text, value))
+        if expression is None:
             return None
-        found += read
-    return Sets(tuple(found), tuple(queries))
+        found.append((column, expression))
+    return Sets(tuple(found), tuple(queries)) if found else None
 
 
-def _query(text: str, part: Sequence[Token]) -> str | None:
-    """The query of `name = (query)`; None for another value."""
-    reader = Reader(part)
-    try:
-        reader.identifier()
-        reader.expect("=", "(")
-        begins = reader.peek() in _BEGINS
-        reader.at -= 1
-        reader.skip_parentheses()
-        reader.finish()
-    except SqlError:
-        return None
-    return text_of(text, part[2:]) if begins else None
+def _is_query(value: Sequence[Token]) -> bool:
+    """Returns whether a value is a query in parentheses."""
+    reader = Reader(value)
+    if reader.peek() != "(" or reader.peek(1) not in _BEGINS:
+        return False
+    reader.skip_parentheses()
+    return reader.done
 
 
 def listed_queries(queries: Sequence[str]) -> str:

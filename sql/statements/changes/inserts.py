@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ivm.sql.statements.changes.assignments import settings
 from ivm.sql.statements.changes.clauses import Clauses
 from ivm.sql.statements.nodes import values_list
-from ivm.sql.statements.nodes.expressions import Expression, Marks
+from ivm.sql.statements.nodes.expressions import Marks
 from ivm.sql.statements.nodes.nodes import Conflict, Dml, Insert, InsertRules
-from ivm.sql.statements.text.tokens import Reader, SourceText, Token, split, text_of
+from ivm.sql.statements.text.tokens import Reader, SourceText, Token, text_of
 from ivm.storage.errors import SqlError
 
 
@@ -73,22 +74,3 @@ def _marks(rows: values_list.LiteralRows) -> Marks:
     marks = {cell[:1] for cells in rows.cells for cell in cells[:1]}
     counted = sum([len(names) for names in rows.column_parameters if names is not None])
     return Marks(counted if "?" in marks else 0, named="$" in marks)
-
-
-def settings(
-    script: str, tokens: Sequence[Token], marks: Marks
-) -> tuple[tuple[str, Expression], ...] | None:
-    """Reads `name = expression, …`; None if one has another form."""
-    found = []
-    for part in split(tokens):
-        reader = Reader(part)
-        try:
-            name = reader.identifier()
-            reader.expect("=")
-        except SqlError:
-            return None
-        expression = marks.expression(script, part[reader.at :])
-        if expression is None:
-            return None
-        found.append((name, expression))
-    return tuple(found)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from ivm.sql.statements.changes.assignments import settings
 from ivm.sql.statements.changes.clauses import Clauses
-from ivm.sql.statements.changes.inserts import settings
 from ivm.sql.statements.nodes import values_list
 from ivm.sql.statements.nodes.expressions import Expression, Marks
 from ivm.sql.statements.nodes.nodes import Comparison, Dml, KeyedChange

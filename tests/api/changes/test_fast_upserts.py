@@ -66,6 +66,7 @@ FAST: list[tuple[str, Any]] = [
         " DO UPDATE SET v = pair.v + excluded.v RETURNING *",
         None,
     ),
+    ("INSERT INTO t (id, n) VALUES (1, 1) ON CONFLICT DO UPDATE SET (n, s) = (1, 'a')", None),
     ("INSERT INTO t (id) VALUES (41), (42) RETURNING id + 1, n, s, 'x'", None),
     ("INSERT INTO plain VALUES (1, 'a'), (1, NULL) RETURNING *", None),
     ("INSERT INTO plain AS p (v) VALUES (?) RETURNING v || '!', k IS NULL", ["x"]),
@@ -78,7 +79,6 @@ NATIVE: list[tuple[str, Any]] = [
     ("INSERT OR REPLACE INTO keys VALUES (1), (7)", None),
     ("INSERT INTO t (id, n) VALUES (1, 1) ON CONFLICT DO UPDATE SET n = DEFAULT", None),
     ("INSERT INTO t (id, n) VALUES (1, 1) ON CONFLICT DO UPDATE SET id = 100", None),
-    ("INSERT INTO t (id, n) VALUES (1, 1) ON CONFLICT DO UPDATE SET (n, s) = (1, 'a')", None),
     ("INSERT INTO t (id) VALUES (81) RETURNING [id]", None),
     ("INSERT OR REPLACE INTO t BY NAME VALUES (1, 2, 'new', 3, 4)", None),
 ]
@@ -95,6 +95,7 @@ WRONG: list[tuple[str, Any]] = [
     ("INSERT INTO t (id) VALUES (1) ON CONFLICT DO UPDATE SET nope = 1", None),
     ("INSERT INTO t (id) VALUES (1) ON CONFLICT DO UPDATE SET n = nope", None),
     ("INSERT INTO t (id) VALUES (1) ON CONFLICT DO UPDATE SET n = 1, n = 2", None),
+    ("INSERT INTO t (id) VALUES (1) ON CONFLICT DO UPDATE SET (n, s) = (1, 'a', 3)", None),
     ("INSERT INTO t AS u (id) VALUES (1) ON CONFLICT DO UPDATE SET n = t.n", None),
     ("INSERT INTO t (id) VALUES (95) RETURNING nope", None),
     ("INSERT INTO t (id) VALUES (95) RETURNING excluded.id", None),
