@@ -66,7 +66,8 @@ def suggest(before: str, after: str, names: Vocabulary) -> list[Suggestion]:
     """
     last = last_part(before)
     word = _command_word(last) if last.startswith(".") else word_before(last)
-    scope = scope_of(last + after.partition(";")[0])
+    coming = "_" if last.endswith(".") else ""  # a name: what follows the cursor is none
+    scope = scope_of(last + coming + after.partition(";")[0])
     found: dict[str, Suggestion] = {}
     for expected in expected_kinds(before):
         for text, detail in _listed(expected, names, scope):
