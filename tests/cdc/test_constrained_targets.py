@@ -253,6 +253,27 @@ def test_a_row_without_its_parent_is_a_dead_letter() -> None:
         assert_verified(db)
 
 
+def test_a_row_that_comes_back_and_fits_no_more_says_what_to_do() -> None:
+    def move(old: int, new: int) -> Event:
+        rows = {"before": {"k": old, "p": 1}, "after": {"k": new, "p": 1}}
+        return {"op": "u", **rows, "source": {"db": "d", "schema": "s", "table": "t", "txId": 7}}
+
+    with ivm.connect() as db:
+        db.execute("""
+            CREATE TABLE p (k INTEGER PRIMARY KEY);
+            CREATE TABLE t (k INTEGER PRIMARY KEY, p INTEGER REFERENCES p (k));
+            INSERT INTO p VALUES (1), (2);
+            INSERT INTO t VALUES (1, 1), (2, 2)
+        """)
+        db.ingest("t", [move(1, 2)])
+        db.execute("DELETE FROM p WHERE k = 2")
+        with pytest.raises(errors.ConstraintError, match=r"no row of p has k: 2; .*comes back"):
+            db.ingest("t", [move(2, 9)])
+        db.execute("INSERT INTO p VALUES (2)")
+        assert not db.ingest("t", [move(2, 9)]).refused
+        assert db.execute("FROM t ORDER BY k").fetchall() == [(2, 2), (9, 1)]
+
+
 @pytest.mark.parametrize(
     ("table", "reason"),
     [

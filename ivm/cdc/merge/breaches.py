@@ -21,6 +21,11 @@ from ivm.storage.values.consolidate import group
 from ivm.storage.values.types import ColumnType
 
 _NOBODY, _STORED = -1, -2
+_BACK = (
+    "the row was out of the way while a statement upstream moves keys, and comes back now: insert "
+    "the row that it refers to, or delete the one that has its key, and ingest the events again "
+    "(of a source: RESUME SOURCE)"
+)
 
 
 def breaches(path: FastPath, change: TableChange, turns: Indexes) -> dict[int, str]:
@@ -41,7 +46,7 @@ def breaches(path: FastPath, change: TableChange, turns: Indexes) -> dict[int, s
         return {}
     found = _orphans(path, change, turns) or _collisions(path, change, turns)
     if -1 in found:
-        raise ConstraintError(found[-1])
+        raise ConstraintError(f"{found[-1]}; {_BACK}")
     return found
 
 
