@@ -7,8 +7,6 @@ import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 TESTS = Path(__file__).resolve().parents[1]
 FILES = sorted(TESTS.rglob("*.py"))
 
@@ -43,7 +41,6 @@ def _exists(name: str) -> bool:
     return True
 
 
-@pytest.mark.full
 def test_they_are_there() -> None:
     gone = [
         f"{file}: {name}"

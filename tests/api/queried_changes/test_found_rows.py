@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
-from ivm.changes import matching
+from ivm.changes import matching, source_rows
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.arrangement import merger, spine, write_buffer
 from tests.support.change_ways import demand_fast, demand_native
@@ -24,7 +24,7 @@ from tests.tiers import examples
 def test_a_look_at_all_needs_no_query(
     sql: str, params: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matching, "described", None)
+    monkeypatch.setattr(source_rows, "described", None)
     demand_fast(twin(), sql, params, run)
 
 
@@ -81,7 +81,7 @@ def test_rows_that_were_updated_again_and_again_are_few(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever their earlier updates have left in the index: no query, and so no flush."""
-    monkeypatch.setattr(matching, "described", None)
+    monkeypatch.setattr(source_rows, "described", None)
     monkeypatch.setattr(matching, "MOST_ROWS", 20)
     monkeypatch.setattr(write_buffer, "TAIL_ROWS", 0)
     monkeypatch.setattr(spine, "schedule", merger.Merge)
@@ -172,7 +172,7 @@ def test_a_range_of_the_key_needs_no_look_at_other_rows(monkeypatch: pytest.Monk
     both = twin()
     both.run("UPDATE t SET n = 1 WHERE id = 3")  # the index is there
     monkeypatch.setattr(KeyIndex, "where", None)
-    monkeypatch.setattr(matching, "described", None)
+    monkeypatch.setattr(source_rows, "described", None)
     both.run("DELETE FROM t WHERE id > ? AND id <= ? AND n < 9 RETURNING *", [3, 7])
     both.check()
 
