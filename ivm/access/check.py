@@ -183,10 +183,8 @@ class Checks:
         if table is None:
             raise AccessError(f"{canonical_name(statement.table)!r} is no table of this database")
         grant.demand_relation(table)
-        if isinstance(statement, st.Insert) and not (
-            statement.rules.conflict or statement.returning
-        ):
-            return  # rows of literals and parameters alone
+        if isinstance(statement, st.Insert) and statement.is_plain:
+            return
         wrapped = f"WITH _ivm_change AS ({statement.text}\n) SELECT 1"
         content.demand(wrapped, changes=True)
 

@@ -168,22 +168,17 @@ def _in_batch(
     with session.writing() as transaction:
         try:
             path = demanded(transaction.fast_path(given.info.name), dml.NO_FAST_PATH)
-            returning = inserts.returned(session, given.info, statement, _returned(statement))
+            returning = inserts.returned(session, given.info, statement, statement.returned)
             call = _Call(session, transaction, path, given, returning)
             if isinstance(statement, st.KeyedChange):
                 rounds: _Rounds = _Changes(call, statement)
-            elif statement.rules.conflict is not None:
+            elif statement.insertion.conflict is not None:
                 rounds = _Upserts(call, statement)
             else:
                 return _insert(call), []
         except (ConstraintError, NotFastError):
             return 0, None  # nothing is changed yet: errors are found, and worded, row by row
         return _in_rounds(rounds)
-
-
-def _returned(statement: st.Insert | st.KeyedChange) -> str:
-    """The list after RETURNING."""
-    return statement.rules.returned if isinstance(statement, st.Insert) else statement.returned
 
 
 class _Rounds(Protocol):
@@ -221,7 +216,7 @@ def _cells(
 
 def _inserted(info: TableInfo, batch: Batch, statement: st.Insert, cursor: Cursor) -> _Converted:
     """The columns of an INSERT of one row in VALUES, for each row of the batch."""
-    positions = inserts.positions_of(info, statement.rules.columns)
+    positions = inserts.positions_of(info, statement.insertion.columns)
     if statement.rows.count != 1 or len(positions) != len(statement.rows.cells):
         raise NotFastError(_ONE_BY_ONE)
     found = _cells(info, batch, positions, statement.rows, cursor)
@@ -269,7 +264,7 @@ class _Upserts:
 
     def __init__(self, call: _Call, statement: st.Insert) -> None:
         self._call, self._statement = call, statement
-        path, rule = call.path, inserts.rule_of(call.info, statement, statement.rules)
+        path, rule = call.path, inserts.rule_of(call.info, statement, statement.insertion)
         key = rule.target or path.keys[0]
         given = call.given.columns
         if path.draws(given):

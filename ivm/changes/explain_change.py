@@ -66,7 +66,7 @@ def _of_rows(session: Session, info: TableInfo, statement: st.Dml, params: Param
 
 
 def _of_insert(session: Session, info: TableInfo, statement: st.Insert) -> str:
-    plan = inserts.plan_of(session, info, statement, statement.rules)
+    plan = inserts.plan_of(session, info, statement, statement.insertion)
     told = (
         _looked_up(session, info) + _evaluated(session, info, statement) + _of_parents(info, plan)
     )
@@ -100,7 +100,7 @@ def _further(session: Session, info: TableInfo) -> str:
 
 def _evaluated(session: Session, info: TableInfo, statement: st.Insert) -> str:
     path = session.engine.definitions.fast_path(info.name)
-    given = inserts.positions_of(info, statement.rules.columns)
+    given = inserts.positions_of(info, statement.insertion.columns)
     missing = {} if path is None else {i: d for i, d in path.evaluated.items() if i not in given}
     told = of_one_time(missing) if session.transaction is None else []
     asked = tuple([i for i in missing if i not in told])

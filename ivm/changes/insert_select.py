@@ -32,12 +32,13 @@ from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.changes.inserts import conflict_of
 from ivm.sql.statements.nodes.expressions import Marks
-from ivm.sql.statements.nodes.nodes import Conflict, InsertRules
+from ivm.sql.statements.nodes.nodes import Conflict, Insertion
 from ivm.storage.errors import ConstraintError
 from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duckdb.duck import lenient, rows
+from ivm.storage.warehouse.duckdb.duck import lenient
+from ivm.storage.warehouse.duckdb.duck import rows as fetched
 from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
@@ -97,8 +98,8 @@ def _insert(session: Session, info: TableInfo, statement: st.Dml, written: Chang
     elif statement.on_conflict:
         found = conflict_of(text, written.within(clauses.conflict), Marks(named=True))
         conflict = demanded(found, "its ON CONFLICT clause is read by DuckDB alone")
-    rules = InsertRules(columns, conflict, written.piece(clauses.returning.rest))
-    plan = inserts.plan_of(session, info, statement, rules)
+    insertion = Insertion(columns, conflict, written.piece(clauses.returning.rest))
+    plan = inserts.plan_of(session, info, statement, insertion)
     return Source(written, columns, plan, source)
 
 
@@ -107,7 +108,7 @@ def _named(session: Session, written: ChangeText, query: str) -> tuple[str, ...]
     session.release()
     with lenient(session.cursor):
         try:
-            found = rows(session.cursor, f"DESCRIBE {query}", written.params(query))
+            found = fetched(session.cursor, f"DESCRIBE {query}", written.params(query))
         except duckdb.Error as error:
             if is_cut_short(error):
                 raise
@@ -136,6 +137,7 @@ def insert(table: FastTable, statement: st.Dml, params: Params) -> Result:
 
 
 def _as_read(table: FastTable, statement: st.Dml, params: Params) -> Result:
+    """Inserts the rows of a statement that is not known."""
     session, transaction, path, info = table
     source = source_of(session, info, statement, params)
     source.written.demand_fit()
@@ -189,12 +191,12 @@ def _schema(info: TableInfo, positions: Sequence[int]) -> Schema:
 def _rows(table: FastTable, statement: st.Dml, source: Source, positions: Sequence[int]) -> ZSet:
     """The values of the columns at these positions."""
     session, info = table.session, table.info
-    schema, found = _schema(info, positions), SourceRows(table, statement, source.written)
+    schema, given = _schema(info, positions), SourceRows(table, statement, source.written)
     if source.copy is not None:
-        return _rows_of_file(found, info, source.copy, schema)
+        return _rows_of_file(given, info, source.copy, schema)
     # As few conversions as the rule for conflicts allows: in the query's own types where they are
     # compared, else DuckDB casts to the table's.
-    held = found.held(source.text)
+    held = given.held(source.text)
     if held is not None:
         _demand_casts(held[0], info, source, positions)
         inserted = cast_rows(held[1], held[0], schema)
@@ -202,11 +204,11 @@ def _rows(table: FastTable, statement: st.Dml, source: Source, positions: Sequen
             _learn(session, statement, info, source, positions)
             return inserted
     if _has_own_types(source):
-        own, given = found.described(source.text)
+        own, rows = given.described(source.text)
         _demand_casts(own, info, source, positions)
-        return demanded(cast_rows(given, own, schema), _NO_CAST)
+        return demanded(cast_rows(rows, own, schema), _NO_CAST)
     written = source.written
-    return found.cast(written.piece(written.clauses.source), schema, written.prefix)
+    return given.cast(written.piece(written.clauses.source), schema, written.prefix)
 
 
 def _learn(
@@ -223,14 +225,14 @@ def _learn(
         session.insert_templates.learn(statement, source.text, info, positions)
 
 
-def _rows_of_file(found: SourceRows, info: TableInfo, copy: CopyClauses, schema: Schema) -> ZSet:
-    session, cursor = found.table.session, found.table.session.cursor
+def _rows_of_file(given: SourceRows, info: TableInfo, copy: CopyClauses, schema: Schema) -> ZSet:
+    session, cursor = given.table.session, given.table.session.cursor
     if not copy.query:
-        given = found.written.params(copy.text)
-        return copied(cursor, definition(info), copy.text, given, schema)
+        params = given.written.params(copy.text)
+        return copied(cursor, definition(info), copy.text, params, schema)
     is_free = session.engine.warehouse.file_access.is_free(cursor)
     small = small_rows(copy.file, schema) if is_free else None
-    return found.cast(copy.query, schema) if small is None else small
+    return given.cast(copy.query, schema) if small is None else small
 
 
 def _has_own_types(source: Source) -> bool:

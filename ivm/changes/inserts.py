@@ -27,7 +27,7 @@ from ivm.session.results.state_result import StateResult
 from ivm.session.session import Session
 from ivm.sql.resolve.clock import may_tell_time
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.nodes.nodes import Conflict, InsertRules
+from ivm.sql.statements.nodes.nodes import Conflict, Insertion
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
 from ivm.storage.log.change import TableChange
@@ -39,7 +39,7 @@ from ivm.storage.warehouse.tables.table_info import TableInfo
 
 def insert(session: Session, statement: st.Insert, params: Params) -> Result:
     """Runs an INSERT … VALUES of literals or parameters, by the fast path if the table has one."""
-    if statement.rules.conflict is not None:
+    if statement.insertion.conflict is not None:
         _demand_no_more(statement, params or ())
     columns = session.ahead(functools.partial(_columns, session, statement, params))
     with session.writing() as transaction:
@@ -48,7 +48,7 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
         if info is not None and path is not None and given is not None:
             table = FastTable(session, transaction, path, info)
             try:
-                plan = plan_of(session, info, statement, statement.rules)
+                plan = plan_of(session, info, statement, statement.insertion)
                 return insert_rows(table, statement, plan, given, statement.rows.count, params)
             except NotFastError:
                 pass  # nothing is changed yet
@@ -83,7 +83,7 @@ def _columns(
         cursor = transaction.idle_cursor
     if not are_given(statement.parameters, params or ()):
         return info, None
-    positions = positions_of(info, statement.rules.columns)
+    positions = positions_of(info, statement.insertion.columns)
     types = [info.schema[i][1] for i in positions]
     try:
         columns = columns_of(statement.rows, types, params or (), cursor)
@@ -155,10 +155,12 @@ class InsertPlan(NamedTuple):
     returning: Returning | None
 
 
-def plan_of(session: Session, info: TableInfo, statement: st.Dml, rules: InsertRules) -> InsertPlan:
+def plan_of(
+    session: Session, info: TableInfo, statement: st.Dml, insertion: Insertion
+) -> InsertPlan:
     """The plan of the fast path; NotFastError if DuckDB must run the statement."""
-    returning = returned(session, info, statement, rules.returned)
-    rule = None if rules.conflict is None else rule_of(info, statement, rules)
+    returning = returned(session, info, statement, insertion.returned)
+    rule = None if insertion.conflict is None else rule_of(info, statement, insertion)
     return InsertPlan(rule, returning)
 
 
@@ -194,9 +196,9 @@ def returned(session: Session, info: TableInfo, statement: st.Dml, listed: str) 
     return demanded(found, NO_RETURNING)
 
 
-def rule_of(info: TableInfo, statement: st.Dml, rules: InsertRules) -> Rule:
+def rule_of(info: TableInfo, statement: st.Dml, insertion: Insertion) -> Rule:
     """What is to be done with rows whose key is stored; NotFastError if DuckDB must find out."""
-    conflict, keys = rules.conflict, _keys(info)
+    conflict, keys = insertion.conflict, _keys(info)
     if conflict is None or not keys or _hides_excluded(statement):
         raise NotFastError(_NO_RULE)
     target = None
@@ -210,7 +212,7 @@ def rule_of(info: TableInfo, statement: st.Dml, rules: InsertRules) -> Rule:
     if updates and (target is None or not info.primary_key):
         raise NotFastError(_NO_RULE)
     if conflict.replaces and target is not None:
-        given = positions_of(info, rules.columns)
+        given = positions_of(info, insertion.columns)
         rest = {position: None for position in given if position not in target}
         if not rest:  # DuckDB counts such rows its own way
             raise NotFastError(_NO_RULE)

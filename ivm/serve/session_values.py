@@ -136,8 +136,8 @@ def may_ask(statement: st.Statement) -> bool:
     """Returns whether a statement may ask for a value of its session: most do not."""
     if not isinstance(statement, _KINDS):
         return False
-    if isinstance(statement, st.Insert) and not (statement.rules.conflict or statement.returning):
-        return False  # of literals and parameters alone
+    if isinstance(statement, st.Insert) and statement.is_plain:
+        return False
     low = statement.text.lower()  # much faster than the expression, in long texts
     may = "user" in low or "current_" in low or "version" in low
     return may and _PERHAPS.search(low) is not None

@@ -184,12 +184,12 @@ def test_what_has_no_meaning_names_the_way_out(sql: str) -> None:
 def test_kinds_of_insert() -> None:
     fast = one('INSERT INTO s."T" (a, "b c") VALUES (1, ?), (2, ?)')
     assert isinstance(fast, Insert)
-    assert (fast.table, fast.rules.columns, fast.rows.count) == (("s", "T"), ("a", "b c"), 2)
+    assert (fast.table, fast.insertion.columns, fast.rows.count) == (("s", "T"), ("a", "b c"), 2)
     assert type(one("INSERT INTO t VALUES (DEFAULT)")) is Dml
     clauses = one("INSERT INTO t VALUES (?) ON CONFLICT DO UPDATE SET a = ? RETURNING a, b")
     assert isinstance(clauses, Insert)
-    assert clauses.rules.conflict == Conflict(None, (("a", Expression('"?0"', (1,))),))
-    assert (clauses.rules.returned, clauses.parameters) == ("a, b", frozenset({0, 1}))
+    assert clauses.insertion.conflict == Conflict(None, (("a", Expression('"?0"', (1,))),))
+    assert (clauses.insertion.returned, clauses.parameters) == ("a, b", frozenset({0, 1}))
     assert type(one("INSERT INTO t VALUES (1) ON CONFLICT (a) WHERE b DO NOTHING")) is Dml
     assert dml("INSERT INTO t VALUES (1) RETURNING *").returning
     assert dml("INSERT OR REPLACE INTO t VALUES (1)").or_action == "replace"
@@ -381,7 +381,7 @@ def test_a_long_insert_of_literals_is_not_tokenized() -> None:
     assert [type(s) for s in slow] == [Insert, Query]
     ignoring = one(f"INSERT INTO t VALUES {rows} ON CONFLICT DO NOTHING;")
     assert isinstance(ignoring, Insert)
-    assert (ignoring.rows.count, ignoring.rules.conflict) == (2000, Conflict())
+    assert (ignoring.rows.count, ignoring.insertion.conflict) == (2000, Conflict())
     with pytest.raises(SqlError):
         parse(f"INSERT INTO t VALUES {rows} ON CONFLICT DO NOTHING WHERE a b")
 

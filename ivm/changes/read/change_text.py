@@ -50,7 +50,7 @@ class ChangeText:
 
     def within(self, span: Span) -> Sequence[Token]:
         """The tokens of a span."""
-        return self.tokens[span.begin : span.end]
+        return span.of(self.tokens)
 
     def piece(self, span: Span) -> str:
         """The text of a span."""

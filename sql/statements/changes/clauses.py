@@ -1,7 +1,8 @@
 """The clauses of a change: all that look at its parts look at these.
 
 Law: a clause's span begins with the word that begins the clause, but the rows of an INSERT have no
-such word; a clause that is not there has an empty span. No clause is looked for in parentheses.
+such word. A clause that is not there has an empty span, at its place in a kind of change that may
+have it. No clause is looked for in parentheses.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 from ivm.sql.statements.nodes.nodes import Name
 from ivm.sql.statements.text.cached_by_text import kept
-from ivm.sql.statements.text.tokens import NESTING, Reader, Token, kept_tokens
+from ivm.sql.statements.text.tokens import NESTING, Reader, Token, kept_tokens, top_level
 
 
 class Span(NamedTuple):
@@ -28,6 +29,10 @@ class Span(NamedTuple):
     def rest(self) -> Span:
         """The span without its first token."""
         return Span(min(self.begin + 1, self.end), self.end)
+
+    def of(self, tokens: Sequence[Token]) -> Sequence[Token]:
+        """The tokens of the statement's that are in it."""
+        return tokens[self.begin : self.end]
 
 
 _NONE = Span(0, 0)
@@ -76,7 +81,9 @@ def clauses_of(text: str) -> Clauses:
 def verb_of(tokens: Sequence[Token]) -> int:
     """The number of a statement's first token behind its WITH clause, if it has one."""
     reader = Reader(tokens)
-    while not reader.done and tokens[0].word == "WITH":
+    if reader.peek() != "WITH":
+        return 0
+    while not reader.done:
         if reader.peek() != "(":
             reader.at += 1
             continue
@@ -136,10 +143,10 @@ def _insert(reader: Reader) -> Clauses:
     columns = reader.columns() if listed else None
     naming = next((word for word in ("NAME", "POSITION") if reader.accept("BY", word)), "")
     # Without what follows, ON CONFLICT is the condition of a join by a column's name.
-    begin = min([reader.index("ON", "CONFLICT", word) for word in ("(", "DO")])
-    behind = reader.at if begin == len(reader.tokens) else begin
+    met = min([reader.index("ON", "CONFLICT", word) for word in ("(", "DO")])
+    behind = reader.at if met == len(reader.tokens) else met
     (returning,) = _following(Reader(reader.tokens, behind), "RETURNING")
-    source = Span(reader.at, min(begin, returning.begin))
+    source = Span(reader.at, min(met, returning.begin))
     return Clauses(
         *(verb, table, alias, target, columns, naming, source),
         conflict=Span(source.end, returning.begin),
@@ -167,13 +174,10 @@ def _merge(reader: Reader) -> Clauses:
 
 def _whens(reader: Reader) -> list[int]:
     """The tokens at which the branches of a MERGE begin."""
-    found, at, end = [], reader.at, len(reader.tokens)
-    while (at := Reader(reader.tokens, at).index("WHEN")) < end:
-        branch = Reader(reader.tokens, at)
-        if branch.accept("WHEN", "MATCHED") or branch.accept("WHEN", "NOT", "MATCHED"):
-            found.append(at)
-        at += 1
-    return found
+    words = [token.word for token in reader.tokens]
+    outside = [reader.at + i for i in top_level(reader.tokens[reader.at :])]
+    begins = ["WHEN", "MATCHED"], ["WHEN", "NOT", "MATCHED"]
+    return [at for at in outside if any(words[at : at + len(each)] == each for each in begins)]
 
 
 def _copy(reader: Reader) -> Clauses:

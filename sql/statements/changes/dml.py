@@ -36,33 +36,31 @@ def changes_inside(reader: Reader) -> bool:
 
 def changing(source: SourceText, reader: Reader) -> Dml:
     """Reads the change whose verb is the current token; a WITH clause may precede it."""
-    clauses = read_clauses(reader.tokens, reader.at)
-    statement = _read(source, reader, clauses)
+    statement = _read(source, reader)
     if type(statement) is Dml and changes_inside(reader):
         return Dml(source.text, source.offset, "other", None)
     body = reader.tokens[reader.at].start - source.offset
     return dataclasses.replace(statement, body=body, sources=True) if body else statement
 
 
-def _read(source: SourceText, reader: Reader, clauses: Clauses) -> Dml:
+def _read(source: SourceText, reader: Reader) -> Dml:
     """The statement, of the kind that can run it soonest."""
-    tokens = reader.tokens
-    read = dml(source, reader, clauses)
-    if read.kind == "insert":
-        return literal_insert(source, tokens, clauses, read) or read
-    if read.kind in ("update", "delete") and not clauses.verb:
-        return keyed_change(source, tokens, clauses, read) or read
-    return read
+    clauses, given = read_clauses(reader.tokens, reader.at), (source.script, reader.tokens)
+    statement = dml(source, reader, clauses)
+    if statement.kind == "insert":
+        return literal_insert(*given, clauses, statement) or statement
+    if statement.kind in ("update", "delete") and not clauses.verb:
+        return keyed_change(*given, clauses, statement) or statement
+    return statement
 
 
 def dml(source: SourceText, reader: Reader, clauses: Clauses) -> Dml:
     """The change with these clauses, its verb being the current token."""
-    kind, after = reader.peek().lower(), (reader.peek(1), reader.peek(2))
-    action = after[1].lower() if kind == "insert" and after[0] == "OR" else ""
+    kind = reader.peek().lower()
     return Dml(
         *(source.text, source.offset, kind, clauses.table, clauses.alias),
         returning=bool(clauses.returning),
-        or_action=action,
+        or_action=reader.peek(2).lower() if reader.peek(1) == "OR" else "",
         on_conflict=bool(clauses.conflict),
         sources=_reads_others(kind, reader, clauses),
     )

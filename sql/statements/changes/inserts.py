@@ -12,41 +12,33 @@ from ivm.sql.statements.changes.assignments import settings
 from ivm.sql.statements.changes.clauses import Clauses
 from ivm.sql.statements.nodes import values_list
 from ivm.sql.statements.nodes.expressions import Marks
-from ivm.sql.statements.nodes.nodes import Conflict, Dml, Insert, InsertRules
-from ivm.sql.statements.text.tokens import Reader, SourceText, Token, text_of
+from ivm.sql.statements.nodes.nodes import Conflict, Dml, Insert, Insertion
+from ivm.sql.statements.text.tokens import Reader, Token, text_of
 from ivm.storage.errors import SqlError
 
 
 def literal_insert(
-    source: SourceText, tokens: Sequence[Token], clauses: Clauses, read: Dml
+    script: str, tokens: Sequence[Token], clauses: Clauses, statement: Dml
 ) -> Insert | None:
-    """The INSERT of literals and parameters that a statement is; None if DuckDB must run it.
-
-    Args:
-        read: the statement.
-    """
-    rows_of, script = clauses.source, source.script
-    if not rows_of or tokens[rows_of.begin].word != "VALUES" or clauses.naming:
+    """The INSERT of literals and parameters that a statement is; None if DuckDB must run it."""
+    cells = clauses.source.of(tokens)
+    if not cells or cells[0].word != "VALUES" or clauses.naming:
         return None
-    if read.or_action and read.on_conflict:
+    if statement.or_action and statement.on_conflict:
         return None
-    rows = values_list.scan(script, tokens[rows_of.begin].end, tokens[rows_of.end - 1].end)
+    rows = values_list.scan(script, cells[0].end, cells[-1].end)
     if rows is None:
         return None
     conflict = None
-    if read.or_action:
-        conflict = Conflict(replaces=read.or_action == "replace")
-    elif read.on_conflict:
-        conflict = conflict_of(script, tokens[slice(*clauses.conflict)], _marks(rows))
+    if statement.or_action:
+        conflict = Conflict(replaces=statement.or_action == "replace")
+    elif statement.on_conflict:
+        conflict = conflict_of(script, clauses.conflict.of(tokens), _marks(rows))
         if conflict is None:
             return None
-    returned = text_of(script, tokens[slice(*clauses.returning.rest)])
-    return Insert(
-        *(read.text, read.offset, "insert", read.table, read.alias, read.returning, 0),
-        *(read.or_action, read.on_conflict, read.sources),
-        rows=rows,
-        rules=InsertRules(clauses.columns, conflict, returned),
-    )
+    returned = text_of(script, clauses.returning.rest.of(tokens))
+    insertion = Insertion(clauses.columns, conflict, returned)
+    return Insert(**vars(statement), rows=rows, insertion=insertion)
 
 
 def conflict_of(script: str, tokens: Sequence[Token], marks: Marks) -> Conflict | None:

@@ -15,7 +15,7 @@ from ivm.sql.statements.changes.clauses import Clauses
 from ivm.sql.statements.nodes import values_list
 from ivm.sql.statements.nodes.expressions import Expression, Marks
 from ivm.sql.statements.nodes.nodes import Comparison, Dml, KeyedChange
-from ivm.sql.statements.text.tokens import Reader, SourceText, Token, split, text_of, top_level
+from ivm.sql.statements.text.tokens import Reader, Token, split, text_of, top_level
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold
 
@@ -24,18 +24,14 @@ _NO_CONJUNCTION = frozenset(("OR", "CASE"))
 
 
 def keyed_change(
-    source: SourceText, tokens: Sequence[Token], clauses: Clauses, read: Dml
+    script: str, tokens: Sequence[Token], clauses: Clauses, statement: Dml
 ) -> KeyedChange | None:
-    """The change by a key that a statement is; None if it has any other form.
-
-    Args:
-        read: the statement, without a WITH clause.
-    """
-    marks, script = Marks(), source.script
+    """The change by a key that a statement without a WITH clause is; None for any other form."""
+    marks = Marks()
     if clauses.source or not clauses.condition:
         return None
-    sets = settings(script, tokens[slice(*clauses.sets.rest)], marks) if clauses.sets else ()
-    condition, called = tokens[slice(*clauses.condition.rest)], clauses.alias or clauses.table[-1]
+    sets = settings(script, clauses.sets.rest.of(tokens), marks) if clauses.sets else ()
+    condition, called = clauses.condition.rest.of(tokens), clauses.alias or clauses.table[-1]
     conditions = _conditions(script, condition, called, marks)
     if sets is None or conditions is None or marks.mixed:
         return None
@@ -44,13 +40,13 @@ def keyed_change(
     if rows is None or not compared:
         return None
     return KeyedChange(
-        *(read.text, read.offset, read.kind, read.table, read.alias, read.returning),
+        **vars(statement),
         columns=tuple([name for name, _ in cells]),
         rows=rows,
         computed=tuple(computed),
         comparisons=compared,
         conditions=tuple([one for one in conditions if isinstance(one, Expression)]),
-        returned=text_of(script, tokens[slice(*clauses.returning.rest)]),
+        returned=text_of(script, clauses.returning.rest.of(tokens)),
     )
 
 

@@ -86,8 +86,8 @@ class Conflict:
     replaces: bool = False
 
 
-class InsertRules(NamedTuple):
-    """What an INSERT says besides its rows.
+class Insertion(NamedTuple):
+    """How an INSERT adds its rows.
 
     Attributes:
         columns: those named, or None for all.
@@ -106,11 +106,11 @@ class Insert(Dml):
 
     Attributes:
         rows: the cells as SQL texts, not yet values.
-        rules: what is done with them.
+        insertion: how they are added.
     """
 
     rows: LiteralRows = field(default=LiteralRows((), 0))
-    rules: InsertRules = field(default=InsertRules())
+    insertion: Insertion = field(default=Insertion())
 
     @functools.cached_property
     def parameters(self) -> frozenset[int | str]:
@@ -119,9 +119,19 @@ class Insert(Dml):
         return self.rows.parameters.union(*used)
 
     @property
+    def is_plain(self) -> bool:
+        """Returns whether it is rows of literals and parameters alone."""
+        return not (self.insertion.conflict or self.returning)
+
+    @property
+    def returned(self) -> str:
+        """The list after RETURNING, "" without."""
+        return self.insertion.returned
+
+    @property
     def expressions(self) -> tuple[Expression, ...]:
         """The expressions of DO UPDATE."""
-        conflict = self.rules.conflict
+        conflict = self.insertion.conflict
         if conflict is None:
             return ()
         sets = tuple([expression for _, expression in conflict.sets])

@@ -198,7 +198,7 @@ def test_a_late_index_finds_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
     "sql",
     [
         "UPDATE t SET (a, b) = (c, d || b) FROM s WHERE id = i RETURNING *",
-        "UPDATE t SET (a, b) = ROW (a + 1, 'q'), (id) = (id) WHERE a > 2",
+        "UPDATE t SET (a, b) = ROW (a + 1, 'q') WHERE a > 2",
         "UPDATE t SET (a, b) = ((SELECT max(c) FROM s), 'q') WHERE id = 1",
         "MERGE INTO t USING s ON id = i WHEN MATCHED THEN UPDATE SET (b, a) = (d, c)"
         " WHEN NOT MATCHED THEN INSERT VALUES (i, c, d)",
@@ -211,9 +211,5 @@ def test_lists_of_columns_are_set_one_by_one(sql: str) -> None:
         INSERT INTO t VALUES (1, 2, 'x'), (2, 3, 'y');
         INSERT INTO s VALUES (1, 9, 'z')
     """
-    both = Twin(setup, "CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n, sum(a) AS a FROM t")
-    if "(id)" in sql:  # it sets the key
-        assert both.run(sql)
-        both.check()
-    else:
-        demand_fast(both, sql)
+    view = "CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n, sum(a) AS a FROM t"
+    demand_fast(Twin(setup, view), sql)

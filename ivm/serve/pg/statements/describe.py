@@ -127,7 +127,7 @@ def _as_query(statement: st.Dml, table: st.Name) -> str:
     without a clause about conflicts.
     """
     text = statement.text
-    returned = text_of(text, kept_tokens(text)[slice(*clauses_of(text).returning.rest)])
+    returned = text_of(text, clauses_of(text).returning.rest.of(kept_tokens(text)))
     source = ".".join(map(quote, table))
     upserts = statement.on_conflict or bool(statement.or_action)
     if statement.alias is not None and (upserts or statement.kind != "insert"):
