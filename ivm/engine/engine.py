@@ -47,13 +47,13 @@ from ivm.storage.interrupts import Shelter, check
 from ivm.storage.log.change import TableChange
 from ivm.storage.log.commit import Commit, Follower
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duckdb.duck import Cursor, run
+from ivm.storage.warehouse.duckdb.duck import Cursor, roll_back, run
 from ivm.storage.warehouse.flush.flush import NetChange
 from ivm.storage.warehouse.pending import PendingDeltas
 from ivm.storage.warehouse.tables.system_tables import BASE
 from ivm.storage.warehouse.tables.table_info import TableInfo
 from ivm.storage.warehouse.tables.view_indexes import load_view_indexes
-from ivm.storage.warehouse.warehouse import Warehouse, roll_back
+from ivm.storage.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,8 +20,7 @@ from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, SqlError, UnsupportedError
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.duckdb.duck import Cursor, describe, rows, run
-from ivm.storage.warehouse.warehouse import roll_back
+from ivm.storage.warehouse.duckdb.duck import Cursor, describe, roll_back, rows, run
 
 FORMAT = "jdbc"
 _READER = ("fetchsize", "user")

@@ -38,8 +38,7 @@ from ivm.storage.interrupts import begin_statement
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duckdb.arrow_streams import stream_of
-from ivm.storage.warehouse.duckdb.duck import run
-from ivm.storage.warehouse.warehouse import roll_back
+from ivm.storage.warehouse.duckdb.duck import roll_back, run
 
 T = TypeVar("T")
 RunStatement: TypeAlias = Callable[["Session", st.Statement, Params], Result]

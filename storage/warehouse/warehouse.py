@@ -3,9 +3,8 @@
 Invariant: there is one DuckDB write transaction at a time (`write_lock`). The base tables share one
 epoch; a view's epoch is never below it.
 
-Contract: a flush is one transaction that also records the epochs reached, and the log is synced up
-to that epoch before it. Where a COMMIT has raised, the file is read to decide whether its
-transaction is committed. An opening that fails changes nothing.
+Contract: a flush is one transaction (see `Flusher`), and the log is synced up
+to that epoch before it. An opening that fails changes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import duckdb
 
-from ivm.storage.errors import CorruptionError, UnavailableError
+from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import Path as SchemaPath
 from ivm.storage.identifiers import literal
 from ivm.storage.log.change_log import ChangeLog
@@ -25,12 +24,11 @@ from ivm.storage.troubles import Troubles
 from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.attached import checkpoint_attached
 from ivm.storage.warehouse.checkpoints import Checkpointer
-from ivm.storage.warehouse.duckdb.appender import Appenders
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run
 from ivm.storage.warehouse.duckdb.file_access import FileAccess
 from ivm.storage.warehouse.duckdb.time_zone import ViewTimeZone
-from ivm.storage.warehouse.flush.flush import NetChange, Target, apply_changes, lacking
-from ivm.storage.warehouse.flush.refused import Part, refused
+from ivm.storage.warehouse.flush.flush import NetChange
+from ivm.storage.warehouse.flusher import Flusher
 from ivm.storage.warehouse.opening.database_file import DatabaseFile, explained
 from ivm.storage.warehouse.opening.opening import Choice, Opening, open_log
 from ivm.storage.warehouse.opening.side_folder import (
@@ -45,8 +43,6 @@ from ivm.storage.warehouse.tables.system_tables import BASE, FLUSHES
 from ivm.storage.warehouse.tables.table_info import TableInfo, read_schemas, read_tables
 
 _PINNED = 0.01  # seconds in which a snapshot is pinned, and the lock for it released
-# The last one is that of a COMMIT which cannot write.
-_UNWRITTEN = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.TransactionException)
 
 
 class Warehouse:
@@ -77,11 +73,8 @@ class Warehouse:
         self.write_lock = threading.RLock()
         self.zone = ViewTimeZone(system_tables.home_zone(file.connection))
         run(file.connection, f"SET GLOBAL TimeZone = {literal(self.zone.name)}")
-        self._flusher = file.connection.cursor()
-        self._epochs = system_tables.load_epochs(self._flusher)
-        self.flushes = self._epochs.pop(FLUSHES, 0)
-        self._appenders = Appenders(self._flusher)
-        self._targets: dict[str, Target] = {}
+        self._epochs = system_tables.load_epochs(file.connection)
+        self.flusher = Flusher(file.connection, file.file, self._epochs.pop(FLUSHES, 0))
         self.mark = opening.mark
         self.troubles = Troubles()
         self.file_access = FileAccess()
@@ -159,11 +152,11 @@ class Warehouse:
         if self.log is None:
             return
         try:
-            system_tables.upgrade(self._flusher)
+            system_tables.upgrade(self.flusher.cursor)
             self.log.rotate(tables)
             self._checkpointer.note(moving=False)
-            if system_tables.read_mark(self._flusher) is None:
-                system_tables.mark_open(self._flusher, self.mark)
+            if system_tables.read_mark(self.flusher.cursor) is None:
+                system_tables.mark_open(self.flusher.cursor, self.mark)
                 self.checkpoint()
             self._saw_wal()
             if self.file.file is not None:
@@ -208,8 +201,7 @@ class Warehouse:
                 answer from now on, too.
         """
         found = read_tables(cursor or self.cursor(), self.database)
-        self._targets = {name: info.target() for name, info in found.items()}
-        self._appenders.forget()
+        self.flusher.learn(found)
         return found
 
     def schemas(self, cursor: Cursor) -> list[SchemaPath]:
@@ -247,8 +239,7 @@ class Warehouse:
         Raises:
             duckdb.Error: it can no longer be read.
         """
-        with contextlib.closing(self.cursor()) as cursor:
-            return system_tables.load_epochs(cursor).get(relation, 0) >= number
+        return system_tables.has_reached(self.file.connection, relation, number)
 
     def recorded(self, epochs: Mapping[str, int]) -> None:
         """Notes that the caller's transaction, which recorded these epochs, has committed."""
@@ -291,27 +282,11 @@ class Warehouse:
     def _saw_wal(self) -> None:
         if self._witness is not None:
             self.demand_in_place()
-            self._witness.saw(self.base_epoch, self.flushes)
+            self._witness.saw(self.base_epoch, self.flusher.number)
 
     def refilled(self) -> None:
         """Notes that a committed transaction has filled every view from the base tables."""
         self._epochs = {BASE: self.base_epoch}
-
-    def demand_stored(self, changes: Mapping[str, NetChange]) -> None:
-        """Checks that every row that these changes of tables remove is stored.
-
-        Raises:
-            CorruptionError: naming a table that lacks one.
-        """
-        for name, change in changes.items():
-            target = self._targets[name]
-            stored = target.touched is None  # else the rows may be those of a history
-            missing = lacking(self._flusher, target, change) if stored else 0
-            if missing:
-                raise CorruptionError(
-                    f"The log's commits change or delete {missing} rows of the table {name} that"
-                    " are not there any more, or not as they were. Nothing was changed."
-                )
 
     # -- flushing and reading --------------------------------------------------------------
 
@@ -331,10 +306,8 @@ class Warehouse:
             views: the net changes of views since their epochs.
 
         Raises:
-            RefusedError: a constraint forbids it, against all expectation.
-            UnavailableError: the disk is full or the file is gone. After this or any other
-                exception, `flushes` shows whether the flush is committed.
-            OutcomeUnknownError: that cannot be read.
+            UnavailableError: the file was moved, deleted or replaced.
+            RefusedError, UnavailableError, OutcomeUnknownError: see `Flusher.write`.
         """
         if self.log is not None:
             self.log.sync(epoch)
@@ -345,66 +318,13 @@ class Warehouse:
             return
         with self.write_lock:
             self.demand_in_place()
-            self._write_or_demand({**(tables or {}), **views}, epochs)
+            before = self.flusher.number
+            try:
+                self.flusher.write({**(tables or {}), **views}, epochs)
+            finally:
+                if self.flusher.number > before:  # also where an interrupt came behind the COMMIT
+                    self._epochs.update(epochs)
             self.recorded(epochs)
-
-    def _write_or_demand(self, changes: Mapping[str, NetChange], epochs: Mapping[str, int]) -> None:
-        """Writes; returns after an error of DuckDB's if the flush is committed, else raises it."""
-        try:
-            self._write(changes, epochs)
-        except duckdb.ConstraintException as error:
-            self._demand_written(epochs, error, self._targeted(changes))
-        except duckdb.Error as error:
-            self._demand_written(epochs, error)
-        except BaseException as error:
-            self._demand_written(epochs, error)
-            raise
-
-    def _write(self, changes: Mapping[str, NetChange], epochs: Mapping[str, int]) -> None:
-        cursor, number = self._flusher, self.flushes + 1
-        self._appenders.run("BEGIN")
-        apply_changes(cursor, self._targeted(changes, max(epochs.values())), self._appenders)
-        self._appenders.write("_ivm.epochs", [*epochs.items(), (FLUSHES, number)])
-        self._appenders.run("COMMIT")
-        self.flushes = number
-
-    def write_within(self, cursor: Cursor, changes: Mapping[str, NetChange], epoch: int) -> None:
-        """Applies net changes in the cursor's transaction, which the caller commits and records.
-
-        Args:
-            cursor: in its transaction.
-            changes: of tables and views.
-            epoch: that the tables reach by them.
-        """
-        apply_changes(cursor, self._targeted(changes, epoch), Appenders(cursor))
-
-    def _targeted(self, changes: Mapping[str, NetChange], epoch: int = 0) -> list[Part]:
-        targets = self._targets
-        return [(name, targets[name].at(epoch), change) for name, change in changes.items()]
-
-    def _demand_written(
-        self, epochs: Mapping[str, int], error: BaseException, parts: Sequence[Part] = ()
-    ) -> None:
-        """Returns if a flush of the parts that has raised is committed; else raises its error."""
-        number = self.flushes + 1
-        try:
-            roll_back(self._flusher)
-            if self.stands(FLUSHES, number):
-                self.flushes = number
-                self._epochs.update(epochs)
-                return
-        except duckdb.Error as unknown:
-            raise OutcomeUnknownError(
-                f"Whether a flush stands cannot be read ({unknown})"
-            ) from error
-        if isinstance(error, _UNWRITTEN):
-            raise UnavailableError(
-                f"The tables in {self.file.file} could not be brought up to date: {error}. The"
-                " commits are safe in the log; free some space or memory and try again."
-            ) from error
-        if isinstance(error, duckdb.ConstraintException):
-            raise refused(self._flusher, parts, error) from error
-        raise error
 
     def pin(self, cursor: Cursor, *, writing: bool = False) -> None:
         """Begins a transaction whose snapshot is the file as it is now.
@@ -438,8 +358,7 @@ class Warehouse:
         self._closed = True
         with contextlib.ExitStack() as rest:  # all of it, whatever fails
             rest.callback(self.file.close)
-            rest.callback(self._flusher.close)
-            rest.callback(self._appenders.forget)
+            rest.callback(self.flusher.close)
             if self._witness is not None:
                 rest.callback(self._witness.close, forget=False)
             rest.callback(self._close_in_good_order)
@@ -453,19 +372,8 @@ class Warehouse:
         self.demand_in_place()
         checkpoint_attached(self.cursor(), self.database)
         if self.log is None or self.base_epoch >= self.log.last_epoch:
-            system_tables.mark_closed(self._flusher)
+            system_tables.mark_closed(self.flusher.cursor)
         done = self._checkpointer.run(final=True)
         if self._witness is not None:
             self._witness.close(forget=done)
         self.tell_addresses([])
-
-
-class OutcomeUnknownError(UnavailableError):
-    """The outcome of a transaction cannot be read: DuckDB does not answer any more."""
-
-
-def roll_back(cursor: Cursor) -> None:
-    """Ends the cursor's transaction, if a failure has not ended it already."""
-    with contextlib.suppress(duckdb.Error):
-        cursor.abort()
-        run(cursor, "ROLLBACK")

@@ -96,7 +96,7 @@ def test_a_full_disk_is_waited_for(
     waited(lambda: len(content(db)) == 1, db)
     with monkeypatch.context() as patch:
         patch.setattr("ivm.storage.log.segment_writer.write_all", full)
-        patch.setattr("ivm.storage.warehouse.warehouse.apply_changes", refused)
+        patch.setattr("ivm.storage.warehouse.flusher.apply_changes", refused)
         db._engine.warehouse.troubles.add("something", OSError("of another thread"))
         write(inbox, [created(2)])
         waited(lambda: "No space left" in (db.sources()[0].reason or ""), db)

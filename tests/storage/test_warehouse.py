@@ -724,7 +724,7 @@ def test_a_full_disk_leaves_the_tables_and_the_log(
         raise kind("could not write: No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("ivm.storage.warehouse.warehouse.apply_changes", refuse)
+        patch.setattr("ivm.storage.warehouse.flusher.apply_changes", refuse)
         with pytest.raises(UnavailableError, match="safe in the log"):
             warehouse.flush(1, {"t": inserted(1)}, {})
     assert warehouse.base_epoch == 0

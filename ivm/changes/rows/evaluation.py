@@ -23,9 +23,8 @@ from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
 from ivm.storage.warehouse.duckdb.arrow_streams import aside, streamed
 from ivm.storage.warehouse.duckdb.carried import may_be_unfit
-from ivm.storage.warehouse.duckdb.duck import Cursor, give_up, run, temporary
+from ivm.storage.warehouse.duckdb.duck import Cursor, give_up, roll_back, run, temporary
 from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short
-from ivm.storage.warehouse.warehouse import roll_back
 
 MOST_ROWS = 1 << 18
 """Rows above which DuckDB changes the table itself."""

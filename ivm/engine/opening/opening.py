@@ -340,7 +340,7 @@ def _write(engine: Engine, parts: Mapping[str, PendingTable]) -> None:
     """Flushes the changes that records tell of."""
     warehouse = engine.warehouse
     changes = {name: part.net() for name, part in parts.items()}
-    warehouse.demand_stored(changes)
+    warehouse.flusher.demand_stored(changes)
     try:
         warehouse.flush(engine.epoch, changes or None, {})
     except (duckdb.ConstraintException, ConstraintError) as error:

@@ -22,10 +22,11 @@ from ivm.storage.warehouse.duckdb.appender import Appenders
 from ivm.storage.warehouse.duckdb.duck import Cursor, chunks, rows, run
 from ivm.storage.warehouse.flush.flush import NetChange, apply_change, apply_changes
 from ivm.storage.warehouse.flush.refused import RefusedError
+from ivm.storage.warehouse.flusher import OutcomeUnknownError
 from ivm.storage.warehouse.net_changes import PendingTable, PendingView
 from ivm.storage.warehouse.pending import PendingDeltas
 from ivm.storage.warehouse.tables.history import demand_unchanged
-from ivm.storage.warehouse.warehouse import OutcomeUnknownError, Warehouse
+from ivm.storage.warehouse.warehouse import Warehouse
 
 MOST_PENDING = 4_000_000
 """The number of pending rows beyond which a writer flushes before it begins."""
@@ -72,7 +73,7 @@ class StoredTables:
 
     def _flush(self, only: Iterable[str] | None) -> int:
         """Flushes what is taken for these relations; returns the epoch at which they stand then."""
-        number = self.warehouse.flushes
+        number = self.warehouse.flusher.number
         try:
             tables, views, epoch = self.pending.take(only)
             if tables or views:
@@ -85,7 +86,7 @@ class StoredTables:
             raise self.log.broken("a flush failed", error) from error
         except BaseException:
             # An interrupt may come after DuckDB's COMMIT: then the rows are no longer pending.
-            if self.warehouse.flushes > number:
+            if self.warehouse.flusher.number > number:
                 self.pending.confirm()
             else:
                 self.pending.put_back()
@@ -124,7 +125,7 @@ class StoredTables:
                     name,
                 )
         net = {name: part.net() for name, part in parts.items()}
-        self.warehouse.write_within(cursor, net, self.pending.epoch + 1)
+        self.warehouse.flusher.write_within(cursor, net, self.pending.epoch + 1)
 
     def write(self, cursor: Cursor, name: str, net: NetChange) -> None:
         """Applies a net change to a relation's table in the cursor's transaction."""
@@ -225,7 +226,9 @@ class StoredTables:
         """Begins a transaction and writes pending deltas in it; the caller must roll it back."""
         with self.warehouse.write_lock:
             run(cursor, "BEGIN TRANSACTION")
-            self.warehouse.write_within(cursor, self.pending.net(relations), self.pending.epoch)
+            self.warehouse.flusher.write_within(
+                cursor, self.pending.net(relations), self.pending.epoch
+            )
 
 
 def _scan(cursor: Cursor, table: str, schema: Schema) -> Iterator[ZSet]:

@@ -19,10 +19,9 @@ from ivm.session.results.result import Result
 from ivm.session.results.state_result import StateResult
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.duckdb.duck import Cursor, roll_back
 from ivm.storage.warehouse.duckdb.duckdb_errors import translated
 from ivm.storage.warehouse.flush.refused import RefusedError
-from ivm.storage.warehouse.warehouse import roll_back
 
 SELECTS = frozenset(("select", "from", "with"))
 """The kinds of queries that may be answered from memory."""

@@ -47,6 +47,13 @@ def give_up(cursor: Cursor) -> None:
     run(cursor, "SELECT 1")
 
 
+def roll_back(cursor: Cursor) -> None:
+    """Ends the cursor's transaction, if a failure has not ended it already."""
+    with contextlib.suppress(duckdb.Error):
+        cursor.abort()
+        run(cursor, "ROLLBACK")
+
+
 def rows(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
     """All rows of a query as Python tuples (for catalogs and tests, not for data)."""
     watch_signals()

@@ -6,6 +6,7 @@ tables it describes. Epochs are appended, never updated; the highest one counts.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -272,6 +273,16 @@ def load_epochs(cursor: Cursor) -> dict[str, int]:
     return dict(
         rows(cursor, "SELECT relation, system.main.max(epoch) FROM _ivm.epochs GROUP BY relation")
     )
+
+
+def has_reached(connection: duckdb.DuckDBPyConnection, relation: str, epoch: int) -> bool:
+    """Returns whether the file says that a relation has reached an epoch.
+
+    Raises:
+        duckdb.Error: it can no longer be read.
+    """
+    with contextlib.closing(connection.cursor()) as cursor:
+        return load_epochs(cursor).get(relation, 0) >= epoch
 
 
 def write_epochs(cursor: Cursor, epochs: Mapping[str, int]) -> None:

@@ -21,8 +21,9 @@ import pyarrow as pa
 
 from ivm.serve.pg.catalog.catalog_check import CatalogCheck
 from ivm.serve.pg.catalog.catalog_facts import facts_of
+from ivm.serve.pg.catalog.catalog_macros import MACROS
+from ivm.serve.pg.catalog.catalog_relations import EMPTY, INFORMATION, RELATIONS, empty
 from ivm.serve.pg.catalog.catalog_rewrite import Rewritten, rewritten
-from ivm.serve.pg.catalog.catalog_sql import EMPTY, INFORMATION, MACROS, RELATIONS, empty
 from ivm.serve.pg.catalog.session_settings import OWN_SETTINGS, VERSION, SessionSettings
 from ivm.serve.pg.values import types
 from ivm.session.results.result import Result

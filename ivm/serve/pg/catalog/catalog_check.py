@@ -15,7 +15,8 @@ import duckdb
 from ivm.access.content import Content, Definitions, functions_of, macros_of
 from ivm.access.roles import READ, Grant
 from ivm.catalog.names import NameRules
-from ivm.serve.pg.catalog.catalog_sql import INFORMATION, MACRO_NAMES, RELATION_NAMES
+from ivm.serve.pg.catalog.catalog_macros import MACRO_NAMES
+from ivm.serve.pg.catalog.catalog_relations import INFORMATION, RELATION_NAMES
 from ivm.sql.statements.text.cached_by_text import LONGEST
 from ivm.storage.warehouse.duckdb.duck import Cursor
 

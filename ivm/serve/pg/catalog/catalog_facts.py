@@ -18,8 +18,7 @@ from ivm.serve.pg.values import types
 from ivm.serve.pg.values.types import pg_type
 from ivm.session.session import Session
 from ivm.storage.identifiers import fold, written_name
-from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run
-from ivm.storage.warehouse.warehouse import roll_back
+from ivm.storage.warehouse.duckdb.duck import Cursor, roll_back, rows, run
 
 OWNER = 10
 CATALOG, INFORMATION = 11, 13_000

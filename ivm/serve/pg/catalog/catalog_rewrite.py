@@ -15,7 +15,7 @@ import sqlglot
 from sqlglot import exp
 
 from ivm.serve.from_clauses import sources
-from ivm.serve.pg.catalog.catalog_sql import INFORMATION, RELATION_NAMES
+from ivm.serve.pg.catalog.catalog_relations import INFORMATION, RELATION_NAMES
 from ivm.serve.pg.values.parameter_places import is_marked, marked
 from ivm.sql.statements.text.placeholders import filled
 from ivm.sql.statements.text.tokens import tokens, unquoted

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ivm.serve.from_clauses import Source, sources
-from ivm.serve.pg.catalog.catalog_sql import MACRO_NAMES, RELATION_NAMES
+from ivm.serve.pg.catalog.catalog_macros import MACRO_NAMES
+from ivm.serve.pg.catalog.catalog_relations import RELATION_NAMES
 from ivm.sql.statements.text.tokens import Token, is_name, kept_tokens, unquoted
 
 _SCHEMAS = ("pg_catalog", "information_schema")
