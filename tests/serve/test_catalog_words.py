@@ -26,12 +26,15 @@ PLAIN = (
     "SELECT array_to_string([1, 2], ',')",
     "SELECT 'version()'",
     "SELECT * FROM 'films'",
+    "SELECT f.distinct FROM (SELECT id AS distinct FROM films) f WHERE version() > ''",
+    "SELECT id AS distinct, current_user FROM films",
     "SELECT a.id FROM films a JOIN films b USING (id), pg_films",
 )
 CATALOG = (
     "SELECT relname FROM pg_class",
     "SELECT relname FROM 'pg_class' AS c",  # a plain string is a name, as DuckDB reads it
     "SELECT relname FROM pg_class a JOIN 'PG_CLASS' b USING (relname), pg_index",
+    "SELECT relname AS table, 'abc' AS from, 'k' AS using, 'z' FROM pg_class",
     "TABLE pg_catalog.pg_class",
     'SELECT 1 FROM "information_schema"."tables" WHERE true',
     "SELECT 1 FROM (pg_catalog.pg_class c JOIN pg_namespace n ON true)",

@@ -199,6 +199,36 @@ def test_letters_beyond_ascii_are_in_no_keyword() -> None:
 
 
 @pytest.mark.parametrize(
+    "word",
+    [
+        *("from", "distinct", "order", "by", "fetch", "limit", "end", "desc", "case", "set"),
+        *("values", "table", "on", "using", "as", "and", "select", "with", "all", "in", "is"),
+    ],
+)
+def test_a_word_of_clauses_is_a_name_behind_a_dot_or_as(word: str) -> None:
+    """Bug: `u.distinct FROM u` hid the FROM, and `a AS from` the end of the select list."""
+    for query in (
+        f"SELECT 1 AS {word}, 'a' AS b",
+        f"SELECT x.{word} FROM (SELECT 1 AS {word}) AS x ORDER BY x.{word}",
+        f"CREATE OR REPLACE TABLE y AS SELECT 1 AS {word} WHERE true",
+        f"DELETE FROM y RETURNING 1 AS {word}, y.{word}",
+        f"MERGE INTO y USING y AS s ON true WHEN MATCHED THEN DELETE RETURNING 1 AS {word}",
+    ):
+        DUCK.execute(query)
+        found = [token.word for token in tokens(query) if token.text == word]
+        assert found == [word] * query.count(word)
+
+
+@pytest.mark.parametrize("word", ["FROM t", "SELECT 1", "VALUES (1)", "TABLE t", "PIVOT t ON a"])
+@pytest.mark.parametrize(
+    "head", ["CREATE VIEW v AS", "PREPARE p AS", "SELECT 1 AS a; CREATE OR REPLACE TABLE x (b) AS"]
+)
+def test_what_as_defines_begins_a_statement(head: str, word: str) -> None:
+    first = word.split()[0]
+    assert [token.word for token in tokens(f"{head} {word}")].count(first) == 1 + head.count(first)
+
+
+@pytest.mark.parametrize(
     ("text", "place"),
     [
         ('DROP MATERIALIZED VIEW "v1', 23), ("DROP MATERIALIZED VIEW `v1", 23), ("SELECT 'a", 7),

@@ -33,6 +33,8 @@ CASES: list[tuple[str, str, int, Key]] = [
     ("SELECT a, b AS a2 FROM t", "a2, 1 DESC", 2, lambda r: (last(r[1]), down(r[0]))),
     ("SELECT a AS b, b AS a FROM t", "b", 3, lambda r: last(r[0])),
     ("SELECT a AS b, b AS a FROM t", "b + 0", 3, lambda r: last(r[1])),
+    ("SELECT a AS from, b AS a FROM t", "a", 3, lambda r: last(r[1])),
+    ("SELECT a AS having, b AS desc FROM t AS u", "u.b", 2, lambda r: last(r[1])),
     ("SELECT a x, b y FROM t", "-x, t.b", 2, lambda r: (down(r[0]), last(r[1]))),
     ("SELECT b, sum(a) AS s FROM t GROUP BY b", "sum(a) DESC", 2, lambda r: down(r[1])),
     ("SELECT b, sum(a) s FROM t GROUP BY ALL", "s", 2, lambda r: last(r[1])),

@@ -2,8 +2,8 @@
 
 Invariant: offsets count characters, not bytes. Comments are not tokens. A string, a quoted name or
 a dollar-quoted text is one token, so a semicolon inside it never ends a statement. A word in upper
-case that begins a clause (FROM, WITH, DISTINCT) never is a part of an operator or a type's name,
-nor a name itself: behind a dot, a dollar or AS, where DuckDB takes any word for one.
+case that begins a clause or is a part of one (FROM, WITH, BY) never is a part of an operator or a
+type's name, nor a name itself: behind a dot, a dollar or AS, where DuckDB takes any word for one.
 Names stand in double quotes or backticks; where a name is expected, DuckDB may take a string for it
 (see `StringForNameError`).
 """
@@ -32,9 +32,18 @@ _CLAUSES = frozenset(
         *("ORDER", "LIMIT", "OFFSET", "WINDOW", "UNION", "INTERSECT", "EXCEPT", "JOIN", "USING"),
         *("ON", "PIVOT", "UNPIVOT", "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "SET"),
         *("WHEN", "THEN", "CONFLICT", "DO", "RETURNING", "DEFAULT", "OVER", "AS", "AND", "OR"),
-        *("NOT", "CASE", "BETWEEN"),
+        *("NOT", "CASE", "END", "BETWEEN", "DISTINCT", "ALL", "BY", "FETCH", "FOR", "IN", "IS"),
+        *("EXISTS", "LATERAL", "COLUMNS", "NULLS", "ASC", "DESC"),
     ]
 )
+_STATEMENTS = frozenset(
+    [
+        *("SELECT", "FROM", "WITH", "VALUES", "TABLE", "PIVOT", "UNPIVOT", "INSERT", "UPDATE"),
+        *("DELETE", "MERGE", "TRUNCATE", "SET", "CASE", "DEFAULT"),
+    ]
+)
+"""The clause words that begin what a CREATE or a PREPARE has behind its AS."""
+_DEFINING = ("CREATE", "PREPARE", "EXPLAIN")
 _PHRASES = (("DISTINCT", "FROM"), ("WITH", "TIME", "ZONE"))
 _IN_PHRASES = re.compile("distinct|zone", re.IGNORECASE)
 _new = tuple.__new__  # Token() takes twice as long, and each statement has dozens
@@ -46,7 +55,7 @@ class Token(NamedTuple):
 
     Attributes:
         word: the text in upper case of an unquoted word, a sign or a number, but in lower case in
-            IS DISTINCT FROM and WITH TIME ZONE, and where a word that may begin a clause is a name;
+            IS DISTINCT FROM and WITH TIME ZONE, and where a word of clauses is a name;
             "" of a string or a quoted name, which are never keywords.
         start: its offset in the script.
     """
@@ -84,7 +93,7 @@ def tokens(script: str) -> list[Token]:
             text = text.rstrip(_BLANKS)
             opaque = kind is _STRING or text[:1] in _QUOTES
             word = "" if opaque else text.upper() if data is None else _upper(text)
-            if word in _CLAUSES and result and _is_named(result[-1].word, word):
+            if word in _CLAUSES and result and _is_named(result, word):
                 word = word.lower()
             result.append(_new(Token, (word, text, offset)))
     if _IN_PHRASES.search(plain):
@@ -92,10 +101,20 @@ def tokens(script: str) -> list[Token]:
     return result
 
 
-def _is_named(before: str, word: str) -> bool:
-    """Returns whether a word that may begin a clause is a name behind another token."""
-    # A statement may begin behind AS, though not by RETURNING.
-    return before in (".", "$") or (before == "AS" and word == "RETURNING")
+def _is_named(before: list[Token], word: str) -> bool:
+    """Returns whether a word of clauses is a name behind other tokens."""
+    sign = before[-1].word
+    if sign != "AS" or word == "NOT":  # as in AS NOT MATERIALIZED (…)
+        return sign in (".", "$")
+    return word not in _STATEMENTS or not _defines(before)
+
+
+def _defines(before: Sequence[Token]) -> bool:
+    """Returns whether a statement that ends with AS defines something, by what comes next."""
+    words = [token.word for token in before]
+    if ";" in words:
+        del words[: len(words) - words[::-1].index(";")]
+    return words[0] in _DEFINING and "SELECT" not in words and "FROM" not in words
 
 
 def _upper(text: str) -> str:

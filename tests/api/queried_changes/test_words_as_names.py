@@ -37,6 +37,7 @@ CHANGES: Mapping[str, Mapping[str, int]] = {
     "INSERT INTO t (VALUES (1, 1.5), (7, nextval('q'))) ON CONFLICT (id) DO UPDATE SET"
     " a = excluded.a * 2": {},
     "UPDATE t SET a = s.where FROM s WHERE t.id = s.id RETURNING t.a": {},
+    "UPDATE t SET a = s.distinct FROM (SELECT 1 AS id, 4 AS distinct) AS s WHERE s.id = t.id": {},
     "UPDATE t SET a = {'from': 3}.from WHERE id = 1": {},
     "DELETE FROM t WHERE id = $returning": {"returning": 1},
     "DELETE FROM t WHERE id = $where RETURNING a": {"where": 1},
