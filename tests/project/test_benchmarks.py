@@ -45,7 +45,6 @@ def test_every_change_of_the_stream_is_valid(shop: Path, tmp_path: Path, size: i
             live -= set(ids) if change.kind == "delete" else set()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("engine", ["maintain", "recompute", "circuit_step"])
 @pytest.mark.parametrize("amount", ["double", "decimal"])
 def test_a_cell_is_measured(engine: str, amount: str, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What is set by UPDATE, MERGE and ON CONFLICT DO UPDATE, column by column.
 
-Law: `(a, b) = (x, y)` means `a = x, b = y`. A row that is no list of values (a query, another
-expression) has no such form.
+Law: `(a, b) = (x, y)` means `a = x, b = y`, and `(a) = ROW(x)` means `a = x`. Several columns that
+are set to a row that is no list of values (a query, another expression) have no such form.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ivm.sql.statements.nodes.expressions import Expression, Marks
-from ivm.sql.statements.text.tokens import Reader, Token, split
+from ivm.sql.statements.text.tokens import Reader, Token, is_name, split
 from ivm.storage.errors import SqlError
 
 _QUERIES = frozenset(("SELECT", "FROM", "WITH", "VALUES", "TABLE", "PIVOT", "UNPIVOT"))
@@ -29,13 +29,13 @@ def assignments(tokens: Sequence[Token]) -> list[Assignment] | None:
     for part in split(tokens):
         reader = Reader(part)
         try:
-            names = reader.columns() if reader.peek() == "(" else (reader.identifier(),)
+            is_list = reader.peek() == "("
+            names = reader.columns() if is_list else (reader.identifier(),)
             reader.expect("=")
+            whole = part[reader.at :]
+            values = (_listed(reader) if is_list else []) or [whole]
         except SqlError:
             return None
-        values = [part[reader.at :]]
-        if len(names) > 1:
-            values = _listed(reader)
         if len(values) != len(names) or not all(values):
             return None
         found += map(Assignment, names, values)
@@ -44,14 +44,18 @@ def assignments(tokens: Sequence[Token]) -> list[Assignment] | None:
 
 def _listed(reader: Reader) -> list[Sequence[Token]]:
     """The values of `[ROW] (value, …)`, with which the tokens end; [] of other expressions."""
-    reader.accept("ROW")
+    called = reader.name() if reader.peek() != "(" and is_name(reader.tokens[reader.at]) else ()
     begin = reader.at + 1
-    if reader.peek() != "(" or reader.peek(1) in _QUERIES:
+    if reader.peek() != "(" or (called and called[-1].lower() != "row"):
+        return []
+    if reader.peek(1) in _QUERIES:
         return []
     reader.skip_parentheses()
     if not reader.done:
         return []
     values = split(reader.tokens[begin:-1])
+    if len(values) == 1 and not called:  # parentheses, in which a row may stand
+        return _listed(Reader(values[0])) or values
     return values if values[-1] else values[:-1]  # DuckDB allows a comma behind the last
 
 

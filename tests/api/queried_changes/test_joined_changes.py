@@ -199,6 +199,9 @@ def test_a_late_index_finds_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
     [
         "UPDATE t SET (a, b) = (c, d || b) FROM s WHERE id = i RETURNING *",
         "UPDATE t SET (a, b) = ROW (a + 1, 'q') WHERE a > 2",
+        "UPDATE t SET (b) = (c,) FROM s WHERE id = i RETURNING *",
+        'UPDATE t SET (b) = (("row"(a))), a = 7 WHERE a > 2',
+        "INSERT INTO t SELECT i, c, d FROM s ON CONFLICT (id) DO UPDATE SET (b) = ROW(excluded.a)",
         "UPDATE t SET (a, b) = ((SELECT max(c) FROM s), 'q') WHERE id = 1",
         "MERGE INTO t USING s ON id = i WHEN MATCHED THEN UPDATE SET (b, a) = (d, c)"
         " WHEN NOT MATCHED THEN INSERT VALUES (i, c, d)",
