@@ -18,7 +18,7 @@ def main() -> None:
     """Measure the cell given as JSON: {"cell": {...}, "file": path, "stream": path}."""
     order = json.loads(sys.argv[1])
     cell = Cell(**{**order["cell"], "views": tuple(order["cell"]["views"])})
-    engine = importlib.import_module(f"benchmarks.{cell.engine}")
+    engine = importlib.import_module(f"benchmarks.harness.{cell.engine}")
     transactions = stream.read(Path(order["stream"]))
     print(json.dumps(engine.measure(cell, Path(order["file"]), transactions)))
 
