@@ -22,7 +22,7 @@ from ivm.engine.engine import Engine
 from ivm.engine.views.broken_views import BrokenViews
 from ivm.engine.views.maintenance import Maintenance
 from ivm.engine.views.views import Views
-from ivm.storage.warehouse.warehouse import Warehouse
+from ivm.storage.warehouse.flusher import Flusher
 from tests.cdc import broken_world as world
 from tests.support.crash_image import image
 from tests.tiers import examples
@@ -113,7 +113,7 @@ POINTS = [
     (LogWriter, "start_segment"),
     (Engine, "_adopt"),
     (Engine, "_finish"),
-    (Warehouse, "_write"),
+    (Flusher, "_write"),
     (Views, "refill"),
     (Views, "rebuild"),
     (Maintenance, "hydrate"),

@@ -42,7 +42,7 @@ POINTS = [
         3,
     ),  # how many come is a matter of speed
     ("ivm.engine.engine", "Engine", "aside", 9),
-    ("ivm.storage.warehouse.warehouse", "Warehouse", "_write", 5),
+    ("ivm.storage.warehouse.flusher", "Flusher", "_write", 5),
     ("ivm.storage.warehouse.warehouse", "Warehouse", "close", 1),
 ]
 

@@ -12,17 +12,39 @@ FILES = sorted(TESTS.rglob("*.py"))
 
 
 def patched_names(source: str) -> Iterator[str]:
-    """The dotted name of each `setattr` of a dotted text, or of an imported thing and a text."""
+    """The dotted names of what the tests replace.
+
+    They stand in a `setattr` of a dotted text, or of an imported thing and a text, and in tuples of
+    such a thing, or of a module's name and a class's, and a text.
+    """
     tree = ast.parse(source)
     imported = dict(_imports_of(tree))
-    for call in ast.walk(tree):
-        if not (isinstance(call, ast.Call) and ast.unparse(call.func).endswith(".setattr")):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".setattr"):
+            given = node.args[:-1]
+        elif isinstance(node, ast.Tuple):
+            given = node.elts
+        else:
             continue
-        match call.args:
-            case [ast.Constant(value=str(target)), _]:
+        match given:
+            case [ast.Constant(value=str(target))] if isinstance(node, ast.Call):
                 yield target
-            case [ast.Name(id=owner), ast.Constant(value=str(name)), _] if owner in imported:
-                yield f"{imported[owner]}.{name}"
+            case [ast.Name(id=owner), ast.Constant(value=str(name)), *_] if owner in imported:
+                if name.isidentifier() and not _is_error(imported[owner]):
+                    yield f"{imported[owner]}.{name}"
+            case [
+                ast.Constant(value=str(at)),
+                ast.Constant(value=str(owner)),
+                ast.Constant(value=str(name)),
+                *_,
+            ] if at.startswith("ivm.") and owner.isidentifier() and name.isidentifier():
+                yield f"{at}.{owner}.{name}"
+
+
+def _is_error(name: str) -> bool:
+    """Whether a name is of an exception: a text beside it is what it says."""
+    thing = pkgutil.resolve_name(name) if _exists(name) else None
+    return isinstance(thing, type) and issubclass(thing, BaseException)
 
 
 def _imports_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -56,3 +78,5 @@ def test_a_name_that_is_gone_is_seen() -> None:
     assert list(patched_names(source)) == ["ivm.storage.log.gone"]
     assert not _exists("ivm.storage.log.gone")
     assert list(patched_names("patch.setattr('os.path.join', 1)")) == ["os.path.join"]
+    points = "from a import B\nPOINTS = [(B, '_write'), ('ivm.c', 'D', '_write', 'fast')]\n"
+    assert list(patched_names(points)) == ["a.B._write", "ivm.c.D._write"]

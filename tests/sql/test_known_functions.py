@@ -9,6 +9,7 @@ import pytest
 
 import ivm
 from ivm.errors import UnsupportedError
+from ivm.sql.parse.function_list import built_in_functions
 from ivm.sql.plan import known_functions
 from ivm.sql.plan.known_functions import (
     AGGREGATES,
@@ -63,7 +64,7 @@ def test_what_a_new_build_brings_is_refused_in_a_view(
     name = call.partition("(")[0]
     for table in ("_FIXED", "AGGREGATES", "WINDOWS"):
         monkeypatch.setattr(known_functions, table, getattr(known_functions, table) - {name})
-    unknown_functions.cache_clear()
+    _forget_functions()
     try:
         with ivm.connect() as db:
             db.execute("CREATE TABLE t (a VARCHAR, i INTEGER)")
@@ -71,7 +72,12 @@ def test_what_a_new_build_brings_is_refused_in_a_view(
                 db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT {call} AS x FROM t")
             assert db.execute(f"SELECT {call} FROM t").description
     finally:
-        unknown_functions.cache_clear()
+        _forget_functions()
+
+
+def _forget_functions() -> None:
+    unknown_functions.cache_clear()
+    built_in_functions.cache_clear()
 
 
 TIMES = [

@@ -12,6 +12,7 @@ import pytest
 import ivm
 from ivm.storage.errors import UnavailableError
 from ivm.storage.warehouse import pending
+from ivm.storage.warehouse.flusher import Flusher
 from tests.support.view_oracle import assert_verified
 
 VIEWS = {
@@ -130,7 +131,7 @@ def test_a_failed_flush_gives_back_what_it_took_along(
         raise UnavailableError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(db._engine.warehouse, "_write", fail)
+        patch.setattr(Flusher, "_write", fail)
         with pytest.raises(UnavailableError):
             read(db, "total")
     assert fresh(db) == set()

@@ -33,7 +33,7 @@ POINTS = [
     ("ivm.engine.engine", "Engine", "_adopt", "fast"),
     ("ivm.engine.engine", "Engine", "_adopt", "native"),
     # 6: flushes
-    ("ivm.storage.warehouse.warehouse", "Warehouse", "_write", "fast"),
+    ("ivm.storage.warehouse.flusher", "Flusher", "_write", "fast"),
     ("ivm.storage.warehouse.duckdb.appender", "Appenders", "write", "fast"),
     ("ivm.storage.warehouse.warehouse", "Warehouse", "recorded", "fast"),
     ("ivm.storage.warehouse.warehouse", "Warehouse", "record", "native"),
