@@ -210,7 +210,7 @@ class Database(RowWrites, Streams):
 
         def register(session: Session) -> None:
             given.register(session.cursor)
-            session.engine.definitions.learn_functions([given.name])
+            session.engine.definitions.forget(registered=[given.name])
 
         self._with_session(register)
         return self

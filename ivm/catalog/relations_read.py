@@ -8,7 +8,9 @@ ones, and those not committed yet) are known to its own cursor alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -23,54 +25,52 @@ from ivm.storage.warehouse.warehouse import Warehouse
 _DYNAMIC = {"query", "query_table"}
 _MAX_STATEMENTS = 4096
 _UNKNOWN = frozenset({"\0"})
+_TRIGGERS = "SELECT 1 FROM system.main.duckdb_triggers() LIMIT 1"
+_generations = itertools.count()
+T = TypeVar("T")
 
 
 class Relations:
-    """A cache of answers by text, emptied whenever the catalog changes.
-
-    An answer computed while the catalog changes is not cached: it may be of the catalog before.
+    """The answers by text, of one state of the catalog; whoever changes it replaces them whole.
 
     Args:
         warehouse: gives the cursors that are asked.
         catalog: the relations that can be named.
         macros: tells the folded names of the macros that everybody sees.
+        python_functions: the folded names of Python functions that are registered.
 
     Attributes:
-        generation: a number that grows whenever names may come to mean something else.
-        python_functions: the folded names of Python functions that are registered.
+        generation: a number that no other has: with another, names may mean something else.
     """
 
     def __init__(
-        self, warehouse: Warehouse, catalog: Catalog, macros: Callable[[], frozenset[str]]
+        self,
+        warehouse: Warehouse,
+        catalog: Catalog,
+        macros: Callable[[], frozenset[str]],
+        python_functions: frozenset[str] = frozenset(),
     ) -> None:
         self._warehouse = warehouse
         self._catalog = catalog
         self._macros = macros
         self._known: dict[str, frozenset[str] | None] = {}
         self._listed: set[str] = set()
-        self._indirect: list[set[str]] = []  # what `_indirect` tells, once it was asked for
-        self._triggers: list[bool] = []  # whether there are some, once it was asked for
-        self._names: WordSet | None = None
-        self._callers: WordSet | None = None
-        self._definitions: WordSet | None = None
-        self.generation = 0
-        self.python_functions: frozenset[str] = frozenset()
+        self._facts: dict[str, Any] = {}  # of the file, once they were asked for
+        self.generation = next(_generations)
+        self.python_functions = python_functions
 
-    def forget(self) -> None:
-        """Drops all answers: the catalog has changed."""
-        self.generation += 1
-        # New ones: a look-up under way in another thread fills the old ones.
-        self._known, self._listed, self._indirect, self._triggers = {}, set(), [], []
-        self._names = self._callers = self._definitions = None
+    def renewed(self, python_functions: Iterable[str] = ()) -> Relations:
+        """Those of the next generation, which know no answer yet.
+
+        Args:
+            python_functions: more of them, that have been registered.
+        """
+        functions = self.python_functions.union(map(fold, python_functions))
+        return Relations(self._warehouse, self._catalog, self._macros, functions)
 
     def everything(self) -> frozenset[str]:
         """All tables and views."""
         return frozenset((*self._catalog.tables, *self._catalog.views))
-
-    def learn_functions(self, names: Iterable[str]) -> None:
-        """Notes Python functions that have been registered."""
-        self.python_functions |= frozenset(map(fold, names))
-        self._callers = None
 
     def read_by(self, sql: str) -> frozenset[str] | None:
         """The canonical names of the tables and views that a statement reads.
@@ -84,53 +84,34 @@ class Relations:
         return frozenset() if self.names_none(sql) else self._ask(sql)
 
     def _ask(self, sql: str) -> frozenset[str] | None:
-        known, listed = self._known, self._listed
+        known = self._known
         if len(known) >= _MAX_STATEMENTS:
             known.clear()
-            listed.clear()
+            self._listed.clear()
         found, certain, all_listed = self._find(sql, self._warehouse.cursor(), self._file_indirect)
         answer = known[sql] = found if certain else None
         if all_listed:
-            listed.add(sql)
+            self._listed.add(sql)
         return answer
 
     def names_none(self, sql: str) -> bool:
         """Returns whether no word of a text can mean a relation, or what may read one."""
-        names, generation = self._names, self.generation
-        if names is None:
-            last = [_last(name) for name in self.everything()]
-            names = WordSet([*last, *self._file_indirect()])
-            if generation == self.generation:
-                self._names = names
+        names = self._fact("names", lambda: WordSet([*self._lasts(), *self._file_indirect()]))
         return not names.may_occur_in(sql)
 
     def triggers(self) -> bool:
         """Returns whether the file has triggers; a change reads the relations that they read."""
-        told = self._triggers
-        if not told:
-            cursor = self._warehouse.cursor()
-            told.append(bool(rows(cursor, "SELECT 1 FROM system.main.duckdb_triggers() LIMIT 1")))
-        return told[0]
+        return self._fact("triggers", lambda: bool(rows(self._warehouse.cursor(), _TRIGGERS)))
 
     def may_call_python(self, sql: str) -> bool:
         """Returns whether a text may call a Python function, perhaps by a view or a macro."""
-        if not self.python_functions:
-            return False
-        callers, generation = self._callers, self.generation
-        if callers is None:
-            callers = WordSet([*self.python_functions, *self._file_indirect()])
-            if generation == self.generation:
-                self._callers = callers
-        return callers.may_occur_in(sql)
+        own = self.python_functions
+        called = self._fact("called", lambda: WordSet([*own, *self._file_indirect()]))
+        return bool(own) and called.may_occur_in(sql)
 
     def may_name_definition(self, sql: str) -> bool:
         """Returns whether a text may name a plain view, a macro or a function that runs SQL."""
-        definitions, generation = self._definitions, self.generation
-        if definitions is None:
-            definitions = WordSet(self._file_indirect())
-            if generation == self.generation:
-                self._definitions = definitions
-        return definitions.may_occur_in(sql)
+        return self._fact("words", lambda: WordSet(self._file_indirect())).may_occur_in(sql)
 
     def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
         """The same answer as a session's cursor sees it; its transaction survives an error."""
@@ -148,12 +129,20 @@ class Relations:
             self._ask(sql)
         return sql in self._listed
 
+    def _fact(self, name: str, told: Callable[[], T]) -> T:
+        """What is asked for once; two threads may both ask."""
+        if name not in self._facts:
+            self._facts[name] = told()
+        fact: T = self._facts[name]
+        return fact
+
+    def _lasts(self) -> Iterator[str]:
+        return map(_last, self.everything())
+
     def _file_indirect(self) -> set[str]:
-        """What `_indirect` tells of the file, asked once."""
-        told = self._indirect
-        if not told:
-            told.append(_indirect(self._warehouse.cursor(), self._catalog, self._macros()))
-        return told[0]
+        """What `_indirect` tells of the file."""
+        ask = self._warehouse.cursor
+        return self._fact("indirect", lambda: _indirect(ask(), self._catalog, self._macros()))
 
     def _seen_indirect(self, cursor: Cursor) -> set[str]:
         return _indirect(cursor, self._catalog, list_functions(cursor).every_macro)

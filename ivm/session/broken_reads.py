@@ -7,17 +7,15 @@ far as DuckDB's plan or its list of names tells; else the words decide.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping
 
 from ivm.catalog.broken_views import broken_error, broken_views
 from ivm.catalog.version import View
 from ivm.engine.engine import Engine
-from ivm.engine.views.view_reads import views_and_macros, words_with_definitions
-from ivm.sql.resolve.bound_relations import bound_relations, listed_names
+from ivm.engine.views.view_reads import mentions, views_and_macros, words_with_definitions
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.text.tokens import without_parameters
-from ivm.storage.identifiers import canonical_name, fold, path_of, words_in
+from ivm.storage.identifiers import canonical_name, path_of, words_in
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 
 _SHOWING = {"describe", "desc", "show", "explain", "export"}
@@ -60,26 +58,14 @@ def refuse_broken(
 
 def _reads(engine: Engine, cursor: Cursor, statement: st.Statement, text: str, name: str) -> bool:
     """Returns whether a statement reads a view."""
-    plain = without_parameters(text)
-    paths = bound_relations(cursor, plain)
-    if paths is not None:
-        own = [canonical_name(path) for db, *path in paths if db == engine.catalog.database]
+    found, last = mentions(cursor, without_parameters(text)), path_of(name)[-1]
+    if found.paths is not None:
+        own = [canonical_name(path) for db, *path in found.paths if db == engine.catalog.database]
         return name in own
-    last = path_of(name)[-1]
     if isinstance(statement, st.Dml) and engine.definitions.relations.triggers():
         bodies = " ".join([body for (body,) in rows(cursor, _TRIGGERS)])
-        if _words(cursor, bodies).issuperset(words_in(last)):
+        words = words_with_definitions(bodies, views_and_macros(cursor))
+        if words.issuperset(words_in(last)):
             return True
-    with contextlib.closing(engine.warehouse.cursor()) as other:
-        listed = listed_names(other, plain)
-    if listed is not None:
-        return fold(last) in listed
-    # No query in DuckDB's eyes, or a name that this session alone sees.
-    words = _words(cursor, plain)
-    reading = not isinstance(statement, st.Ddl) or not words.isdisjoint(_READING)
-    return reading and words.issuperset(words_in(last))
-
-
-def _words(cursor: Cursor, text: str) -> set[str]:
-    """The words of a text, and of the plain views and macros that it names."""
-    return words_with_definitions(text, views_and_macros(cursor))
+    shows = isinstance(statement, st.Ddl) and found.names is None
+    return found.may_be(last) and not (shows and found.words.isdisjoint(_READING))

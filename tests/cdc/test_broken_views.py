@@ -11,7 +11,7 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.session import broken_reads
+from ivm.engine.views import view_reads
 from ivm.sql.resolve.bound_relations import bound_relations
 from tests.cdc.broken_tables import BAD, MENDED, TABLES, WHOLE, broken, event, right
 from tests.support.crash_image import image
@@ -102,7 +102,7 @@ def test_a_view_is_mended_while_a_read_of_it_is_refused(
         return bound_relations(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(broken_reads, "bound_relations", mend)
+        patch.setattr(view_reads, "bound_relations", mend)
         with pytest.raises(errors.EvaluationError, match="Could not convert string 'x' to INT32"):
             db.execute("FROM w")
     assert db.execute("FROM w").fetchall() == [(6,)]

@@ -7,6 +7,7 @@ computed during such a transaction are dropped at its end.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 
 from ivm.catalog.catalog import Catalog
@@ -29,7 +30,7 @@ class Definitions:
         catalog: the tables.
 
     Attributes:
-        relations: finds the relations that a statement reads.
+        relations: tells the relations that a statement reads, replaced whole.
     """
 
     def __init__(self, warehouse: Warehouse, catalog: Catalog) -> None:
@@ -40,6 +41,7 @@ class Definitions:
         self._function_changes = 0
         self._tell: list[bool] = []  # whether a default tells the time, once it was asked for
         self._readers: dict[str, RowReader] = {}
+        self._lock = threading.Lock()
         self.relations = Relations(warehouse, catalog, lambda: self.functions.every_macro)
 
     def fast_path(self, table: str) -> FastPath | None:
@@ -87,11 +89,6 @@ class Definitions:
                 self._functions = known
         return known
 
-    def learn_functions(self, names: Iterable[str]) -> None:
-        """Notes Python functions that have been registered."""
-        self.relations.learn_functions(names)
-        self.forget()
-
     def reader(self, info: TableInfo) -> RowReader:
         """The converter of rows for a table; needs no writer lock, so `info` may be outdated."""
         known = self._readers
@@ -100,15 +97,17 @@ class Definitions:
             reader = known[info.name] = RowReader(info)
         return reader
 
-    def forget(self, *, functions: bool = True) -> None:
+    def forget(self, *, functions: bool = True, registered: Iterable[str] = ()) -> None:
         """Drops all entries: the catalog has changed, or may have.
 
         Args:
             functions: the functions may have changed, too.
+            registered: Python functions that have been registered.
         """
         # New ones: a look-up under way in another thread fills the old ones.
         self._fast_paths, self._tell, self._readers = {}, [], {}
-        self.relations.forget()
-        if functions:
-            self._function_changes += 1
-            self._functions = None
+        with self._lock:  # sessions attach databases and register functions beside each other
+            self.relations = self.relations.renewed(registered)
+            if functions:
+                self._function_changes += 1
+                self._functions = None

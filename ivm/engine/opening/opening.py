@@ -91,7 +91,7 @@ def open_engine(
         engine = Engine(warehouse, Catalog(warehouse.database), sync_at_commit=sync_at_commit)
         for function in functions:
             function.register(warehouse.cursor())
-            engine.definitions.learn_functions([function.name])
+            engine.definitions.forget(registered=[function.name])
         away = _see_histories(engine)
         engine.outbox.replaying = True
         promoted, records = _load(engine)

@@ -7,12 +7,13 @@ answer found by names or words may name too many, never too few.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ivm.catalog.version import CatalogVersion, View
 from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_functions
 from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.storage.errors import SqlError, UnsupportedError
-from ivm.storage.identifiers import canonical_name, fold, path_of, words_in
+from ivm.storage.identifiers import Path, canonical_name, fold, path_of, words_in
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 from ivm.storage.warehouse.tables.history import paths
 
@@ -22,6 +23,39 @@ FROM system.main.duckdb_views() WHERE NOT internal AND {VISIBLE_DATABASES}
 """
 NamedText = tuple[str, str]
 """The name and the text of a plain view or macro."""
+
+
+class Mentions(NamedTuple):
+    """What a query names, by the most exact of what DuckDB tells.
+
+    Attributes:
+        paths: of the tables that its plan scans; None if there is no plan.
+        names: the last names, folded, that DuckDB lists where there is no plan; None if it is no
+            query, or does not bind.
+        words: else those of the query, and of the plain views and macros that it names.
+    """
+
+    paths: frozenset[Path] | None
+    names: frozenset[str] | None = None
+    words: frozenset[str] = frozenset()
+
+    def may_be(self, last: str) -> bool:
+        """Returns whether a relation of that last name is one of these, where no plan tells."""
+        return self.words >= words_in(last) if self.names is None else fold(last) in self.names
+
+
+def mentions(cursor: Cursor, query: str) -> Mentions:
+    """What a query names.
+
+    Args:
+        cursor: sees what the names mean; its transaction survives a query that does not bind.
+        query: without parameters.
+    """
+    paths = bound_relations(cursor, query)
+    names = listed_names(cursor, query) if paths is None else None
+    if paths is not None or names is not None:
+        return Mentions(paths, names)
+    return Mentions(None, None, frozenset(words_with_definitions(query, views_and_macros(cursor))))
 
 
 def relations_read(
@@ -34,12 +68,12 @@ def relations_read(
             loaded, one that was made after it.
         SqlError: it reads the view itself.
     """
-    found = bound_relations(cursor, query)
-    if found is None:  # a plan of thousands of levels, or USING KEY
-        return _mentioned(version, cursor, query) - {name}
+    found = mentions(cursor, query)
+    if found.paths is None:  # a plan of thousands of levels, or USING KEY
+        return _mentioned(version, found) - {name}
     unstored = {f"_ivm.{t.history.added}": t.name for t in version.tables.values() if t.history}
     reads = set()
-    for database, *path in found:
+    for database, *path in found.paths:
         resolved = canonical_name(path)
         resolved = unstored.get(resolved, resolved)  # what DuckDB reads of it while it is a stub
         if database != version.database or resolved not in version.qualified:
@@ -75,18 +109,12 @@ def _made_after(name: str, later: Iterable[str]) -> UnsupportedError:
     )
 
 
-def _mentioned(version: CatalogVersion, cursor: Cursor, query: str) -> frozenset[str]:
-    """The relations whose names DuckDB lists, of any schema.
-
-    If it lists none: those named by a word of the query, or of the views and macros named in it.
-    """
+def _mentioned(version: CatalogVersion, found: Mentions) -> frozenset[str]:
+    """The relations whose names are told, of any schema."""
+    told = found.names or ()
+    stubs = {t.name for t in version.tables.values() if t.history and t.history.added in told}
     every = (*version.tables, *version.views)
-    listed = listed_names(cursor, query)
-    if listed is not None:
-        stubs = {t.name for t in version.tables.values() if t.history and t.history.added in listed}
-        return frozenset(n for n in every if n in stubs or fold(path_of(n)[-1]) in listed)
-    words = words_with_definitions(query, views_and_macros(cursor))
-    return frozenset(n for n in every if words.issuperset(words_in(path_of(n)[-1])))
+    return frozenset(n for n in every if n in stubs or found.may_be(path_of(n)[-1]))
 
 
 def views_and_macros(cursor: Cursor, functions: FunctionList | None = None) -> list[NamedText]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ivm.engine.views.view_reads import views_and_macros, words_with_definitions
+from ivm.engine.views.view_reads import mentions, views_and_macros, words_with_definitions
 from ivm.session.names.names import Temporary
-from ivm.sql.resolve.bound_relations import bound_relations, listed_names
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold, words_in
 from ivm.storage.warehouse.duckdb.duck import Cursor
@@ -51,9 +50,8 @@ def _more_than_tables(suspects: Sequence[Temporary]) -> bool:
 
 def _read(cursor: Cursor, query: str, tables: Sequence[Temporary]) -> list[Temporary]:
     """The temporary tables among these that DuckDB binds in the query, or may bind."""
-    paths = bound_relations(cursor, query)
-    if paths is None:
-        names = listed_names(cursor, query)
-    else:
-        names = frozenset(fold(path[-1]) for path in paths if path[0] == "temp")
-    return [table for table in tables if names is None or fold(table.name) in names]
+    found = mentions(cursor, query)
+    if found.paths is None:
+        return [table for table in tables if found.may_be(table.name)]
+    names = {fold(path[-1]) for path in found.paths if path[0] == "temp"}
+    return [table for table in tables if fold(table.name) in names]

@@ -228,10 +228,9 @@ def test_what_texts_mean_indirectly_is_asked_once_for_all(
         return ask(*given)
 
     monkeypatch.setattr(relations_read, "_indirect", spied)
-    relations = db._engine.definitions.relations
 
     def read(text: str) -> list[str]:
-        return sorted(relations.read_by(text) or ())
+        return sorted(db._engine.definitions.relations.read_by(text) or ())
 
     for number in range(3):
         assert read(f"SELECT list(b), {number} FROM t1 WHERE b > ?") == ["t1"]
