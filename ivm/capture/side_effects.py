@@ -6,7 +6,6 @@ searched by its last name in every schema, and a target that is not found means 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,7 +21,8 @@ _At = tuple[str, ...]
 _TARGETS = (("INSERT", "INTO"), ("REPLACE", "INTO"), ("IGNORE", "INTO"), ("DELETE", "FROM"))
 _HEADS = (*_TARGETS, ("MERGE", "INTO"), ("TRUNCATE", "TABLE"), ("TRUNCATE",), ("UPDATE",))
 
-_NO_NAMES = ("SET", "OF", "ON", "BY")  # DO UPDATE SET, AFTER UPDATE OF column ON table
+_OF_OTHERS = ("DO", "THEN", "AFTER", "BEFORE", "OR", "OF")
+"""Behind these an UPDATE or a TRUNCATE is a part of a clause, which names no table."""
 
 _Triggers = Mapping[_At, list[str]]
 
@@ -87,13 +87,27 @@ def _targets(sql: str, tables: Mapping[str, Any]) -> set[str]:
 
 
 def written_names(sql: str) -> list[Name]:
-    """The names after INSERT INTO, UPDATE, DELETE FROM, … anywhere in a text, as written."""
+    """The names after INSERT INTO, UPDATE, DELETE FROM, … anywhere in a text, as written.
+
+    One that cannot be read is "", which no table has.
+    """
     reader = Reader(tokens(sql))
     names = []
     while not reader.done:
-        if not any(reader.accept(*head) for head in _HEADS) or reader.peek() in _NO_NAMES:
+        before = reader.peek(-1) if reader.at else ""
+        head = next((head for head in _HEADS if reader.accept(*head)), None)
+        if head is None:
             reader.at += 1
-            continue
-        with contextlib.suppress(SqlError):
-            names.append(reader.name())
+        elif len(head) > 1 or before not in _OF_OTHERS:
+            names.append(_name(reader))
     return names
+
+
+def _name(reader: Reader) -> Name:
+    if reader.peek() == "" and not reader.done and reader.tokens[reader.at].text[0] == "'":
+        reader.at += 1  # DuckDB takes a plain string for a name
+        return (reader.tokens[reader.at - 1].text[1:-1].replace("''", "'"),)
+    try:
+        return reader.name()
+    except SqlError:
+        return ("",)

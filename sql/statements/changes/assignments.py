@@ -44,7 +44,9 @@ def assignments(tokens: Sequence[Token]) -> list[Assignment] | None:
 
 def _listed(reader: Reader) -> list[Sequence[Token]]:
     """The values of `[ROW] (value, …)`, with which the tokens end; [] of other expressions."""
-    called = reader.name() if reader.peek() != "(" and is_name(reader.tokens[reader.at]) else ()
+    if reader.done:
+        return []
+    called = reader.name() if is_name(reader.tokens[reader.at]) else ()
     begin = reader.at + 1
     if reader.peek() != "(" or (called and called[-1].lower() != "row"):
         return []

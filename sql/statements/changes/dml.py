@@ -7,6 +7,7 @@ only by comparing all rows of the tables before and after, so the statement's ki
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from ivm.sql.statements.changes.clauses import Clauses, read_clauses
 from ivm.sql.statements.changes.inserts import literal_insert
@@ -16,6 +17,7 @@ from ivm.sql.statements.text.tokens import Reader, SourceText, depths
 
 VERBS = frozenset(("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"))
 _SOURCES = frozenset(("SELECT", "FROM", "WITH", "TABLE"))
+_BEHIND_NAMES = frozenset(("SET", "(", ")", ",", ";"))
 _FOLLOWERS = {"INSERT": ("INTO", "OR"), "DELETE": ("FROM",), "MERGE": ("INTO",)}
 
 
@@ -28,10 +30,14 @@ def changes_inside(reader: Reader) -> bool:
             continue
         if follower in _FOLLOWERS.get(verb, ()) or verb == "TRUNCATE":
             return True
-        # Without SET a few words on, `update` is a name in the parenthesis.
-        if verb == "UPDATE" and "SET" in words[index + 2 : index + 10]:
+        if verb == "UPDATE" and _sets(words[index + 2 :]):
             return True
     return False
+
+
+def _sets(words: Sequence[str]) -> bool:
+    """Returns whether SET stands behind a table and its alias: else `update` is a name."""
+    return next((word for word in words if word in _BEHIND_NAMES), "") == "SET"
 
 
 def changing(source: SourceText, reader: Reader) -> Dml:
