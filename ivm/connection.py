@@ -223,6 +223,17 @@ class Cursor:
     def __iter__(self) -> Iterator[Row]:
         return iter(self._result)
 
+    def __next__(self) -> Row:
+        """The next row.
+
+        Raises:
+            StopIteration: there is none.
+        """
+        row = self.fetchone()
+        if row is None:
+            raise StopIteration
+        return row
+
     def begin(self) -> Cursor:
         """Begins a transaction, as BEGIN does."""
         return self.execute("BEGIN")

@@ -9,6 +9,7 @@ no other call.
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ Description = tuple[str, str, None, None, None, None, None]
 BATCH = 2_048
 """The rows that DuckDB gives at a time."""
 _SAID = {"rows": "no rows are left", "count": "the count was read", "done": "done"}
+_READ_ON = "a loop over the rows is under way"
 
 _FREE: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
 
@@ -69,6 +71,7 @@ class Result:
         self._cursor: Cursor | None = None
         self._table: pa.Table | None = None
         self._counted = False
+        self._ahead = deque[Row]()  # those that an iteration has read and not given yet
         self._on_end: Callable[[IvmError | None], None] | None = None
         self._reader: Any = None  # gives the rows as batches
         self._error: IvmError | None = None
@@ -141,6 +144,10 @@ class Result:
         """The next `size` rows (all of them if None)."""
         if size is not None:
             _demand_count(size, "fetchmany takes a number of rows", least=0)
+        if self._ahead:
+            count = len(self._ahead) if size is None else min(len(self._ahead), size)
+            rows = [self._ahead.popleft() for _ in range(count)]
+            return rows if count == size else rows + self.fetchmany(size and size - count)
         if self._counted and size != 0:
             self._counted = False
             return [(self.rowcount,)]
@@ -159,6 +166,7 @@ class Result:
         Types are DuckDB's lossless ones, but HUGEINT (what sums of integers are) is
         decimal128(38, 0) where all values fit.
         """
+        self._demand_none_ahead()
         with self._reading():
             self._hold()
             table = self._held()
@@ -172,6 +180,7 @@ class Result:
         """The remaining rows as a pandas frame."""
         with Translating():
             import pandas  # without it, nothing has been read yet
+        self._demand_none_ahead()
         with self._reading():
             rows = self._source() or self._no_rows()
             if rows is None:
@@ -184,6 +193,7 @@ class Result:
         """The remaining rows as a polars frame."""
         with Translating():
             import polars  # noqa: F401 -- without it, nothing has been read yet
+        self._demand_none_ahead()
         with self._reading():
             return polars_frame(self.arrow())
 
@@ -192,6 +202,7 @@ class Result:
 
     def fetchnumpy(self) -> dict[str, npt.NDArray[Any]]:
         """The remaining rows as numpy arrays by column; those with NULLs are masked arrays."""
+        self._demand_none_ahead()
         with self._reading():
             rows = self._source() or self._no_rows()
             if rows is None:
@@ -225,12 +236,13 @@ class Result:
             relation.show(max_rows=max_rows, max_width=max_width)
 
     def __repr__(self) -> str:
-        relation = self._relation()
-        return str(relation) if relation is not None else (self.message or _SAID[self.kind])
+        relation = self._relation() if not self._ahead else None
+        said = _READ_ON if self._ahead else self.message or _SAID[self.kind]
+        return str(relation) if relation is not None else said
 
     def _repr_html_(self) -> str | None:
         """A table, for notebooks."""
-        relation = self._relation()
+        relation = self._relation() if not self._ahead else None
         return None if relation is None else relation._repr_mimebundle_()["text/html"]
 
     def _relation(self) -> duckdb.DuckDBPyRelation | None:
@@ -244,12 +256,14 @@ class Result:
 
         None if it has no columns.
         """
+        self._demand_none_ahead()
         with self._reading():
             self._hold()
             return self._held()
 
     def batch(self) -> pa.Table | None:
         """The next rows as a lossless Arrow table, about `BATCH` of them; None after the last."""
+        self._demand_none_ahead()
         with self._reading():
             if self._cursor is None:
                 table, self._table, self._counted = self._held(), None, False
@@ -267,8 +281,23 @@ class Result:
             return None
 
     def __iter__(self) -> Iterator[Row]:
-        while batch := self.fetchmany(1024):
-            yield from batch
+        """The remaining rows; those that a loop leaves are there for the next reader."""
+        while True:
+            try:
+                row = self._ahead.popleft()
+            except IndexError:
+                self._ahead.extend(self.fetchmany(1024))
+                if not self._ahead:
+                    return
+            else:
+                yield row
+
+    def _demand_none_ahead(self) -> None:
+        if self._ahead:
+            raise InputError(
+                "a loop over the result has read some of its rows ahead, as Python objects: read "
+                "the rest by rows, with fetchall(), or use fetchone() in place of the loop"
+            )
 
     def detach(self) -> None:
         """Reads the remaining rows into memory and releases the cursor.
