@@ -35,6 +35,13 @@ CASES: list[tuple[str, str, int, Key]] = [
     ("SELECT a AS b, b AS a FROM t", "b + 0", 3, lambda r: last(r[1])),
     ("SELECT a AS from, b AS a FROM t", "a", 3, lambda r: last(r[1])),
     ("SELECT a AS having, b AS desc FROM t AS u", "u.b", 2, lambda r: last(r[1])),
+    ("SELECT -a b FROM t", "b", 2, lambda r: last(r[0])),
+    ('SELECT a - 5 AS "B", a FROM t', "((b)), 2", 2, lambda r: (last(r[0]), last(r[1]))),
+    ("SELECT b + 0 AS x, -a AS x FROM t", "x", 2, lambda r: last(r[1])),
+    ("SELECT -b AS a, a FROM t", "a", 2, lambda r: last(r[0])),
+    ("SELECT *, -a AS a FROM t", "a", 2, lambda r: last(r[2])),
+    ("SELECT * REPLACE (-a AS a) FROM t", "a DESC", 2, lambda r: down(r[0])),
+    ("SELECT * RENAME (a AS b, b AS a) FROM t", "a", 2, lambda r: last(r[1])),
     ("SELECT a x, b y FROM t", "-x, t.b", 2, lambda r: (down(r[0]), last(r[1]))),
     ("SELECT b, sum(a) AS s FROM t GROUP BY b", "sum(a) DESC", 2, lambda r: down(r[1])),
     ("SELECT b, sum(a) s FROM t GROUP BY ALL", "s", 2, lambda r: last(r[1])),
@@ -119,6 +126,8 @@ REFUSED = [
     ("SELECT a FROM t ORDER BY ALL LIMIT 2 WITH TIES", UnsupportedError, "name the columns"),
     ("SELECT * FROM t ORDER BY a + b, 1 LIMIT 2 WITH TIES", UnsupportedError, "name the column"),
     ("SELECT * FROM (FROM t ORDER BY a LIMIT 2 WITH TIES)", SqlError, "QUALIFY rank"),
+    ("SELECT a FROM t ORDER BY 'a' LIMIT 2 WITH TIES", SqlError, "'a' orders nothing"),
+    ("SELECT -COLUMNS('b') FROM t ORDER BY b LIMIT 2 WITH TIES", UnsupportedError, "COLUMNS"),
     ("SELECT nope FROM t ORDER BY 1 LIMIT 2 WITH TIES", SqlError, "nope"),
 ]  # fmt: skip
 

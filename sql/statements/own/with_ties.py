@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from ivm.sql.statements.own.select_lists import Item, SelectList, select_list
 from ivm.sql.statements.text.tokens import (
     Token,
+    depths,
     is_name,
     split,
     text_of,
@@ -22,21 +23,11 @@ from ivm.sql.statements.text.tokens import (
     unquoted,
 )
 from ivm.storage.errors import SqlError, UnsupportedError
-from ivm.storage.identifiers import fold
 
-_CLAUSES = frozenset(["FROM", "WHERE", "GROUP", "HAVING", "WINDOW"])
 _LATER = frozenset(["QUALIFY", "UNION", "INTERSECT", "EXCEPT"])  # ranks count the rows they leave
 _FETCHED = frozenset(["FIRST", "NEXT", "ROW", "ROWS"])
 _WRAPPER = "SELECT * FROM ("
 _WAY = "write QUALIFY rank() OVER (ORDER BY …) <= n instead"
-
-
-class _Item(NamedTuple):
-    """An item of a select list: its name if any, its expression, its number (from 1) if known."""
-
-    name: str | None
-    value: Sequence[Token]
-    number: int | None
 
 
 def without_ties_clause(query: str, offset: int) -> tuple[str, int]:
@@ -81,83 +72,53 @@ _Key = tuple[Sequence[Token], Sequence[Token]]  # an expression and its directio
 def _ranked(
     query: str, text: str, head: list[Token], keys: list[_Key], count: str
 ) -> tuple[str, int]:
-    items = _items(head)
-    found = [_item(key, items) for key, _ in keys]
-    wrapped = None not in found or not _takes_qualify(head)
-    listed = []
+    listed = select_list(query[: head[-1].end], head)
+    found = [_item(key, listed) for key, _ in keys]
+    whole = _takes_qualify(head, listed)
+    told = all(item is not None and (item.number or not item.value) for item in found)
+    wrapped = told or not whole
+    ranked = []
     for (key, direction), item in zip(keys, found, strict=True):
         value = text_of(query, key)
         if item is not None and wrapped and item.number is not None:
             value = f"#{item.number}"
+        elif item is not None and (item.value if wrapped else not item.value):
+            raise UnsupportedError(f"ORDER BY {value} beside WITH TIES: name the column, or {_WAY}")
         elif item is not None and not wrapped:
-            if not item.value:
-                raise UnsupportedError(f"ORDER BY {value} beside WITH TIES: name the column")
             value = f"({text_of(query, item.value)})"
-        listed.append(f"{value} {text_of(query, direction)}".rstrip())
-    bound = f"QUALIFY rank() OVER (ORDER BY {', '.join(listed)}) <= {count}"
+        ranked.append(f"{value} {text_of(query, direction)}".rstrip())
+    bound = f"QUALIFY rank() OVER (ORDER BY {', '.join(ranked)}) <= {count}"
     if wrapped:
         return f"{_WRAPPER}{text}) AS q {bound}", len(_WRAPPER)
     return f"{text} {bound}", 0
 
 
-def _item(key: Sequence[Token], items: list[_Item]) -> _Item | None:
+def _item(key: Sequence[Token], listed: SelectList) -> Item | None:
     """The column of the result that a key names, None for an expression over the FROM clause."""
-    word = key[0].word
-    if len(key) == 1 and word.isdigit():
-        listed = (item for item in items if item.number == int(word))
-        return next(listed, _Item(None, (), int(word)))
-    named = (item for item in items if len(key) == 1 and item.name == fold(unquoted(key[0])))
+    while len(key) > 2 and key[0].word == "(" and depths(key).index(0) == len(key) - 1:
+        key = key[1:-1]
+    if len(key) == 1 and key[0].word.isdigit():
+        return listed.numbered(int(key[0].word))
+    if len(key) == 1 and not is_name(key[0]):
+        raise SqlError(f"ORDER BY {key[0].text} orders nothing: name a column, or its number")
+    if len(key) == 1 and (item := listed.named(unquoted(key[0]))) is not None:
+        return item
+    if len(key) == 1 and listed.is_open:
+        raise UnsupportedError(
+            f"ORDER BY {key[0].text} beside COLUMNS(…) in an expression and WITH TIES: {_WAY}"
+        )
     written = [_same(token) for token in key]
-    alike = (i for i in items if i.number and [_same(t) for t in i.value] == written)
-    return next(named, None) or next(alike, None)
+    alike = (i for i in listed.items if i.number and [_same(t) for t in i.value] == written)
+    return next(alike, None)
 
 
-def _takes_qualify(head: list[Token]) -> bool:
+def _takes_qualify(head: list[Token], listed: SelectList) -> bool:
     """Returns whether a QUALIFY of this query itself ranks the rows of its result."""
     words = [head[i].word for i in top_level(head)]
     grouped_by_all = any(words[i : i + 3] == ["GROUP", "BY", "ALL"] for i in range(len(words)))
     return (
-        bool(_items(head)) and not grouped_by_all and not {*_LATER, "SAMPLE", "DISTINCT"} & {*words}
+        bool(listed.items) and not grouped_by_all and not {*_LATER, "SAMPLE", "DISTINCT"} & {*words}
     )
-
-
-def _items(head: list[Token]) -> list[_Item]:
-    """The items of the select list; none of a query that does not begin with SELECT."""
-    top = top_level(head)
-    start = next((i for i in top if head[i].word in ("SELECT", "FROM", "VALUES")), None)
-    if start is None or head[start].word != "SELECT":
-        return []
-    start += 2 if head[start + 1].word in ("DISTINCT", "ALL") else 1
-    if _words(head[start : start + 1]) == ["ON"]:
-        start = next(i for i in top if i > start and head[i].word == ")") + 1
-    ends = (i for i in top if i >= start and head[i].word in _CLAUSES | _LATER)
-    end = next(ends, len(head))
-    items: list[_Item] = []
-    number: int | None = 1
-    for part in filter(None, split(head[start:end])):
-        number = None if _is_star(part) else number
-        items.append(_Item(*_named(part), number))
-        number = None if number is None else number + 1
-    return items
-
-
-def _named(part: Sequence[Token]) -> tuple[str | None, Sequence[Token]]:
-    """The name and the expression of an item of a select list."""
-    if _words(part[1:2]) == [":"]:
-        return fold(unquoted(part[0])), part[2:]
-    if _words(part[-2:-1]) == ["AS"]:
-        return fold(unquoted(part[-1])), part[:-2]
-    if all(t.word == "." for t in part[1::2]):
-        return fold(unquoted(part[-1])), part
-    name, last = part[-1], part[-2]
-    ends_value = last.word in (")", "]", "}", "", "END") or _words(part[-3:-2]) == ["."]
-    if is_name(name) and name.word != "END" and (len(part) == 2 or ends_value):
-        return fold(unquoted(name)), part[:-1]
-    return None, part
-
-
-def _is_star(part: Sequence[Token]) -> bool:
-    return any(t.word in ("*", "COLUMNS") for t in part[:3:2])
 
 
 def _key(part: Sequence[Token]) -> _Key:
