@@ -120,16 +120,17 @@ def _call_end(found: Sequence[Token], at: int) -> int | None:
 
 def _clauses(found: Sequence[Token]) -> list[str]:
     """The word that begins the clause of each token; "" of one in parentheses of their own."""
-    clauses, around, clause = list[str](), list[str](), ""
+    clauses, around, clause, before = list[str](), list[str](), "", ("", "")
     for token in found:
         clauses.append(clause)
         if token.word in ("(", "[", "{"):
             around.append(clause)
-            clause = ""
+            clause = "BY" if before == ("DISTINCT", "ON") else ""
         elif token.word in (")", "]", "}"):
             clause = around.pop() if around else ""
         elif token.word in _CLAUSES:
             clause = token.word
+        before = before[1], token.word
     return clauses
 
 

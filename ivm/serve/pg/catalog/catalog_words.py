@@ -2,7 +2,8 @@
 
 Law: a query is one only if it reads a relation of `pg_catalog` or `information_schema`; or if it
 reads none at all, and asks what only PostgreSQL knows: its functions about the session or the
-server, or a name's OID. Names of columns, aliases, comments and texts decide nothing.
+server, or a name's OID. Names of columns, aliases, comments and texts decide nothing, and a change
+of tables is none.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from ivm.serve.from_clauses import Source, sources
 from ivm.serve.pg.catalog.catalog_macros import MACRO_NAMES
 from ivm.serve.pg.catalog.catalog_relations import RELATION_NAMES
-from ivm.sql.statements.text.tokens import Token, is_name, kept_tokens, unquoted
+from ivm.sql.statements.changes.dml import changes_inside
+from ivm.sql.statements.text.tokens import Reader, Token, is_name, kept_tokens, unquoted
 
 _SCHEMAS = ("pg_catalog", "information_schema")
 _WORDS = "current_user|session_user|current_role|current_catalog|current_schema"
@@ -34,6 +36,8 @@ def asks_catalog(text: str) -> bool:
     if _PERHAPS.search(text) is None:
         return False
     found = kept_tokens(text)
+    if changes_inside(Reader(found)):
+        return False
     shared = set(_shared(found))
     read = [each for each in sources(found) if len(each.name) != 1 or each.name[0] not in shared]
     if any(_is_catalog(each) for each in read):
