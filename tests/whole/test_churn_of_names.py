@@ -171,3 +171,19 @@ def test_readers_beside_changes_of_names_see_one_moment(seed: int) -> None:
                 time.monotonic() < until or not all(reader.answers for reader in readers)
             ):
                 changer.change()
+
+
+@pytest.mark.full
+def test_databases_come_and_go_beside_changes_of_the_catalog() -> None:
+    """Bug: DuckDB gave up all databases, as one went between two looks of a transaction."""
+    with ivm.connect() as db:
+
+        def come_and_go() -> None:
+            db.execute("ATTACH ':memory:' AS z; DETACH z")
+
+        until = time.monotonic() + SECONDS / 3
+        with beside(come_and_go) as errors:
+            while not errors and time.monotonic() < until:
+                db.execute("CREATE OR REPLACE TABLE t AS SELECT 1 AS a")
+                db.execute("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT a FROM t")
+                db.execute("DROP MATERIALIZED VIEW v")

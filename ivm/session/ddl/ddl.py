@@ -10,6 +10,7 @@ its state.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -98,15 +99,8 @@ def ddl(session: Session, statement: st.Ddl, params: Params, *, retypes: bool = 
         return indexed
     if session.scans.set(statement):
         return Result("done")
-    if statement.action == "detach" and session.transaction is None:
-        session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
     if statement.action in _SESSION:
-        try:
-            return query(session, statement, params)
-        finally:
-            session.engine.warehouse.file_access.forget()
-            if statement.action in _BRINGS_FUNCTIONS:
-                session.engine.definitions.forget()
+        return _of_session(session, statement, params)
     reads_only = session.transaction is not None and session.transaction.reads_only
     with session.writing(temporary=reads_only) as transaction:  # else `demand_reading` refuses it
         refuse_conflicts(session, statement)
@@ -132,6 +126,22 @@ def ddl(session: Session, statement: st.Ddl, params: Params, *, retypes: bool = 
         if not temporary:
             changed(session, transaction, statement, retypes=retypes)
     return Result("done") if counted is None else Result.count(counted)
+
+
+def _of_session(session: Session, statement: st.Ddl, params: Params) -> Result:
+    """Runs SET, ATTACH and the like."""
+    engine = session.engine
+    detaches = statement.action == "detach" and session.transaction is None
+    if detaches:
+        engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
+    # DuckDB gives up all databases if one of them goes while a transaction looks through them.
+    with engine.alone() if detaches else contextlib.nullcontext():
+        try:
+            return query(session, statement, params)
+        finally:
+            engine.warehouse.file_access.forget()
+            if statement.action in _BRINGS_FUNCTIONS:
+                engine.definitions.forget()
 
 
 def is_of_session(session: Session, statement: st.Ddl) -> bool:
