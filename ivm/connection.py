@@ -6,6 +6,7 @@ DuckDB each statement is a transaction of its own, unless one was begun.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,7 +46,8 @@ class Connection:
         self.database = database
         self.autocommit = self.closed = False
         self._lifetime, self._leave = lifetime, leave
-        self._session = lifetime.session()
+        me = weakref.ref(self)
+        self._session = lifetime.session(lambda: me() is None)
         self._waits = False  # for a statement that is no query, to begin
         self._reads_only = False
 

@@ -361,7 +361,8 @@ class Database(RowWrites, Streams):
         self._lifetime.demand_open()
         session: Session | None = getattr(self._local, "session", None)
         if session is None:
-            session = self._local.session = self._lifetime.session()
+            thread = threading.current_thread()
+            session = self._local.session = self._lifetime.session(lambda: not thread.is_alive())
         return session
 
 

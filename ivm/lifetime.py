@@ -61,13 +61,18 @@ class Lifetime:
         if self.closed:
             raise UnavailableError(self._reason)
 
-    def session(self) -> Session:
-        """A new session."""
+    def session(self, is_gone: Callable[[], bool]) -> Session:
+        """A new session.
+
+        Args:
+            is_gone: tells whether the thread has ended, or the connection is no more, that alone
+                can go on with it.
+        """
         owner = self._owner
         with self._changing:
             self.demand_open()
             session = Session(self.engine, self.opened.reads)
-            session.is_forgotten = lambda: owner() is None
+            session.is_forgotten = lambda: owner() is None or is_gone()
             self._sessions.add(session)
         return session
 

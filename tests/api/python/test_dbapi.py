@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +125,28 @@ def test_a_cursor_has_a_transaction_of_its_own(db: ivm.Database) -> None:
         cursor.begin().execute("DELETE FROM orders WHERE id = 2")
         cursor.commit()
     assert db.execute("SELECT count(*) FROM orders").fetchone() == (1,)
+
+
+def begin_by_a_thread(db: ivm.Database) -> None:
+    thread = threading.Thread(target=db.execute, args=["BEGIN; DELETE FROM orders"])
+    thread.start()
+    thread.join()
+
+
+def begin_by_a_cursor(db: ivm.Database) -> None:
+    db.cursor().execute("BEGIN; DELETE FROM orders")
+
+
+@pytest.mark.parametrize("begin", [begin_by_a_thread, begin_by_a_cursor])
+def test_a_transaction_with_which_nobody_can_go_on_is_in_nobodys_way(
+    db: ivm.Database, begin: Callable[[ivm.Database], None]
+) -> None:
+    """Bug: who wanted to write waited for a minute."""
+    begin(db)
+    gc.collect()
+    db._engine.writer_lock.wait_limit = 5.0  # seconds
+    db.execute("INSERT INTO orders VALUES (3, 1)")
+    assert db.execute("SELECT count(*) FROM orders").fetchone() == (3,)
 
 
 @pytest.mark.full
