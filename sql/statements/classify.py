@@ -204,13 +204,26 @@ def _explain_options(reader: Reader) -> tuple[bool, str]:
         return analyze, form
     reader.at += 1
     while not reader.accept(")"):
-        if reader.accept("ANALYZE"):
-            analyze = True
-        elif reader.accept("FORMAT"):
-            form = reader.identifier().lower()
-        elif not reader.accept(","):
+        option, value = reader.peek(), _option_value(reader)
+        if option == "ANALYZE" and value in ("false", "off", "no"):
+            raise UnsupportedError(
+                f"EXPLAIN (ANALYZE {value}): DuckDB runs the statement all the same; leave it out"
+            )
+        if option not in ("ANALYZE", "FORMAT"):
             raise reader.error("EXPLAIN takes ANALYZE and FORMAT")
+        analyze, form = analyze or option == "ANALYZE", value if option == "FORMAT" else form
     return analyze, form
+
+
+def _option_value(reader: Reader) -> str:
+    """Reads an option and the comma behind it; returns its value, "" if it has none."""
+    reader.at += 1
+    begin = reader.at
+    while reader.peek() not in (",", ")") and not reader.done:
+        reader.at += 1
+    value = reader.tokens[begin : reader.at]
+    reader.accept(",")
+    return "".join([token.text.strip("'\"").lower() for token in value])
 
 
 # --- catalog ----------------------------------------------------------------

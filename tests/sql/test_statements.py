@@ -134,6 +134,10 @@ def test_the_other_statements_on_views() -> None:
     assert one(sql) == DropView(sql, 0, names, True, True)
     sql = "EXPLAIN (ANALYZE, FORMAT json) MATERIALIZED VIEW v"
     assert one(sql) == ExplainView(sql, 0, ("v",), True, "json")
+    sql = "EXPLAIN (analyze true, format 'JSON') MATERIALIZED VIEW v"
+    assert one(sql) == ExplainView(sql, 0, ("v",), True, "json")
+    with pytest.raises(UnsupportedError, match="runs the statement all the same"):
+        one("EXPLAIN (ANALYZE false) DELETE FROM t")
     sql = "EXPLAIN ANALYZE MATERIALIZED VIEW v"
     assert one(sql) == ExplainView(sql, 0, ("v",), True, "text")
     sql = "verify materialized view s.v"
