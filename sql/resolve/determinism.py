@@ -193,10 +193,11 @@ class _Checker:
         parts = [fold(node[f"{part}_name"]) for part in ("catalog", "schema", "table")]
         catalog, schema, name = parts
         if not schema and name not in self._names.known:  # a replacement scan
+            kind = "a variable" if node["table_name"].isidentifier() else "a file or a variable"
             raise _refusal(
-                repr(node["table_name"]), "it is no table of this database but a file or a "
-                "variable, and no change of a table tells when its rows change", offset, through,
-                "Load its rows into a table, and select from that",
+                repr(node["table_name"]), f"this database has no such table, and of {kind} no "
+                "change of a table tells when its rows change", offset, through,
+                "Create the table, or load the rows into one, and select from that",
             )  # fmt: skip
         named = schema in ("", "main") and name in self._names.system
         if named or schema in _SYSTEM_SCHEMAS or catalog == "system":
