@@ -204,7 +204,5 @@ def test_files_are_refused_through_whatever_they_are_read(tmp_path: Path) -> Non
             "FROM every()",
             "WITH e AS (FROM every()) SELECT e.* FROM t, e",
         ):
-            with pytest.raises(
-                UnsupportedError, match="no such table, and of a file"
-            ):
+            with pytest.raises(UnsupportedError, match="no such table, and of a file"):
                 db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")

@@ -25,6 +25,8 @@ from ivm.storage.warehouse.flush.refused import RefusedError
 
 SELECTS = frozenset(("select", "from", "with"))
 """The kinds of queries that may be answered from memory."""
+_PATIENCE = 3
+"""How often a query finds its relations beside changes of the catalog, before they must wait."""
 _ADVANCES = re.compile("(?i)nextval|setval")  # a sequence, which DuckDB writes down
 
 
@@ -92,11 +94,13 @@ def _prepare_snapshot(session: Session, statement: st.Statement, *, writing: boo
     """Brings the relations of a statement to one epoch; returns whether a snapshot was pinned.
 
     First without the writer lock: if a view is found stale, or the catalog has changed meanwhile,
-    it is tried again, for a stale view under the lock.
+    it is tried again, under the lock for a stale view, or where the catalog changes all the time.
     """
-    engine, outdated = session.engine, False
+    engine, outdated, attempts = session.engine, False, 0
     while True:
-        with session.writing() if outdated else nullcontext():  # under the lock none gets stale
+        attempts += 1
+        under_lock = outdated or attempts > _PATIENCE  # there none gets stale
+        with session.writing() if under_lock else nullcontext():
             generation = engine.definitions.relations.generation
             relations = session.reads(statement)
             if outdated:
