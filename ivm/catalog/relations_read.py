@@ -106,8 +106,10 @@ class Relations:
     def may_call_python(self, sql: str) -> bool:
         """Returns whether a text may call a Python function, perhaps by a view or a macro."""
         own = self.python_functions
+        if not own:
+            return False
         called = self._fact("called", lambda: WordSet([*own, *self._file_indirect()]))
-        return bool(own) and called.may_occur_in(sql)
+        return called.may_occur_in(sql)
 
     def may_name_definition(self, sql: str) -> bool:
         """Returns whether a text may name a plain view, a macro or a function that runs SQL."""
