@@ -30,7 +30,7 @@ def assignments(tokens: Sequence[Token]) -> list[Assignment] | None:
         reader = Reader(part)
         try:
             is_list = reader.peek() == "("
-            names = reader.columns() if is_list else (reader.identifier(),)
+            names = reader.columns() if is_list else (reader.label(),)
             reader.expect("=")
             whole = part[reader.at :]
             values = (_listed(reader) if is_list else []) or [whole]

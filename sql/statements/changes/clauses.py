@@ -136,7 +136,7 @@ def _insert(reader: Reader) -> Clauses:
         reader.at += 1
     reader.expect("INTO")
     begin, table = reader.at, reader.name()
-    alias = reader.identifier() if reader.accept("AS") else None
+    alias = reader.label() if reader.accept("AS") else None
     target = Span(begin, reader.at)
     # A query in parentheses has two words, or signs, without a comma between them.
     listed = reader.peek() == "(" and reader.peek(2) in (",", ")")
@@ -214,7 +214,7 @@ def _target(reader: Reader, *following: str) -> tuple[Name, str | None, Span]:
     """Reads a table's name and its alias, before one of the words that may follow."""
     begin, table, alias = reader.at, reader.name(), None
     if reader.accept("AS") or not (reader.done or reader.peek() in following):
-        alias = reader.identifier()
+        alias = reader.label()
     return table, alias, Span(begin, reader.at)
 
 

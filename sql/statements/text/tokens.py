@@ -268,12 +268,16 @@ class Reader:
             StringForNameError: a string stands in its place.
             SqlError: anything else does.
         """
-        if self.done or not is_name(self.tokens[self.at]):
-            error = self.error("expected a name")
-            if self.done or not is_string(self.tokens[self.at]):
-                raise error
+        if not self.done and is_string(self.tokens[self.at]):
             before = self.tokens[self.at - 1].word if self.at else ""
+            error = self.error("expected a name")
             raise StringForNameError(error, self.tokens[self.at], qualified=before == ".")
+        return self.label()
+
+    def label(self) -> str:
+        """Reads the name of a column, or another that stands for no string."""
+        if self.done or not is_name(self.tokens[self.at]):
+            raise self.error("expected a name")
         self.at += 1
         return unquoted(self.tokens[self.at - 1])
 
@@ -294,9 +298,9 @@ class Reader:
     def columns(self) -> tuple[str, ...]:
         """Reads `(name, …)`, the parentheses included; DuckDB allows a comma before the last."""
         self.expect("(")
-        found = [self.identifier()]
+        found = [self.label()]
         while self.accept(",") and self.peek() != ")":
-            found.append(self.identifier())
+            found.append(self.label())
         self.expect(")")
         return tuple(found)
 
