@@ -42,7 +42,7 @@ from ivm.sql.statements.own.views import (
     subscribe,
     verify_view,
 )
-from ivm.sql.statements.text.tokens import Reader, SourceText, Token
+from ivm.sql.statements.text.tokens import Reader, SourceText, Token, unquoted
 from ivm.storage.errors import UnsupportedError
 
 
@@ -62,6 +62,7 @@ _READING = _words(
     "SELECT FROM VALUES TABLE DESCRIBE DESC SHOW SUMMARIZE PIVOT UNPIVOT PIVOT_WIDER PIVOT_LONGER"
     " ( EXPORT"
 )
+_HIDING = "json_execute_serialized_sql"
 _SHOWN = {"SOURCES": ShowSources, "SINKS": ShowSinks}
 _SESSION = _words("ATTACH DETACH USE SET RESET PRAGMA CALL LOAD INSTALL IMPORT UPDATE")
 
@@ -77,6 +78,11 @@ def classify(script: str, tokens: Sequence[Token]) -> Statement:
         UnsupportedError: a statement about materialized views that has no meaning here.
     """
     text = script[tokens[0].start : tokens[-1].end]
+    if _HIDING in text.lower() and any(unquoted(t).lower() == _HIDING for t in tokens):
+        raise UnsupportedError(
+            f"{_HIDING} runs a statement that no view could follow: write the statement itself",
+            tokens[0].start,
+        )
     return _classify(SourceText(script, text, tokens[0].start), Reader(tokens))
 
 

@@ -138,6 +138,8 @@ def test_the_other_statements_on_views() -> None:
     assert one(sql) == ExplainView(sql, 0, ("v",), True, "json")
     with pytest.raises(UnsupportedError, match="runs the statement all the same"):
         one("EXPLAIN (ANALYZE false) DELETE FROM t")
+    with pytest.raises(UnsupportedError, match="write the statement itself"):
+        one('FROM "json_execute_serialized_sql"($1)')
     sql = "EXPLAIN ANALYZE MATERIALIZED VIEW v"
     assert one(sql) == ExplainView(sql, 0, ("v",), True, "text")
     sql = "verify materialized view s.v"

@@ -144,10 +144,17 @@ class Result:
         """The next `size` rows (all of them if None)."""
         if size is not None:
             _demand_count(size, "fetchmany takes a number of rows", least=0)
-        if self._ahead:
-            count = len(self._ahead) if size is None else min(len(self._ahead), size)
-            rows = [self._ahead.popleft() for _ in range(count)]
-            return rows if count == size else rows + self.fetchmany(size and size - count)
+        rows = list[Row]()
+        with contextlib.suppress(IndexError):  # another thread may take the last ones
+            while self._ahead and (size is None or len(rows) < size):
+                rows.append(self._ahead.popleft())
+        if rows and len(rows) == size:
+            return rows
+        more = self._fetch(None if size is None else size - len(rows))
+        return rows + more if rows else more
+
+    def _fetch(self, size: int | None) -> list[Row]:
+        """The next rows of those that no loop has read ahead."""
         if self._counted and size != 0:
             self._counted = False
             return [(self.rowcount,)]
@@ -286,9 +293,10 @@ class Result:
             try:
                 row = self._ahead.popleft()
             except IndexError:
-                self._ahead.extend(self.fetchmany(1024))
-                if not self._ahead:
+                rows = self.fetchmany(1024)
+                if not rows:
                     return
+                self._ahead.extend(rows)
             else:
                 yield row
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pyarrow as pa
 
 from ivm.reads.answer import Answer
@@ -22,19 +24,19 @@ class StateResult(Result):
         self._answer: Answer | None = answer
         self._rows: list[Row] | None = None
         self._read = 0
+        self._taking = threading.Lock()
 
-    def fetchmany(self, size: int | None = 1) -> list[Row]:
-        """See `Result.fetchmany`."""
-        if self._rows is None and self._answer is not None:
-            self._rows = self._answer.rows()
-        rows = self._rows
-        if rows is None or self._answer is None:
-            return super().fetchmany(size)
-        if size is None or size < 0:
-            size = len(rows)
-        found = rows[self._read : self._read + size]
-        self._read += len(found)
-        return found
+    def _fetch(self, size: int | None) -> list[Row]:
+        with self._taking:
+            if self._rows is None and self._answer is not None:
+                self._rows = self._answer.rows()
+            rows = self._rows
+            if rows is not None and self._answer is not None:
+                end = len(rows) if size is None else self._read + size
+                found = rows[self._read : end]
+                self._read += len(found)
+                return found
+        return super()._fetch(size)
 
     def _held(self) -> pa.Table | None:
         """The rows that are left, as an Arrow table from here on."""

@@ -1,7 +1,8 @@
 """The items of a query's select list: their names by DuckDB's own tree, their texts by its tokens.
 
-Law: of items with one name an alias comes before a column, and the last alias before the others,
-as ORDER BY takes them. What a star replaces or renames is an item without an expression.
+Law: in ORDER BY a name means the last alias of that name, and a star's column has one where it is
+renamed or replaced; of a set operation it means the first column of the result that has the name. A
+list whose columns are not told by its text (COLUMNS, unnest of a struct) is open.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ivm.sql.statements.text.tokens import Token, split, top_level
+from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold, literal
 from ivm.storage.scratch import Scratch
 from ivm.storage.warehouse.duckdb.duck import rows
@@ -26,35 +28,35 @@ class Item(NamedTuple):
     """An item of a select list.
 
     Attributes:
-        name: folded; None if no name can mean it.
-        value: the tokens of its expression; () of a column that a star renames or replaces.
+        name: folded, by which ORDER BY may mean it; None if it has none.
+        value: the tokens of its expression; () if they are not known.
         number: its place in the result, from 1; None if it is not known.
-        is_alias: it has a name of its own.
     """
 
     name: str | None
     value: Sequence[Token]
     number: int | None
-    is_alias: bool = False
 
 
 class SelectList(NamedTuple):
     """The items, as far as they are known.
 
     Attributes:
-        items: from left to right, a star being one; none of a query that does not begin with
-            SELECT.
-        is_open: COLUMNS(…) in an expression may give columns of any name.
+        items: from left to right, a star being one; none of a query that is no SELECT.
+        is_open: they may be other columns, with other names.
+        is_written: the tokens of all items are known.
+        is_set: the result is that of a set operation.
     """
 
     items: Sequence[Item] = ()
-    is_open: bool = False
+    is_open: bool = True
+    is_written: bool = False
+    is_set: bool = False
 
     def named(self, name: str) -> Item | None:
         """The item that a name means in ORDER BY, which may also be one of the FROM clause."""
         found = [item for item in self.items if item.name == fold(name)]
-        aliases = [item for item in found if item.is_alias]
-        return next(iter(aliases[-1:] or found), None)
+        return found[0 if self.is_set else -1] if found else None
 
     def numbered(self, number: int) -> Item:
         """The item at a place."""
@@ -68,25 +70,40 @@ def select_list(query: str, head: Sequence[Token]) -> SelectList:
     Args:
         query: as DuckDB reads it.
         head: its tokens.
+
+    Raises:
+        SqlError: it does not parse.
     """
-    parts, told = _parts(head), _told(query)
-    if len(parts) != len(told):
+    told, is_set = _told(query)
+    if told is None:
         return SelectList()
+    parts = _parts(head)
+    is_written = len(parts) == len(told)
     items, is_open = list[Item](), False
     number: int | None = 1
-    for part, each in zip(parts, told, strict=True):
-        if any(node["class"] == "STAR" for node in _nodes(each)):
-            number, is_plain = None, each["class"] == "STAR" and not each["alias"]
-            is_open = is_open or not is_plain
-            renamed = map(fold, _renamed(each)) if is_plain else ()
+    for each, part in zip(told, parts if is_written else [()] * len(told), strict=True):
+        kinds = {node["class"]: node for node in _nodes(each)}
+        unnests = any(node.get("function_name") == "unnest" for node in _nodes(each))
+        if "STAR" in kinds or unnests:
+            number = None
+            is_open = is_open or unnests or bool(each["alias"]) or not _is_star(each)
+            renamed = [fold(name) for name in _renamed(each)] if _is_star(each) else []
             items += [Item(name, (), None) for name in (None, *renamed)]
-        elif each["alias"]:
-            items.append(Item(fold(each["alias"]), _value(part), number, is_alias=True))
-        else:
-            columns = each.get("column_names", ())
-            items.append(Item(fold(columns[-1]) if columns else None, part, number))
+            continue
+        items.append(Item(_name(each, is_set), _value(part, each["alias"]), number))
         number = None if number is None else number + 1
-    return SelectList(items, is_open)
+    return SelectList(items, is_open, is_written, is_set)
+
+
+def _name(told: _Told, is_set: bool) -> str | None:
+    """The name by which ORDER BY may mean an item, beside what it means in the FROM clause."""
+    columns = told.get("column_names", ()) if is_set else ()
+    name = told["alias"] or (columns[-1] if columns else "")
+    return fold(name) if name else None
+
+
+def _is_star(told: _Told) -> bool:
+    return told["class"] == "STAR" and not told["columns"]
 
 
 def _parts(head: Sequence[Token]) -> list[Sequence[Token]]:
@@ -95,24 +112,27 @@ def _parts(head: Sequence[Token]) -> list[Sequence[Token]]:
     start = next((i for i in top if head[i].word in ("SELECT", "FROM", "VALUES")), None)
     if start is None or head[start].word != "SELECT":
         return []
-    start += 2 if head[start + 1].word in ("DISTINCT", "ALL") else 1
-    if [token.word for token in head[start : start + 1]] == ["ON"]:
-        start = next(i for i in top if i > start and head[i].word == ")") + 1
+    words = [token.word for token in head[start + 1 : start + 3]]
+    start += 2 if words[:1] in (["DISTINCT"], ["ALL"]) else 1
+    if words == ["DISTINCT", "ON"]:
+        start = next((i for i in top if i > start and head[i].word == ")"), len(head)) + 1
     end = next((i for i in top if i >= start and head[i].word in _ENDS), len(head))
     return [part for part in split(head[start:end]) if part]
 
 
-def _told(query: str) -> Sequence[_Told]:
-    """DuckDB's own items; none where it cannot serialize the query."""
+def _told(query: str) -> tuple[Sequence[_Told] | None, bool]:
+    """DuckDB's own items, None where it cannot serialize them; and whether of a set operation."""
     with _scratch.borrow() as cursor:
         call = f"system.main.json_serialize_sql({literal(query)})"
         tree = json.loads(rows(cursor, f"SELECT {call}")[0][0])
+    if tree["error"] and tree["error_type"] == "parser":
+        raise SqlError(tree["error_message"])
     if tree["error"]:
-        return ()
-    node = tree["statements"][0]["node"]
-    while "select_list" not in node and node.get("children", node.get("left")):
-        node = node.get("left") or node["children"][0]
-    return tuple(node.get("select_list", ()))
+        return None, False
+    node, is_set = tree["statements"][0]["node"], False
+    while "select_list" not in node and (node.get("left") or node.get("children")):
+        node, is_set = node.get("left") or node["children"][0], True
+    return node.get("select_list"), is_set
 
 
 def _renamed(star: _Told) -> Iterator[str]:
@@ -132,8 +152,10 @@ def _nodes(tree: Any) -> Iterator[_Told]:
             yield from _nodes(value)
 
 
-def _value(part: Sequence[Token]) -> Sequence[Token]:
-    """The expression of an item that has an alias."""
+def _value(part: Sequence[Token], alias: str) -> Sequence[Token]:
+    """The expression of an item."""
+    if not alias or not part:
+        return part
     if [token.word for token in part[1:2]] == [":"]:
         return part[2:]
     return part[:-2] if part[-2].word == "AS" else part[:-1]

@@ -23,9 +23,11 @@ from ivm.sql.statements.text.tokens import (
     unquoted,
 )
 from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.identifiers import fold
 
 _LATER = frozenset(["QUALIFY", "UNION", "INTERSECT", "EXCEPT"])  # ranks count the rows they leave
 _FETCHED = frozenset(["FIRST", "NEXT", "ROW", "ROWS"])
+_CONSTANTS = frozenset(["TRUE", "FALSE", "NULL"])
 _WRAPPER = "SELECT * FROM ("
 _WAY = "write QUALIFY rank() OVER (ORDER BY …) <= n instead"
 
@@ -61,7 +63,7 @@ def without_ties_clause(query: str, offset: int) -> tuple[str, int]:
     if not keys or any(_words(key) == ["ALL"] for key, _ in keys):
         raise UnsupportedError("ORDER BY ALL beside WITH TIES: name the columns", clause)
     text = query[: words[order - 1].end]
-    if ("DISTINCT", "ON") in itertools.pairwise(_words(words[:order])):
+    if ("DISTINCT", "ON") in itertools.pairwise([words[i].word for i in top if i < order]):
         text = query[: words[limit - 1].end]  # the order decides which row DISTINCT ON keeps
     return _ranked(query, text, words[:order], keys, count[0])
 
@@ -73,17 +75,16 @@ def _ranked(
     query: str, text: str, head: list[Token], keys: list[_Key], count: str
 ) -> tuple[str, int]:
     listed = select_list(query[: head[-1].end], head)
-    found = [_item(key, listed) for key, _ in keys]
-    whole = _takes_qualify(head, listed)
+    found = [_item(query, key, listed) for key, _ in keys]
     told = all(item is not None and (item.number or not item.value) for item in found)
-    wrapped = told or not whole
+    wrapped = told or not _takes_qualify(head, listed)
     ranked = []
     for (key, direction), item in zip(keys, found, strict=True):
         value = text_of(query, key)
-        if item is not None and wrapped and item.number is not None:
-            value = f"#{item.number}"
-        elif item is not None and (item.value if wrapped else not item.value):
+        if not (_is_told_outside(key, item, listed) if wrapped else item is None or item.value):
             raise UnsupportedError(f"ORDER BY {value} beside WITH TIES: name the column, or {_WAY}")
+        if item is not None and item.number and wrapped:
+            value = f"#{item.number}"
         elif item is not None and not wrapped:
             value = f"({text_of(query, item.value)})"
         ranked.append(f"{value} {text_of(query, direction)}".rstrip())
@@ -93,20 +94,37 @@ def _ranked(
     return f"{text} {bound}", 0
 
 
-def _item(key: Sequence[Token], listed: SelectList) -> Item | None:
+def _is_told_outside(key: Sequence[Token], item: Item | None, listed: SelectList) -> bool:
+    """Returns whether a key means the same among the columns of the result, or has a number."""
+    names = [each.name for each in listed.items if each.name]
+    if item is not None:
+        return bool(item.number) or names.count(item.name or "") == 1
+    if listed.is_set:
+        return all(each.number for each in listed.items) and len(set(names)) == len(names)
+    hidden = any(is_name(token) and fold(unquoted(token)) in names for token in key)
+    has_star = any(not each.number for each in listed.items)
+    return has_star and not (hidden or listed.is_open)
+
+
+def _item(query: str, key: Sequence[Token], listed: SelectList) -> Item | None:
     """The column of the result that a key names, None for an expression over the FROM clause."""
     while len(key) > 2 and key[0].word == "(" and depths(key).index(0) == len(key) - 1:
         key = key[1:-1]
     if len(key) == 1 and key[0].word.isdigit():
         return listed.numbered(int(key[0].word))
-    if len(key) == 1 and not is_name(key[0]):
-        raise SqlError(f"ORDER BY {key[0].text} orders nothing: name a column, or its number")
-    if len(key) == 1 and (item := listed.named(unquoted(key[0]))) is not None:
-        return item
+    if any(token.text[0] == "#" for token in key):
+        raise UnsupportedError(f"ORDER BY {text_of(query, key)}: write the number alone")
+    if not any(is_name(token) and token.word not in _CONSTANTS for token in key):
+        raise SqlError(
+            f"ORDER BY {text_of(query, key)} orders nothing: name a column, or its number"
+        )
     if len(key) == 1 and listed.is_open:
         raise UnsupportedError(
-            f"ORDER BY {key[0].text} beside COLUMNS(…) in an expression and WITH TIES: {_WAY}"
+            f"ORDER BY {key[0].text} beside WITH TIES, where the text does not tell the names of "
+            f"all columns: {_WAY}"
         )
+    if len(key) == 1 and (item := listed.named(unquoted(key[0]))) is not None:
+        return item
     written = [_same(token) for token in key]
     alike = (i for i in listed.items if i.number and [_same(t) for t in i.value] == written)
     return next(alike, None)
@@ -115,10 +133,9 @@ def _item(key: Sequence[Token], listed: SelectList) -> Item | None:
 def _takes_qualify(head: list[Token], listed: SelectList) -> bool:
     """Returns whether a QUALIFY of this query itself ranks the rows of its result."""
     words = [head[i].word for i in top_level(head)]
-    grouped_by_all = any(words[i : i + 3] == ["GROUP", "BY", "ALL"] for i in range(len(words)))
-    return (
-        bool(listed.items) and not grouped_by_all and not {*_LATER, "SAMPLE", "DISTINCT"} & {*words}
-    )
+    if any(words[i : i + 3] == ["GROUP", "BY", "ALL"] for i in range(len(words))):
+        return False
+    return listed.is_written and not {*_LATER, "SAMPLE", "DISTINCT"} & {*words}
 
 
 def _key(part: Sequence[Token]) -> _Key:

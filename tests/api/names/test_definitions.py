@@ -262,7 +262,7 @@ def test_functions_are_listed_again_only_where_others_may_be_there(
         db.execute("CREATE INDEX i ON t (a); DROP INDEX i; CREATE VIEW p AS FROM t")
         db.execute("CREATE MATERIALIZED VIEW w AS SELECT a FROM p; DROP MATERIALIZED VIEW w")
         assert db.execute("SELECT a + $x FROM t", {"x": 1}).fetchall() == [(2,)]
-        assert len(listed) == 1
+        assert not listed  # a new database has DuckDB's own
         for change in (
             "CREATE MACRO rows_of_t() AS TABLE FROM t",
             "BEGIN; CREATE OR REPLACE MACRO rows_of_t() AS TABLE FROM p; ROLLBACK",

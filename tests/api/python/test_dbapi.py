@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import ivm
 from ivm import dbapi
 from ivm.errors import ConstraintError, InputError, UnavailableError
 from tests.support import ROOT
+from tests.support.churn import churning
 
 
 @pytest.fixture
@@ -354,3 +356,68 @@ def test_the_names_of_duckdb_that_are_missing_are_told_in_the_docs() -> None:
 
 def names_in(line: str) -> list[str]:
     return re.findall(r"`(\w+)`", line.split("|")[1])
+
+
+@pytest.mark.parametrize("count", [3, 1024, 1030, 5000])
+def test_a_loop_that_is_left_early_loses_no_row(db: ivm.Database, count: int) -> None:
+    """Bug: what the loop had read ahead was gone."""
+    rows = [(i,) for i in range(count)]
+    db.execute(f"CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n FROM range({count})")
+    db.execute("CREATE MATERIALIZED VIEW in_memory AS SELECT i FROM n")
+    for result in (
+        db.execute(f"SELECT i FROM range({count}) t(i)"),
+        db.cursor().execute(f"SELECT i FROM range({count}) t(i)"),
+        db.execute("SELECT i FROM n WHERE i >= 0"),
+        db.cursor().execute("SELECT i FROM in_memory WHERE i >= 0"),
+        db.execute("UPDATE n SET i = i WHERE i >= 0 RETURNING i"),
+    ):
+        found = [next(iter(result))]
+        for row in result:
+            found.append(row)
+            break
+        found += [result.fetchone() or (), *result.fetchmany(5), *result.fetchall()]
+        assert sorted(found) == rows
+        assert result.fetchall() == list(result) == []
+    assert next(db.cursor().execute(f"SELECT {count}")) == (count,)
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT i FROM range(9000) t(i)", "SELECT i FROM n WHERE i >= 0"]
+)
+def test_threads_that_share_a_result_get_each_row_once(db: ivm.Database, query: str) -> None:
+    db.execute("CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n FROM range(9000)")
+    result, found = db.execute(query), list[Any]()
+
+    def by_a_loop() -> None:
+        found.extend(result)
+
+    def by_three() -> None:
+        while rows := result.fetchmany(3):
+            found.extend(rows)
+
+    with churning(), ThreadPoolExecutor(4) as threads:
+        for read in [threads.submit(read) for read in (by_a_loop, by_three) * 2]:
+            read.result()
+    assert sorted(found) == [(i,) for i in range(9000)]
+
+
+@pytest.mark.parametrize("query", ["SELECT i FROM range(5) t(i)", "SELECT i FROM n WHERE i >= 0"])
+@pytest.mark.parametrize("read", ["arrow", "df", "pl", "fetchnumpy", "held", "batch", "show"])
+def test_what_a_loop_has_read_ahead_is_in_no_frame(db: ivm.Database, read: str, query: str) -> None:
+    db.execute("CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n FROM range(5)")
+    result = db.execute(query)
+    assert next(iter(result)) == (0,)
+    with pytest.raises(InputError, match=r"read the rest by rows, with fetchall\(\)"):
+        getattr(result, read)()
+    assert repr(result) == "a loop over the rows is under way"
+    db.execute("SELECT 1")  # which detaches it
+    assert result.fetchall() == [(1,), (2,), (3,), (4,)]
+    assert result.arrow().num_rows == 0
+
+
+@pytest.mark.parametrize("query", ["SELECT i FROM range(5) t(i)", "SELECT i FROM n WHERE i >= 0"])
+def test_fetchmany_takes_a_number_of_rows(db: ivm.Database, query: str) -> None:
+    db.execute("CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n FROM range(5)")
+    for size in (-1, 2**70, "x", 1.5):
+        with pytest.raises(InputError, match="a number of rows"):
+            db.execute(query).fetchmany(size)  # type: ignore[arg-type]
