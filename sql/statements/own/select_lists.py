@@ -31,11 +31,16 @@ class Item(NamedTuple):
         name: folded, by which ORDER BY may mean it; None if it has none.
         value: the tokens of its expression; () if they are not known.
         number: its place in the result, from 1; None if it is not known.
+        column: folded, of an item that is nothing but a column; DuckDB may take the name for an
+            alias, if it is written in other letters than the table's.
+        is_of_star: it is a star, or what one renames or replaces.
     """
 
     name: str | None
     value: Sequence[Token]
     number: int | None
+    column: str | None = None
+    is_of_star: bool = False
 
 
 class SelectList(NamedTuple):
@@ -57,6 +62,12 @@ class SelectList(NamedTuple):
         """The item that a name means in ORDER BY, which may also be one of the FROM clause."""
         found = [item for item in self.items if item.name == fold(name)]
         return found[0 if self.is_set else -1] if found else None
+
+    def is_ambiguous(self, name: str) -> bool:
+        """Returns whether a column of the name stands behind an alias of it."""
+        meant = [fold(name) in (item.name, item.column) for item in self.items]
+        last = [item for item, means in zip(self.items, meant, strict=True) if means][-1:]
+        return self.named(name) is not None and bool(last and last[0].column)
 
     def numbered(self, number: int) -> Item:
         """The item at a place."""
@@ -88,9 +99,11 @@ def select_list(query: str, head: Sequence[Token]) -> SelectList:
             number = None
             is_open = is_open or unnests or bool(each["alias"]) or not _is_star(each)
             renamed = [fold(name) for name in _renamed(each)] if _is_star(each) else []
-            items += [Item(name, (), None) for name in (None, *renamed)]
+            items += [Item(name, (), None, is_of_star=True) for name in (None, *renamed)]
             continue
-        items.append(Item(_name(each, is_set), _value(part, each["alias"]), number))
+        columns = [] if each["alias"] or is_set else each.get("column_names", [])
+        column = fold(columns[-1]) if columns else None
+        items.append(Item(_name(each, is_set), _value(part, each["alias"]), number, column))
         number = None if number is None else number + 1
     return SelectList(items, is_open, is_written, is_set)
 

@@ -97,8 +97,10 @@ def _ranked(
 def _is_told_outside(key: Sequence[Token], item: Item | None, listed: SelectList) -> bool:
     """Returns whether a key means the same among the columns of the result, or has a number."""
     names = [each.name for each in listed.items if each.name]
-    if item is not None:
-        return bool(item.number) or names.count(item.name or "") == 1
+    if item is not None:  # what a star renames or replaces has no number
+        stars = [each for each in listed.items if each.is_of_star and each.name is None]
+        alone = len(stars) == 1 and all(each.is_of_star for each in listed.items)
+        return bool(item.number) or alone
     if listed.is_set:
         return all(each.number for each in listed.items) and len(set(names)) == len(names)
     hidden = any(is_name(token) and fold(unquoted(token)) in names for token in key)
@@ -118,7 +120,7 @@ def _item(query: str, key: Sequence[Token], listed: SelectList) -> Item | None:
         raise SqlError(
             f"ORDER BY {text_of(query, key)} orders nothing: name a column, or its number"
         )
-    if len(key) == 1 and listed.is_open:
+    if len(key) == 1 and (listed.is_open or listed.is_ambiguous(unquoted(key[0]))):
         raise UnsupportedError(
             f"ORDER BY {key[0].text} beside WITH TIES, where the text does not tell the names of "
             f"all columns: {_WAY}"
