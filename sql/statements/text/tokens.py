@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import duckdb
@@ -43,7 +43,9 @@ _STATEMENTS = frozenset(
     ]
 )
 """The clause words that begin what a CREATE or a PREPARE has behind its AS."""
-_DEFINING = ("CREATE", "PREPARE", "EXPLAIN")
+_DEFINING = frozenset(["CREATE", "PREPARE", "EXPLAIN"])
+_QUERIES = frozenset(["SELECT", "FROM"])
+_NAMING = frozenset([".", "$", "AS"])
 _PHRASES = (("DISTINCT", "FROM"), ("WITH", "TIME", "ZONE"))
 _IN_PHRASES = re.compile("distinct|zone", re.IGNORECASE)
 _new = tuple.__new__  # Token() takes twice as long, and each statement has dozens
@@ -93,28 +95,31 @@ def tokens(script: str) -> list[Token]:
             text = text.rstrip(_BLANKS)
             opaque = kind is _STRING or text[:1] in _QUOTES
             word = "" if opaque else text.upper() if data is None else _upper(text)
-            if word in _CLAUSES and result and _is_named(result, word):
-                word = word.lower()
             result.append(_new(Token, (word, text, offset)))
+    if any(b.word in _CLAUSES and a.word in _NAMING for a, b in pairwise(result)):
+        _mark_names(result)
     if _IN_PHRASES.search(plain):
         _mark_phrases(result)
     return result
 
 
-def _is_named(before: list[Token], word: str) -> bool:
-    """Returns whether a word of clauses is a name behind other tokens."""
-    sign = before[-1].word
-    if sign != "AS" or word == "NOT":  # as in AS NOT MATERIALIZED (…)
-        return sign in (".", "$")
-    return word not in _STATEMENTS or not _defines(before)
+def _mark_names(found: list[Token]) -> None:
+    """Makes words of clauses lower case that are names."""
+    before, defines = ";", False
+    for at, (word, text, start) in enumerate(found):
+        if before == ";":
+            defines = word in _DEFINING
+        elif before in _NAMING and word in _CLAUSES and not _is_clause(word, before, defines):
+            word = word.lower()
+            found[at] = _new(Token, (word, text, start))
+        elif word in _QUERIES:
+            defines = False
+        before = word
 
 
-def _defines(before: Sequence[Token]) -> bool:
-    """Returns whether a statement that ends with AS defines something, by what comes next."""
-    words = [token.word for token in before]
-    if ";" in words:
-        del words[: len(words) - words[::-1].index(";")]
-    return words[0] in _DEFINING and "SELECT" not in words and "FROM" not in words
+def _is_clause(word: str, before: str, defines: bool) -> bool:
+    """Returns whether it begins what is defined, or the MATERIALIZED of a CTE: AS NOT …."""
+    return before == "AS" and (word == "NOT" or (defines and word in _STATEMENTS))
 
 
 def _upper(text: str) -> str:
