@@ -78,7 +78,7 @@ def classify(script: str, tokens: Sequence[Token]) -> Statement:
         UnsupportedError: a statement about materialized views that has no meaning here.
     """
     text = script[tokens[0].start : tokens[-1].end]
-    if _HIDING in text.lower() and any(unquoted(t).lower() == _HIDING for t in tokens):
+    if any(unquoted(t).lower() == _HIDING for t in tokens if len(t.text) >= len(_HIDING)):
         raise UnsupportedError(
             f"{_HIDING} runs a statement that no view could follow: write the statement itself",
             tokens[0].start,

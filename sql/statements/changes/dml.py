@@ -30,14 +30,15 @@ def changes_inside(reader: Reader) -> bool:
             continue
         if follower in _FOLLOWERS.get(verb, ()) or verb == "TRUNCATE":
             return True
-        if verb == "UPDATE" and _sets(words[index + 2 :]):
+        if verb == "UPDATE" and _sets(words, index + 2):
             return True
     return False
 
 
-def _sets(words: Sequence[str]) -> bool:
+def _sets(words: Sequence[str], at: int) -> bool:
     """Returns whether SET stands behind a table and its alias: else `update` is a name."""
-    return next((word for word in words if word in _BEHIND_NAMES), "") == "SET"
+    rest = (words[index] for index in range(at, len(words)))
+    return next((word for word in rest if word in _BEHIND_NAMES), "") == "SET"
 
 
 def changing(source: SourceText, reader: Reader) -> Dml:
