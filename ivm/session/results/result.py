@@ -144,14 +144,20 @@ class Result:
         """The next `size` rows (all of them if None)."""
         if size is not None:
             _demand_count(size, "fetchmany takes a number of rows", least=0)
+        if not self._ahead:  # mostly so
+            return self._fetch(size)
+        rows = self._read_ahead(size)
+        if len(rows) == size:
+            return rows
+        return rows + self._fetch(None if size is None else size - len(rows))
+
+    def _read_ahead(self, size: int | None) -> list[Row]:
+        """Takes of the rows that a loop has read ahead, `size` at most."""
         rows = list[Row]()
         with contextlib.suppress(IndexError):  # another thread may take the last ones
-            while self._ahead and (size is None or len(rows) < size):
+            while size is None or len(rows) < size:
                 rows.append(self._ahead.popleft())
-        if rows and len(rows) == size:
-            return rows
-        more = self._fetch(None if size is None else size - len(rows))
-        return rows + more if rows else more
+        return rows
 
     def _fetch(self, size: int | None) -> list[Row]:
         """The next rows of those that no loop has read ahead."""
@@ -243,9 +249,10 @@ class Result:
             relation.show(max_rows=max_rows, max_width=max_width)
 
     def __repr__(self) -> str:
-        relation = self._relation() if not self._ahead else None
-        said = _READ_ON if self._ahead else self.message or _SAID[self.kind]
-        return str(relation) if relation is not None else said
+        if self._ahead:
+            return _READ_ON
+        relation = self._relation()
+        return str(relation) if relation is not None else self.message or _SAID[self.kind]
 
     def _repr_html_(self) -> str | None:
         """A table, for notebooks."""
