@@ -140,6 +140,8 @@ REFUSED = [
     ("SELECT a FROM t ORDER BY #1 LIMIT 2 WITH TIES", UnsupportedError, "the number alone"),
     ("SELECT -b AS b FROM t QUALIFY true ORDER BY b + 0 LIMIT 2 WITH TIES", UnsupportedError,
      "name the column"),
+    ("SELECT -a AS k, b AS k FROM t ORDER BY -k LIMIT 2 WITH TIES", UnsupportedError,
+     "name the column"),
     ("FROM t SELECT -b AS b ORDER BY b + 0 LIMIT 2 WITH TIES", UnsupportedError, "name the column"),
     ("SELECT DISTINCT -b AS b FROM t ORDER BY b + 0 LIMIT 2 WITH TIES", UnsupportedError,
      "name the column"),

@@ -9,6 +9,7 @@ is a column of the result; any other key is an expression over the FROM clause.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 
 from ivm.sql.statements.own.select_lists import Item, SelectList, select_list
@@ -81,7 +82,7 @@ def _ranked(
     ranked = []
     for (key, direction), item in zip(keys, found, strict=True):
         value = text_of(query, key)
-        if not (_is_told_outside(key, item, listed) if wrapped else item is None or item.value):
+        if not (_is_told_outside if wrapped else _is_told_inside)(key, item, listed):
             raise UnsupportedError(f"ORDER BY {value} beside WITH TIES: name the column, or {_WAY}")
         if item is not None and item.number and wrapped:
             value = f"#{item.number}"
@@ -92,6 +93,14 @@ def _ranked(
     if wrapped:
         return f"{_WRAPPER}{text}) AS q {bound}", len(_WRAPPER)
     return f"{text} {bound}", 0
+
+
+def _is_told_inside(key: Sequence[Token], item: Item | None, listed: SelectList) -> bool:
+    """Returns whether the text of a key, or of its column, means the same in a QUALIFY."""
+    if item is not None:
+        return bool(item.value)
+    names = Counter(each.name for each in listed.items)  # of two alike, QUALIFY takes the first
+    return all(names[fold(unquoted(token))] < 2 for token in key if is_name(token))
 
 
 def _is_told_outside(key: Sequence[Token], item: Item | None, listed: SelectList) -> bool:
