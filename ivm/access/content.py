@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from ivm.access.functions import allowed
 from ivm.access.roles import Grant
 from ivm.catalog.names import NOTHING, NameRules
-from ivm.sql.parse.duckdb_tree import read_or_error
 from ivm.sql.parse.function_list import Macro, list_functions
+from ivm.sql.statements.text.duckdb_tree import read_or_error
 from ivm.sql.statements.text.stored_text import bare_lambdas, view_query
 from ivm.storage.errors import AccessError, SqlError
 from ivm.storage.identifiers import canonical_name, fold, split_name

@@ -18,8 +18,8 @@ import numpy as np
 
 from ivm.ingest.local_time import tells_now
 from ivm.ingest.values.python_values import python_column
-from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.resolve.clock import TELLERS, WORDS
+from ivm.sql.statements.text.duckdb_tree import nodes, syntax_tree
 from ivm.storage.identifiers import fold, literal, path_of, quote, split_name
 from ivm.storage.values.column import Column, FixedColumn, column_from_arrow
 from ivm.storage.values.types import ColumnType

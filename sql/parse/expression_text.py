@@ -12,9 +12,9 @@ from typing import TypeAlias
 import duckdb
 from sqlglot import exp
 
-from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.parse.query import parse_query
 from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.statements.text.duckdb_tree import nodes, syntax_tree
 from ivm.storage.identifiers import fold
 from ivm.storage.scratch import Scratch
 

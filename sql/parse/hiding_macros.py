@@ -14,10 +14,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.plan.built_in import call_name, is_ours
 from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.statements.text.duckdb_tree import nodes, syntax_tree
 from ivm.storage.identifiers import fold, words_in
 from ivm.storage.warehouse.duckdb.duck import Cursor
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from ivm.sql.parse.duckdb_tree import nodes
 from ivm.sql.plan.built_in import FACTS
 from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.statements.text.duckdb_tree import nodes
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 

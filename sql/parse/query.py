@@ -14,12 +14,12 @@ from sqlglot.errors import SqlglotError
 from ivm.sql.parse.canonical_tree import canonical
 from ivm.sql.parse.collations import without_collations
 from ivm.sql.parse.dialect import Read, Verbatim, Written
-from ivm.sql.parse.duckdb_tree import syntax_tree
 from ivm.sql.parse.hiding_macros import refuse_unseen
 from ivm.sql.parse.methods import refuse_schema_calls, without_methods
 from ivm.sql.plan.built_in import synonyms
 from ivm.sql.plan.expressions import balanced, text
 from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.statements.text.duckdb_tree import syntax_tree
 from ivm.storage.warehouse.duckdb.duck import Cursor
 
 _TAKING_IGNORE_NULLS: dict[object, type[exp.Expr]] = {

@@ -13,11 +13,11 @@ from typing import Any
 
 import duckdb
 
-from ivm.sql.parse.duckdb_tree import read_or_error, syntax_tree
 from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_functions
 from ivm.sql.plan.known_functions import unknown_functions
 from ivm.sql.resolve.clock import AGE, TELLERS, WORDS
 from ivm.sql.resolve.plain_views import PlainViews
+from ivm.sql.statements.text.duckdb_tree import read_or_error, syntax_tree
 from ivm.sql.statements.text.stored_text import view_query
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold

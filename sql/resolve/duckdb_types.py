@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ivm.sql.parse.duckdb_tree import bound_plan, nodes
+from ivm.sql.statements.text.duckdb_tree import bound_plan, nodes
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.key_codes import groupable
 from ivm.storage.values.types import ColumnType, Schema, type_of

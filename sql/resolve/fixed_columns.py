@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.plan.built_in import PEERS_ALIKE
 from ivm.sql.plan.fixed_columns import FixedPart, Parts
 from ivm.sql.resolve.plain_views import PlainViews
+from ivm.sql.statements.text.duckdb_tree import nodes, syntax_tree
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duckdb.duck import Cursor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ivm
-from ivm.sql.parse.duckdb_tree import nodes
+from ivm.sql.statements.text.duckdb_tree import nodes
 from ivm.storage.deep_stack import deeply
 from tests.tiers import TIER
 

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 
 from ivm.ingest.fetched_rows import fetched_rows, may_be_exact
 from ivm.ingest.transaction_time import TransactionTime
-from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.plan.built_in import FACTS
 from ivm.sql.plan.known_functions import is_fixed
 from ivm.sql.resolve.clock import TELLERS, may_tell_time, times_told
 from ivm.sql.scalar.constants import Fallback
+from ivm.sql.statements.text.duckdb_tree import nodes, syntax_tree
 from ivm.storage.identifiers import fold
 from ivm.storage.interrupts import interruptible
 from ivm.storage.values.column import Column

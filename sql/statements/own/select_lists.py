@@ -7,15 +7,14 @@ list whose columns are not told by its text (COLUMNS, unnest of a struct) is ope
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ivm.sql.statements.text.duckdb_tree import nodes, read_or_error
 from ivm.sql.statements.text.tokens import Token, split, top_level
 from ivm.storage.errors import SqlError
-from ivm.storage.identifiers import fold, literal
+from ivm.storage.identifiers import fold
 from ivm.storage.scratch import Scratch
-from ivm.storage.warehouse.duckdb.duck import rows
 
 _ENDS = frozenset(
     ["FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "UNION", "INTERSECT", "EXCEPT"]
@@ -93,9 +92,9 @@ def select_list(query: str, head: Sequence[Token]) -> SelectList:
     items, is_open = list[Item](), False
     number: int | None = 1
     for each, part in zip(told, parts if is_written else [()] * len(told), strict=True):
-        kinds = {node["class"]: node for node in _nodes(each)}
-        unnests = any(node.get("function_name") == "unnest" for node in _nodes(each))
-        if "STAR" in kinds or unnests:
+        inner = _expressions(each)
+        unnests = any(node.get("function_name") == "unnest" for node in inner)
+        if unnests or any(node["class"] == "STAR" for node in inner):
             number = None
             is_open = is_open or unnests or bool(each["alias"]) or not _is_star(each)
             renamed = [fold(name) for name in _renamed(each)] if _is_star(each) else []
@@ -136,11 +135,10 @@ def _parts(head: Sequence[Token]) -> list[Sequence[Token]]:
 def _told(query: str) -> tuple[Sequence[_Told] | None, bool]:
     """DuckDB's own items, None where it cannot serialize them; and whether of a set operation."""
     with _scratch.borrow() as cursor:
-        call = f"system.main.json_serialize_sql({literal(query)})"
-        tree = json.loads(rows(cursor, f"SELECT {call}")[0][0])
-    if tree["error"] and tree["error_type"] == "parser":
-        raise SqlError(tree["error_message"])
-    if tree["error"]:
+        tree, error = read_or_error(query, cursor)
+    if error and tree["error_type"] == "parser":
+        raise SqlError(error)
+    if error:
         return None, False
     node, is_set = tree["statements"][0]["node"], False
     while "select_list" not in node and (node.get("left") or node.get("children")):
@@ -153,16 +151,9 @@ def _renamed(star: _Told) -> Iterator[str]:
     yield from (each["value"] for each in star["rename_list"])
 
 
-def _nodes(tree: Any) -> Iterator[_Told]:
-    """The expressions in one."""
-    if isinstance(tree, dict):
-        if "class" in tree:
-            yield tree
-        for value in tree.values():
-            yield from _nodes(value)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from _nodes(value)
+def _expressions(tree: Any) -> list[_Told]:
+    """The expressions in one, itself included."""
+    return [node for node in nodes(tree) if "class" in node]
 
 
 def _value(part: Sequence[Token], alias: str) -> Sequence[Token]:
