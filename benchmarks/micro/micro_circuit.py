@@ -21,7 +21,7 @@ import pyarrow as pa
 import sqlglot
 
 from ivm.delta_ops.aggregates.aggregate import Aggregate
-from ivm.delta_ops.aggregates.call import AggregateSpec
+from ivm.delta_ops.aggregates.lanes.call import AggregateSpec
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.joins.arrange import Arrange
 from ivm.delta_ops.joins.join import Join
@@ -29,7 +29,7 @@ from ivm.delta_ops.linear.filter import Filter
 from ivm.delta_ops.ordered.topk import TopK
 from ivm.sql.scalar.compile import compile_predicate
 from ivm.storage.values.column import ArrowColumn, FixedColumn
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, add
 

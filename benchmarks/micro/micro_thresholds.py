@@ -22,8 +22,8 @@ from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.dictionary import encode
 from ivm.storage.values.group_numbers import number_exact
 from ivm.storage.values.hashing import hash_rows
+from ivm.storage.values.ordering.sort import sort_rows
 from ivm.storage.values.radix_sort import order_of
-from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, ones
 

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ivm.delta_ops.aggregates.accumulators import added
-from ivm.delta_ops.aggregates.call import AggregateSpec, Argument
 from ivm.delta_ops.aggregates.call_states import CallStates
-from ivm.delta_ops.aggregates.finish import (
+from ivm.delta_ops.aggregates.lanes.accumulators import added
+from ivm.delta_ops.aggregates.lanes.call import AggregateSpec, Argument
+from ivm.delta_ops.aggregates.lanes.finish import (
     AccumulatorTable,
     is_checked,
     is_linear,

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ivm.delta_ops.aggregates.accumulators import Accumulator, Contribution
-from ivm.delta_ops.aggregates.call import AggregateSpec, Argument, ArgumentRows
 from ivm.delta_ops.aggregates.distinct_values import DistinctValues, changes_of_set
-from ivm.delta_ops.aggregates.finish import AccumulatorTable, Finish, finisher, is_linear
 from ivm.delta_ops.aggregates.group_rows import GroupRows, Reading, RowsSpec
+from ivm.delta_ops.aggregates.lanes.accumulators import Accumulator, Contribution
+from ivm.delta_ops.aggregates.lanes.call import AggregateSpec, Argument, ArgumentRows
+from ivm.delta_ops.aggregates.lanes.finish import AccumulatorTable, Finish, finisher, is_linear
 from ivm.delta_ops.aggregates.min_max import MinMax, make_extremes
 from ivm.delta_ops.aggregates.mode_histogram import FromValueCounts
 from ivm.delta_ops.aggregates.quantiles import FromRanks

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ivm.delta_ops.aggregates.call import ArgumentRows
+from ivm.delta_ops.aggregates.lanes.call import ArgumentRows
 from ivm.delta_ops.state.group_table import GroupTable
 from ivm.storage.values.column import Column, FixedColumn, Indexes
 from ivm.storage.values.types import ColumnType, type_of

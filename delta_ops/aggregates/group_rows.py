@@ -23,7 +23,7 @@ from ivm.storage.arrangement.layout import Layout
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Indexes, concat
 from ivm.storage.values.key_codes import same_key
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ivm.delta_ops.aggregates.call import ArgumentRows
+from ivm.delta_ops.aggregates.lanes.call import ArgumentRows
 from ivm.delta_ops.aggregates.min_max_cache import MinMaxCache, ends, from_ranks, to_ranks
 from ivm.delta_ops.state.versions import Versions
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.arrangement.builder import RunBuilder
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.values.column import Column, FixedColumn, Indexes, concat, null_column
-from ivm.storage.values.order import OrderKey, orderable
+from ivm.storage.values.ordering.order import OrderKey, orderable
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet
 

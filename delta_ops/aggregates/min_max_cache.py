@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ivm.delta_ops.aggregates.call import ArgumentRows
+from ivm.delta_ops.aggregates.lanes.call import ArgumentRows
 from ivm.storage.arrangement.arrangement import Arrangement, Matches
 from ivm.storage.errors import InternalError
 from ivm.storage.values.column import FixedColumn, Indexes

@@ -17,7 +17,7 @@ from ivm.delta_ops.aggregates.collect import elements, offsets
 from ivm.delta_ops.aggregates.group_rows import Grouped, Reading, Weighed
 from ivm.delta_ops.state.picked import picked
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, Indexes
-from ivm.storage.values.order import value_codes
+from ivm.storage.values.ordering.order import value_codes
 from ivm.storage.values.types import ColumnType
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ivm.delta_ops.aggregates.call import AggregateSpec
 from ivm.delta_ops.aggregates.collect import (
     first_struct,
     first_value,
@@ -20,6 +19,7 @@ from ivm.delta_ops.aggregates.collect import (
     listed_structs,
 )
 from ivm.delta_ops.aggregates.group_rows import ALL, Grouped, RowsSpec, selects
+from ivm.delta_ops.aggregates.lanes.call import AggregateSpec
 from ivm.delta_ops.aggregates.mode_histogram import (
     FromValueCounts,
     entropy,
@@ -30,7 +30,7 @@ from ivm.delta_ops.aggregates.mode_histogram import (
 from ivm.delta_ops.aggregates.quantiles import FromRanks, continuous, discrete
 from ivm.delta_ops.state.representatives import has_representatives
 from ivm.storage.values.column import Column
-from ivm.storage.values.order import OrderKey, orderable
+from ivm.storage.values.ordering.order import OrderKey, orderable
 from ivm.storage.values.types import ColumnType
 
 GroupedFinish: TypeAlias = Callable[[Grouped], Column]

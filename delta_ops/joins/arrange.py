@@ -13,7 +13,7 @@ from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.state.partitions import Partitions
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.values.column import Column
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet
 

@@ -14,7 +14,7 @@ from ivm.delta_ops.joins.join import Join
 from ivm.delta_ops.joins.range_search import Comparison, RangeSearch, order_column
 from ivm.delta_ops.operator import Predicate
 from ivm.storage.arrangement.arrangement import Arrangement
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.zset import ZSet
 
 

@@ -17,10 +17,10 @@ import numpy as np
 from ivm.storage.arrangement.arrangement import Arrangement, Matches
 from ivm.storage.arrangement.run import Run
 from ivm.storage.values.column import AnyCodes, Column, FixedColumn, Indexes, Mask
-from ivm.storage.values.compare_rows import compare_rows
 from ivm.storage.values.consolidate import distinct_rows
-from ivm.storage.values.order import OrderTerm
-from ivm.storage.values.ranges import expand, first_places, net_ranges, present
+from ivm.storage.values.ordering.compare_rows import compare_rows
+from ivm.storage.values.ordering.order import OrderTerm
+from ivm.storage.values.ordering.ranges import expand, first_places, net_ranges, present
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
 

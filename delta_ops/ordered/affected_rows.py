@@ -19,7 +19,7 @@ from ivm.delta_ops.ordered.key_search import keys_near
 from ivm.storage.ordered.rank_select import PeerGroups
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import Column, FixedColumn, Indexes
-from ivm.storage.values.ranges import clipped
+from ivm.storage.values.ordering.ranges import clipped
 
 
 class ChangedRows(NamedTuple):

@@ -17,7 +17,7 @@ from ivm.delta_ops.ordered.frame_bounds import FrameRows, Pair
 from ivm.delta_ops.ordered.function import WindowFunction
 from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.values.column import Column, FixedColumn
-from ivm.storage.values.ranges import expand, offsets
+from ivm.storage.values.ordering.ranges import expand, offsets
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet
 

@@ -20,7 +20,7 @@ from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.consolidate import consolidate
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, empty
 

@@ -19,8 +19,8 @@ from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.calendar import shift_months
 from ivm.storage.values.column import Codes, Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.key_codes import word_codes
-from ivm.storage.values.order import Columns
-from ivm.storage.values.ranges import clipped
+from ivm.storage.values.ordering.order import Columns
+from ivm.storage.values.ordering.ranges import clipped
 from ivm.storage.values.types import ColumnType
 
 MICROS_PER_DAY = 86_400_000_000

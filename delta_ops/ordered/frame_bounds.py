@@ -19,8 +19,8 @@ from ivm.storage.ordered.rank_select import PeerGroups
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import Column, FixedColumn, Indexes
 from ivm.storage.values.key_codes import same_key
-from ivm.storage.values.order import Columns, OrderKey, OrderTerm, order_terms
-from ivm.storage.values.ranges import begins_of, clipped, expand, offsets
+from ivm.storage.values.ordering.order import Columns, OrderKey, OrderTerm, order_terms
+from ivm.storage.values.ordering.ranges import begins_of, clipped, expand, offsets
 from ivm.storage.values.types import ColumnType
 
 Pair = tuple[Indexes, Indexes]

@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ivm.delta_ops.aggregates.call import AggregateSpec, Argument
+from ivm.delta_ops.aggregates.lanes.call import AggregateSpec, Argument
 from ivm.delta_ops.ordered.frame import Frame, RangeKey
 from ivm.delta_ops.ordered.frame_bounds import FrameRows
 from ivm.delta_ops.ordered.frame_sums import FrameSum, batch_of
 from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.values.column import Column, Indexes
-from ivm.storage.values.order import OrderTerm
-from ivm.storage.values.ranges import offsets
-from ivm.storage.values.sort import sort_rows
+from ivm.storage.values.ordering.order import OrderTerm
+from ivm.storage.values.ordering.ranges import offsets
+from ivm.storage.values.ordering.sort import sort_rows
 
 _NONE = np.iinfo(np.int64).max
 

@@ -27,9 +27,9 @@ from ivm.storage.values.column import (
     not_null,
     null_column,
 )
-from ivm.storage.values.order import Columns, OrderTerm
-from ivm.storage.values.ranges import clipped, offsets
-from ivm.storage.values.sort import sort_rows
+from ivm.storage.values.ordering.order import Columns, OrderTerm
+from ivm.storage.values.ordering.ranges import clipped, offsets
+from ivm.storage.values.ordering.sort import sort_rows
 from ivm.storage.values.types import ColumnType
 
 _NONE = np.iinfo(np.int64).max

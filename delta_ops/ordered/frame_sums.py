@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ivm.delta_ops.aggregates.call import AggregateSpec, Argument
-from ivm.delta_ops.aggregates.finish import AccumulatorTable, finisher
+from ivm.delta_ops.aggregates.lanes.call import AggregateSpec, Argument
+from ivm.delta_ops.aggregates.lanes.finish import AccumulatorTable, finisher
 from ivm.delta_ops.ordered.frame import Frame
 from ivm.delta_ops.ordered.frame_bounds import FrameRows
 from ivm.delta_ops.ordered.function import WindowFunction
@@ -22,8 +22,8 @@ from ivm.storage.ordered.blocks import Block
 from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import Column, Indexes
-from ivm.storage.values.order import Columns
-from ivm.storage.values.ranges import clipped, offsets
+from ivm.storage.values.ordering.order import Columns
+from ivm.storage.values.ordering.ranges import clipped, offsets
 from ivm.storage.values.zset import ZSet
 
 _EXACT = ("count", "count_star", "count_if", "bool_and", "bool_or", "sum")

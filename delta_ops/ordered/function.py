@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from ivm.delta_ops.aggregates.float_sum import Floats
+from ivm.delta_ops.aggregates.lanes.float_sum import Floats
 from ivm.delta_ops.ordered.affected_rows import ChangedRows, reached
 from ivm.delta_ops.ordered.frame import UP_TO_HERE, UP_TO_PEERS, WHOLE, Frame, RangeKey
 from ivm.delta_ops.ordered.frame_bounds import FrameRows, Pair, WindowOrder

@@ -17,9 +17,9 @@ from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn, Indexes
-from ivm.storage.values.compare_rows import bounded_search
 from ivm.storage.values.key_codes import word_codes
-from ivm.storage.values.ranges import offsets
+from ivm.storage.values.ordering.compare_rows import bounded_search
+from ivm.storage.values.ordering.ranges import offsets
 
 Ranges = tuple[Indexes, Indexes, Indexes, Indexes]
 """The first rank and the one past the end of a partition, and of some rows in it."""

@@ -18,8 +18,8 @@ from ivm.delta_ops.ordered.window import Window
 from ivm.storage.ordered.rank_select import PeerGroups
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import Indexes
-from ivm.storage.values.order import OrderKey
-from ivm.storage.values.ranges import clipped
+from ivm.storage.values.ordering.order import OrderKey
+from ivm.storage.values.ordering.ranges import clipped
 from ivm.storage.values.types import ColumnType
 
 

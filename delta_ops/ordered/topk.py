@@ -24,7 +24,7 @@ from ivm.storage.arrangement.layout import Layout
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
 from ivm.storage.values.consolidate import consolidate
-from ivm.storage.values.order import OrderKey, term_codes
+from ivm.storage.values.ordering.order import OrderKey, term_codes
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, empty
 

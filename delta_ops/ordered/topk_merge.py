@@ -14,7 +14,7 @@ import numpy as np
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.values.column import Indexes, Mask
-from ivm.storage.values.sort import sort_rows
+from ivm.storage.values.ordering.sort import sort_rows
 from ivm.storage.values.zset import Weights, ZSet, add
 
 

@@ -25,8 +25,8 @@ from ivm.storage.ordered.rank_select import PeerGroups
 from ivm.storage.ordered.sorted_rows import SortedRows, demand_present, sorted_sum
 from ivm.storage.values.column import Column, Indexes, Mask, concat, empty_column
 from ivm.storage.values.key_codes import same_key, same_row
-from ivm.storage.values.order import OrderKey
-from ivm.storage.values.ranges import begins_of, total
+from ivm.storage.values.ordering.order import OrderKey
+from ivm.storage.values.ordering.ranges import begins_of, total
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, empty
 

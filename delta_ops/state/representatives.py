@@ -19,7 +19,7 @@ from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
 from ivm.storage.values.key_codes import row_codes
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import Weights, ZSet
 

@@ -37,8 +37,8 @@ from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Project, Scan, TopK
 from ivm.sql.scalar.lookup import Lookup
 from ivm.storage.values.column import Column
 from ivm.storage.values.consolidate import consolidate
-from ivm.storage.values.order import OrderKey, OrderTerm, order_terms, orderable
-from ivm.storage.values.sort import sort_rows
+from ivm.storage.values.ordering.order import OrderKey, OrderTerm, order_terms, orderable
+from ivm.storage.values.ordering.sort import sort_rows
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add, empty
 

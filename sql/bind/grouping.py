@@ -40,7 +40,7 @@ from ivm.sql.resolve.functions import Functions
 from ivm.sql.resolve.orders import complete_aggregate
 from ivm.sql.subqueries.attach import attached
 from ivm.sql.subqueries.parameters import reads_query
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import ColumnType, Schema, type_of
 
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)

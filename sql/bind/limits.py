@@ -28,7 +28,7 @@ from ivm.sql.subqueries.attach import attached
 from ivm.sql.subqueries.endless_recursion import refuse_endless
 from ivm.sql.subqueries.nested import Nesting
 from ivm.sql.subqueries.single_row import counted
-from ivm.storage.values.order import OrderKey, orderable
+from ivm.storage.values.ordering.order import OrderKey, orderable
 from ivm.storage.values.types import type_of
 from ivm.storage.warehouse.duckdb.duck import rows
 

@@ -24,7 +24,7 @@ from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.duckdb_types import types_of
 from ivm.sql.resolve.orders import ORDERLESS, complete_aggregate, parts_of
 from ivm.storage.identifiers import fold
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 
 _BY_RANK = frozenset(["lag", "lead", "ntile", "row_number"])

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from ivm.delta_ops.aggregates.aggregate import aggregate, supported
-from ivm.delta_ops.aggregates.call import AggregateSpec
 from ivm.delta_ops.aggregates.group_recompute import GroupRecompute as GroupRecomputeOperator
+from ivm.delta_ops.aggregates.lanes.call import AggregateSpec
 from ivm.delta_ops.aggregates.set_operations import SetOp as SetOperator
 from ivm.delta_ops.circuit import Circuit, Factory
 from ivm.delta_ops.joins.arrange import Arrange
@@ -62,7 +62,7 @@ from ivm.sql.plan.render_unnest import call_columns, call_source
 from ivm.sql.resolve.duckdb_types import probe
 from ivm.sql.rewrite.split_ranges import RangeJoined, split_ranges
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar
-from ivm.storage.values.order import OrderKey, orderable
+from ivm.storage.values.ordering.order import OrderKey, orderable
 from ivm.storage.warehouse.duckdb.duck import rows
 
 Operators = tuple[Operator, ...]

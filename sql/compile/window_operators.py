@@ -10,8 +10,8 @@ import contextlib
 
 from sqlglot import exp
 
-from ivm.delta_ops.aggregates.call import AggregateSpec
-from ivm.delta_ops.aggregates.finish import is_linear
+from ivm.delta_ops.aggregates.lanes.call import AggregateSpec
+from ivm.delta_ops.aggregates.lanes.finish import is_linear
 from ivm.delta_ops.operator import CursorFactory, Operator
 from ivm.delta_ops.ordered.duck_window import DELTA, PART, DuckWindow
 from ivm.delta_ops.ordered.fill import Fill
@@ -33,7 +33,7 @@ from ivm.sql.plan.render_window import completed, window_source, window_text
 from ivm.sql.resolve.orders import parts_of
 from ivm.sql.scalar.compile import compile_predicate
 from ivm.storage.values.column import Column
-from ivm.storage.values.order import orderable
+from ivm.storage.values.ordering.order import orderable
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import from_arrow
 from ivm.storage.warehouse.duckdb import duck

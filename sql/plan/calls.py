@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import used
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import ColumnType
 
 

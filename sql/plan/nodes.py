@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.calls import AggregateCall, RowCall, WindowCall
 from ivm.sql.plan.expressions import conjunction
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import ColumnType, Schema
 
 JoinKind: TypeAlias = Literal["inner", "left", "full", "semi", "anti"]

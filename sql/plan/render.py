@@ -44,7 +44,7 @@ from ivm.sql.plan.nodes import (
 from ivm.sql.plan.render_unnest import render_table_function, render_unnest, unnest_text
 from ivm.sql.plan.render_window import render_window, window_texts
 from ivm.storage.identifiers import literal, quote
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 
 _JOINS = {
     "inner": "JOIN",

@@ -15,7 +15,7 @@ from ivm.sql.plan.calls import WindowCall, key_text
 from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import Window, width
 from ivm.sql.plan.render_split import split_text, with_row_numbers
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 
 
 def render_window(plan: Window, source: str) -> str:

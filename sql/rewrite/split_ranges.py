@@ -19,7 +19,7 @@ from ivm.sql.plan.expressions import compared, conjunction, conjuncts, remap, st
 from ivm.sql.plan.nodes import Join, Plan, types, width
 from ivm.sql.plan.unique_key import unique_key
 from ivm.sql.rewrite.split_keys import JoinSide, casts_strings, common_type
-from ivm.storage.values.order import OrderKey, orderable
+from ivm.storage.values.ordering.order import OrderKey, orderable
 from ivm.storage.values.types import ColumnType
 
 OPERATORS: dict[str, type[exp.Binary]] = {

@@ -11,11 +11,10 @@ from collections.abc import Callable
 import numpy as np
 from sqlglot import exp
 
-from ivm.sql.scalar import int128
-from ivm.sql.scalar.arithmetic import check_digits
-from ivm.sql.scalar.decimal import decimal_to_double
-from ivm.sql.scalar.instants import time_of_day
-from ivm.sql.scalar.kernel import (
+from ivm.sql.scalar.numbers.arithmetic import check_digits
+from ivm.sql.scalar.numbers.decimal import decimal_to_double
+from ivm.sql.scalar.operands import int128
+from ivm.sql.scalar.operands.kernel import (
     NotListedError,
     Operand,
     UndecidedError,
@@ -27,9 +26,10 @@ from ivm.sql.scalar.kernel import (
     round_half_away,
     unary,
 )
-from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
-from ivm.sql.scalar.string_casts import from_string
-from ivm.sql.scalar.string_forms import to_string
+from ivm.sql.scalar.operands.rules import ExpressionCompiler, Rules, rule
+from ivm.sql.scalar.strings.string_casts import from_string
+from ivm.sql.scalar.strings.string_forms import to_string
+from ivm.sql.scalar.times.instants import time_of_day
 from ivm.storage.values.types import WIDE, ColumnType
 
 Convert = Callable[[Values], Values]

@@ -14,26 +14,13 @@ import numpy as np
 from sqlglot import exp
 
 from ivm.delta_ops.operator import Kernel, Predicate
-from ivm.sql.scalar import (
-    arithmetic,
-    bits,
-    comparison,
-    conditional,
-    division,
-    instants,
-    like,
-    logic,
-    nested,
-    rounding,
-    string,
-    string_forms,
-    string_parts,
-    temporal,
-)
 from ivm.sql.scalar import cast as scalar_cast
-from ivm.sql.scalar.constants import Fallback
-from ivm.sql.scalar.int128 import widen
-from ivm.sql.scalar.kernel import (
+from ivm.sql.scalar import nested
+from ivm.sql.scalar.logic import comparison, conditional, logic
+from ivm.sql.scalar.numbers import arithmetic, bits, division, rounding
+from ivm.sql.scalar.operands.constants import Fallback
+from ivm.sql.scalar.operands.int128 import widen
+from ivm.sql.scalar.operands.kernel import (
     BOOLEAN,
     NotListedError,
     Operand,
@@ -42,7 +29,9 @@ from ivm.sql.scalar.kernel import (
     fixed,
     is_128_bit,
 )
-from ivm.sql.scalar.rules import ExpressionCompiler
+from ivm.sql.scalar.operands.rules import ExpressionCompiler
+from ivm.sql.scalar.strings import like, string, string_forms, string_parts
+from ivm.sql.scalar.times import instants, temporal
 from ivm.storage.values.column import Column, FixedColumn, Mask, empty_column
 from ivm.storage.values.types import ColumnType
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ivm.sql.scalar import string
-from ivm.sql.scalar.constants import sql_of
-from ivm.sql.scalar.kernel import NotListedError, Operand, by_arrow
-from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, arguments, rule
-from ivm.sql.scalar.string import constant_integer
+from ivm.sql.scalar.operands.constants import sql_of
+from ivm.sql.scalar.operands.kernel import NotListedError, Operand, by_arrow
+from ivm.sql.scalar.operands.rules import ExpressionCompiler, FunctionRules, Rules, arguments, rule
+from ivm.sql.scalar.strings import string
+from ivm.sql.scalar.strings.string import constant_integer
 from ivm.storage.identifiers import fold
 from ivm.storage.values.types import ColumnType
 

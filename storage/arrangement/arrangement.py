@@ -41,7 +41,7 @@ from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, null_c
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.equality import repeats_itself
 from ivm.storage.values.key_codes import KeyCodes, same_key
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, all_ones
 

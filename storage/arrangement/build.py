@@ -34,12 +34,12 @@ from ivm.storage.values.column import (
     join_arrays,
     join_released,
 )
-from ivm.storage.values.compare_rows import compare_rows, lower_bounds
 from ivm.storage.values.consolidate import distinct_rows, opposed
 from ivm.storage.values.equality import equal_pairs, equal_rows
 from ivm.storage.values.key_codes import KeyCodes, same_key
+from ivm.storage.values.ordering.compare_rows import compare_rows, lower_bounds
+from ivm.storage.values.ordering.sort import sort_rows
 from ivm.storage.values.radix_sort import order_of
-from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.zset import Weights, ZSet
 
 _STRETCH = 1 << 14  # rows compared at a time, so that the passes stay in the cache

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ivm.storage.values.column import Indexes, Mask
-from ivm.storage.values.ranges import expand
+from ivm.storage.values.ordering.ranges import expand
 
 if TYPE_CHECKING:
     from ivm.storage.arrangement.run import Run

@@ -29,9 +29,9 @@ from ivm.storage.arrangement.write_buffer import FixedBuffer, WriteBuffer
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
 from ivm.storage.values.key_codes import KeyCodes, same_key
-from ivm.storage.values.order import OrderTerm
+from ivm.storage.values.ordering.order import OrderTerm
+from ivm.storage.values.ordering.sort import sort_rows
 from ivm.storage.values.radix_sort import order_of
-from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.zset import ZSet, add
 
 DEEPER = 4

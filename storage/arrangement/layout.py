@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.values.column import Column
 from ivm.storage.values.key_codes import KeyCodes, is_exact, key_codes
-from ivm.storage.values.order import OrderKey, OrderTerm, order_terms, orderable
+from ivm.storage.values.ordering.order import OrderKey, OrderTerm, order_terms, orderable
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, empty
 

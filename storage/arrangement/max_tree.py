@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn, Indexes
 from ivm.storage.values.key_codes import word_codes
-from ivm.storage.values.ranges import expand
+from ivm.storage.values.ordering.ranges import expand
 from ivm.storage.values.types import ColumnType
 
 _SHIFT = 4

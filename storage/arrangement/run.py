@@ -23,7 +23,7 @@ from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.max_tree import MaxTree
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Indexes, concat_released, taken
-from ivm.storage.values.ranges import expand
+from ivm.storage.values.ordering.ranges import expand
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import Weights, ZSet, ones
 

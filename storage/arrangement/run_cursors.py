@@ -18,9 +18,9 @@ from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run
 from ivm.storage.arrangement.write_buffer import WriteBuffer
 from ivm.storage.values.column import Column, Indexes, Mask, concat
-from ivm.storage.values.order import OrderTerm
+from ivm.storage.values.ordering.order import OrderTerm
+from ivm.storage.values.ordering.ranges import expand, offsets
 from ivm.storage.values.radix_sort import order_of
-from ivm.storage.values.ranges import expand, offsets
 from ivm.storage.values.zset import Weights, ZSet
 
 

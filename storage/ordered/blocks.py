@@ -14,8 +14,8 @@ import numpy as np
 
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, Indexes, concat, concat_ranges
-from ivm.storage.values.order import OrderTerm
-from ivm.storage.values.sort_keys import cells, narrowed, ordered, words_of
+from ivm.storage.values.ordering.order import OrderTerm
+from ivm.storage.values.ordering.sort_keys import cells, narrowed, ordered, words_of
 
 BLOCK = 1024  # rows of a block when it is made
 MOST = 2 * BLOCK

@@ -14,7 +14,7 @@ import numpy as np
 from ivm.storage.ordered.blocks import Block
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, Indexes, concat_ranges, empty_column
-from ivm.storage.values.ranges import begins_of, expand
+from ivm.storage.values.ordering.ranges import begins_of, expand
 from ivm.storage.values.types import ColumnType
 
 

@@ -19,12 +19,12 @@ from ivm.storage.ordered.blocks import Block, cut, edited
 from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, Indexes, Mask, concat, empty_column
-from ivm.storage.values.compare_rows import lower_bounds
 from ivm.storage.values.key_codes import same_row
-from ivm.storage.values.order import Columns, OrderTerm
-from ivm.storage.values.ranges import offsets
-from ivm.storage.values.sort import sort_rows
-from ivm.storage.values.sort_keys import LAST, all_cells, ordered
+from ivm.storage.values.ordering.compare_rows import lower_bounds
+from ivm.storage.values.ordering.order import Columns, OrderTerm
+from ivm.storage.values.ordering.ranges import offsets
+from ivm.storage.values.ordering.sort import sort_rows
+from ivm.storage.values.ordering.sort_keys import LAST, all_cells, ordered
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
 

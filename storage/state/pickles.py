@@ -19,7 +19,7 @@ from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run
 from ivm.storage.values import dictionary
 from ivm.storage.values.column import ArrowColumn, DictionaryColumn, FixedColumn
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops.aggregates import call as aggregate_call
 from ivm.delta_ops.aggregates.aggregate import Aggregate, supported
-from ivm.delta_ops.aggregates.call import AggregateSpec
+from ivm.delta_ops.aggregates.lanes import call as aggregate_call
+from ivm.delta_ops.aggregates.lanes.call import AggregateSpec
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values import key_codes

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ivm.delta_ops.aggregates.aggregate import Aggregate
-from ivm.delta_ops.aggregates.call import AggregateSpec
+from ivm.delta_ops.aggregates.lanes.call import AggregateSpec
 from ivm.delta_ops.aggregates.set_operations import SetOp
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.joins.arrange import Arrange

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import ivm
 from ivm import errors
 from ivm.delta_ops.ordered.dynamic_limit import DynamicLimit
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.zset import empty
 from tests.support.operator_bench import Bench, Row, streams, types_of, zset
 from tests.tiers import examples

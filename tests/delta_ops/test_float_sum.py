@@ -9,8 +9,8 @@ import numpy.typing as npt
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops.aggregates import float_sum
-from ivm.delta_ops.aggregates.float_sum import Limbs
+from ivm.delta_ops.aggregates.lanes import float_sum
+from ivm.delta_ops.aggregates.lanes.float_sum import Limbs
 from tests.support.operator_bench import nearest_double
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

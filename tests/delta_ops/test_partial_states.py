@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.delta_ops.aggregates.aggregate import Aggregate
-from ivm.delta_ops.aggregates.call import AggregateSpec
+from ivm.delta_ops.aggregates.lanes.call import AggregateSpec
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet
 from tests.delta_ops.test_aggregate import GROUP, call, exact_functions

@@ -14,7 +14,7 @@ from ivm.delta_ops.joins.range_join import RangeJoin, range_order
 from ivm.delta_ops.joins.range_search import Comparison
 from ivm.delta_ops.linear.duck_eval import duck_predicate
 from ivm.delta_ops.operator import Operator
-from ivm.storage.values.order import orderable
+from ivm.storage.values.ordering.order import orderable
 from ivm.storage.values.types import ColumnType
 from tests.support.operator_bench import VALUES, Bench, Duck, drive, streams, types_of, zset
 from tests.tiers import examples

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ivm.delta_ops.ordered.topk import TopK
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.values import thresholds
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from tests.support.operator_bench import Bench, drive, order_key_sql, streams, types_of, zset
 from tests.tiers import examples
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops.aggregates.call import AggregateSpec
+from ivm.delta_ops.aggregates.lanes.call import AggregateSpec
 from ivm.delta_ops.ordered.duck_window import DELTA, DuckWindow
 from ivm.delta_ops.ordered.frame import Frame, RangeKey, span
 from ivm.delta_ops.ordered.frame_distinct import DistinctFrameSum, in_order
@@ -23,7 +23,7 @@ from ivm.delta_ops.ordered.window import Window
 from ivm.storage.ordered import blocks
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Mask
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 from tests.support.operator_bench import Bench, Duck, drive, order_key_sql, streams, types_of, zset
 from tests.tiers import examples

@@ -20,15 +20,16 @@ LAYERS = ("storage", "delta_ops", "sql", "spark_backfill", "ivm")
 # The rooms of each layer from the bottom up; "" stands for the modules directly in its folder.
 ROOMS = {
     "storage": (
-        *("", "values", "arrangement", "ordered", "state", "log"),
+        *("", "values", "values/ordering", "arrangement", "ordered", "state", "log"),
         *("warehouse/duckdb", "warehouse/flush", "warehouse/tables", "warehouse/opening"),
         "warehouse",
     ),
-    "delta_ops": ("state", "", "linear", "joins", "aggregates", "ordered"),
+    "delta_ops": ("state", "", "linear", "joins", "aggregates/lanes", "aggregates", "ordered"),
     "sql": (
         *("statements/text", "statements/nodes", "statements/changes", "statements/own"),
         *("statements", "plan", "parse", "resolve", "rewrite", "subqueries"),
-        *("bind", "scalar", "compile", ""),
+        *("bind", "scalar/operands", "scalar/logic", "scalar/times", "scalar/strings"),
+        *("scalar/numbers", "scalar", "compile", ""),
     ),
     "spark_backfill": ("workers", "translation", "files", ""),
     "ivm": (

@@ -13,7 +13,7 @@ from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import Filter, Join, Plan, Project, Scan, TopK, Union, Values
 from ivm.sql.plan.render import call_text, render
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import type_of
 from ivm.storage.warehouse.duckdb.duck import Cursor, describe, rows
 

@@ -35,7 +35,7 @@ from ivm.storage.state.pickles import dump, load
 from ivm.storage.values import dictionary, hashing, thresholds
 from ivm.storage.values.column import DictionaryColumn, FixedColumn, column_from_arrow
 from ivm.storage.values.key_codes import groupable, key_codes
-from ivm.storage.values.order import orderable
+from ivm.storage.values.ordering.order import orderable
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, add, from_arrow
 from ivm.storage.warehouse.duckdb.duck import describe, evaluate, table

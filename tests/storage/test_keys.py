@@ -20,7 +20,7 @@ from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, col
 from ivm.storage.values.consolidate import cancel, consolidate, distinct_rows, group, without_pairs
 from ivm.storage.values.equality import equal_pairs, repeats_itself
 from ivm.storage.values.key_codes import groupable, key_codes, row_codes, same_key, same_row
-from ivm.storage.values.order import order_codes, orderable
+from ivm.storage.values.ordering.order import order_codes, orderable
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
 from ivm.storage.warehouse.duckdb.duck import describe, evaluate, rows, table

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ivm.storage.values.column import FixedColumn
-from ivm.storage.values.compare_rows import lower_bounds
-from ivm.storage.values.order import order_terms
+from ivm.storage.values.ordering.compare_rows import lower_bounds
+from ivm.storage.values.ordering.order import order_terms
 from ivm.storage.values.types import type_of
 from tests.tiers import examples
 

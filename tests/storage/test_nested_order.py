@@ -12,9 +12,9 @@ import pytest
 
 import ivm
 from ivm.storage.values.column import Column
-from ivm.storage.values.compare_rows import compare_rows
-from ivm.storage.values.order import OrderTerm, orderable, term_codes
-from ivm.storage.values.sort_keys import all_cells, ordered
+from ivm.storage.values.ordering.compare_rows import compare_rows
+from ivm.storage.values.ordering.order import OrderTerm, orderable, term_codes
+from ivm.storage.values.ordering.sort_keys import all_cells, ordered
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import from_arrow
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows, run, table

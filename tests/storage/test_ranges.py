@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from ivm.storage.arrangement.max_tree import MaxTree
 from ivm.storage.values.column import Column, FixedColumn
-from ivm.storage.values.compare_rows import compare_rows
-from ivm.storage.values.order import OrderTerm, orderable
-from ivm.storage.values.ranges import first_places, net_ranges, present
-from ivm.storage.values.sort import sort_rows
+from ivm.storage.values.ordering.compare_rows import compare_rows
+from ivm.storage.values.ordering.order import OrderTerm, orderable
+from ivm.storage.values.ordering.ranges import first_places, net_ranges, present
+from ivm.storage.values.ordering.sort import sort_rows
 from ivm.storage.values.types import ColumnType, type_of
 from tests.support.operator_bench import VALUES, types_of, zset
 from tests.tiers import examples

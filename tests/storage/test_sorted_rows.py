@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from ivm.storage.ordered import blocks
 from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.sorted_rows import SortedRows
-from ivm.storage.values import sort, thresholds
-from ivm.storage.values.compare_rows import compare_rows
-from ivm.storage.values.order import OrderKey, order_terms, orderable
+from ivm.storage.values import thresholds
+from ivm.storage.values.ordering import sort
+from ivm.storage.values.ordering.compare_rows import compare_rows
+from ivm.storage.values.ordering.order import OrderKey, order_terms, orderable
 from ivm.storage.values.types import type_of
 from tests.support.operator_bench import VALUES, types_of, zset
 from tests.tiers import examples

@@ -21,7 +21,7 @@ from ivm.delta_ops.operator import Operator
 from ivm.delta_ops.state_checkpoint import CLASSES, identities, restore, states
 from ivm.storage.state.state_file import StateFile, write
 from ivm.storage.values.column import Column, Indexes
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
 from ivm.storage.warehouse.duckdb import duck

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from ivm.delta_ops.operator import Kernel
 from ivm.sql.parse.query import parse_query
-from ivm.sql.scalar import constants
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar, explain_missing
-from ivm.sql.scalar.kernel import BIGINT
+from ivm.sql.scalar.operands import constants
+from ivm.sql.scalar.operands.kernel import BIGINT
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, column_from_arrow
 from ivm.storage.values.types import WIDE, ColumnType, type_of

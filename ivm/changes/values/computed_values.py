@@ -18,7 +18,7 @@ from ivm.ingest.transaction_time import TransactionTime
 from ivm.sql.plan.built_in import FACTS
 from ivm.sql.plan.known_functions import is_fixed
 from ivm.sql.resolve.clock import TELLERS, may_tell_time, times_told
-from ivm.sql.scalar.constants import Fallback
+from ivm.sql.scalar.operands.constants import Fallback
 from ivm.sql.statements.text.duckdb_tree import nodes, syntax_tree
 from ivm.storage.identifiers import fold
 from ivm.storage.interrupts import interruptible

@@ -26,8 +26,8 @@ from ivm.sql.plan.expressions import conjuncts
 from ivm.sql.resolve.clock import WORDS
 from ivm.sql.rewrite.cannot_fail import cannot_fail
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar
-from ivm.sql.scalar.constants import Fallback, binds
 from ivm.sql.scalar.lookup import Range, range_of
+from ivm.sql.scalar.operands.constants import Fallback, binds
 from ivm.sql.statements.nodes.expressions import Expression
 from ivm.storage.errors import EvaluationError
 from ivm.storage.interrupts import check

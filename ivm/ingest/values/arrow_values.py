@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.sql.scalar.compile import cast_column
-from ivm.sql.scalar.kernel import masked
+from ivm.sql.scalar.operands.kernel import masked
 from ivm.storage.values.column import Column, FixedColumn, column_from_arrow
 from ivm.storage.values.types import ColumnType, type_of
 

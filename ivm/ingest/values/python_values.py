@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.sql.scalar.compile import cast_column
-from ivm.sql.scalar.string_casts import are_of, plain_form
+from ivm.sql.scalar.strings.string_casts import are_of, plain_form
 from ivm.storage.values.column import (
     ArrowColumn,
     Column,

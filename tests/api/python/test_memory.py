@@ -14,7 +14,7 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import ArrowColumn, FixedColumn
-from ivm.storage.values.order import OrderTerm
+from ivm.storage.values.ordering.order import OrderTerm
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet
 

@@ -1,0 +1,1 @@
+"""Accumulators: the int64 lanes of a group that add up."""

@@ -1,0 +1,1 @@
+"""Truth values: AND, OR, comparisons and conditions."""

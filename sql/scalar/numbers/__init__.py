@@ -1,0 +1,1 @@
+"""Numbers: arithmetic, bits, decimals, division and rounding."""

@@ -1,0 +1,1 @@
+"""Compiled operands: kernels, their rules, and constants."""

@@ -1,0 +1,1 @@
+"""Strings: their functions, patterns, forms and casts."""

@@ -1,0 +1,1 @@
+"""The order of values and rows, as DuckDB sorts them."""
