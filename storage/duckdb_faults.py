@@ -209,6 +209,16 @@ FAULTS = (
         mended=("2.0.1", [(1,)]),
     ),
     Fault(
+        "extreme_intervals",
+        does="min(x, n) and max(x, n) of INTERVALs compare months before days, and days before the"
+        " rest, as if a month were longer than 360 days",
+        right="[INTERVAL 360 DAYS], as max(x) has it",
+        script="""SELECT max(x, 1)::VARCHAR
+            FROM (VALUES (INTERVAL 1 MONTH), (INTERVAL 360 DAYS)) AS t(x)""",
+        outcome=[("[1 month]",)],
+        modules=("ivm.delta_ops.aggregates.row_aggregates",),
+    ),
+    Fault(
         "unread_type_names",
         does="the name that DESCRIBE gives a type is not read: that of an aggregate's state, and of"
         " a geometry of an unknown coordinate system",

@@ -170,6 +170,8 @@ def _extremes(call: AggregateSpec) -> Plan | None:
     make = listed(call.argument_type, call.output)
     if limit < 1 or call.distinct or make is None:
         return None
+    if call.argument_type.sql == "INTERVAL":  # see DuckDB's fault `extreme_intervals`
+        return None
     order = [OrderKey(0, call.function == "max", False)]
     return _spec(call, order, [0], limit), make
 

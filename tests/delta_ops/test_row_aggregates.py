@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ivm
 from ivm.delta_ops.aggregates import group_rows
 from ivm.delta_ops.aggregates.group_rows import Weighed
 from ivm.storage.values import thresholds
@@ -17,6 +18,7 @@ from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet
 from tests.support.function_bench import FunctionBench
 from tests.support.operator_bench import VALUES, drive, streams, types_of, zset
+from tests.support.view_oracle import assert_verified
 from tests.tiers import examples
 
 FEW = settings(deadline=None, max_examples=examples(3))
@@ -66,6 +68,8 @@ def drive_groups(
 @FEW
 @given(data=st.data())
 def test_rows_of_any_type(name: str, calls: str, data: st.DataObject) -> None:
+    if name == "INTERVAL":  # of which DuckDB finds the extremes
+        calls = calls.replace(" min(c1, 2),", "")
     drive_groups(data, calls, types_of("VARCHAR", name, "INTEGER"))
 
 
@@ -230,6 +234,17 @@ def test_a_scalar_aggregate_of_rows_has_its_row(data: st.DataObject) -> None:
     inputs = types_of("INTEGER", "VARCHAR")
     calls = "median(c0), list(c1), first(c1), arg_max(c1, c0), entropy(c0), histogram(c1), sum(c0)"
     drive(FunctionBench(f"SELECT {calls} FROM i0", inputs), data.draw(streams(inputs)))
+
+
+@pytest.mark.parametrize("groups", ["", " GROUP BY g"])
+def test_extreme_intervals_are_those_of_duckdb(groups: str) -> None:
+    """Bug: DuckDB takes a month for more than 360 days here, and it was computed otherwise."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (g INTEGER, x INTERVAL)")
+        db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT max(x, 1), min(x, 2) FROM t{groups}")
+        for value in ("1 month", "360 days", "31 days", "9000 hours"):
+            db.execute(f"INSERT INTO t VALUES (1, '{value}'), (2, '1 day')")
+            assert_verified(db, "v")
 
 
 def test_only_touched_groups_are_read() -> None:

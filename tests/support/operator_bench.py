@@ -43,6 +43,7 @@ VALUES: dict[str, list[str]] = {
     "VARCHAR": ["'a'", "'b'", "'A'", "''", "'a longer piece of text'", "NULL"],
     "DATE": ["DATE '2024-02-29'", "DATE '1969-12-31'", "NULL"],
     "TIMESTAMP": ["TIMESTAMP '2024-02-29 01:02:03'", "TIMESTAMP '1969-12-31'", "NULL"],
+    "INTERVAL": ["'1 month'", "'31 days'", "'-1 day'", "'36 hours'", "'00:00:01'", "NULL"],
     "UUID": ["'00000000-0000-0000-0000-000000000001'", "NULL"],
     "BIGINT[]": ["[1, 2]", "[1, NULL]", "[]", "NULL"],
 }
