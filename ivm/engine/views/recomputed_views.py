@@ -26,7 +26,7 @@ from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
 from ivm.storage.log.commit import Commit
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duckdb.duck import Cursor
-from ivm.storage.warehouse.duckdb.duckdb_errors import ours
+from ivm.storage.warehouse.duckdb.duckdb_errors import of_our_sql, ours
 
 
 class RecomputedViews:
@@ -198,7 +198,8 @@ def _not_computed(view: View, error: duckdb.Error) -> IvmError:
     found = ours(error)
     if isinstance(found, UnavailableError):
         return NotNowError(f"{told}: {found}")
-    return EvaluationError(f"{told}: {error}; mend the rows its query fails on, or drop the view")
+    why = of_our_sql(error)
+    return EvaluationError(f"{told}: {why}; mend the rows its query fails on, or drop the view")
 
 
 def layers(views: Iterable[View]) -> Iterator[list[View]]:

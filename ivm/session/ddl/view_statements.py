@@ -35,9 +35,9 @@ from ivm.sql.parse.function_list import list_functions
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.resolve.plain_views import PlainViews
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.errors import EvaluationError, SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of
-from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short, translated
+from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short, of_our_sql, translated
 
 
 def create(session: Session, statement: st.CreateView, params: Params) -> Result:
@@ -246,20 +246,23 @@ def _verified(
         engine = session.engine
         chosen = _chosen(session, engine.catalog.version, statement)
         session.refuse_temporary([(view.name, view.query) for view in chosen])
-        shown = [view.name for view in chosen]
-        transaction.show(shown)
+        one_by_one = statement.name is None and not transaction.begun
+        if one_by_one:
+            engine.recomputed.refresh_all()
+        else:
+            transaction.show([view.name for view in chosen])
         broken = {v.name: why_broken(engine.catalog.views, v.name) for v in chosen}
         for view in chosen:
             try:
+                transaction.show([view.name])
                 whole = broken[view.name] is None
                 found.append(verify_view(engine, session.cursor, view) if whole else None)
-            except duckdb.Error as error:
-                if statement.name is not None or transaction.begun or is_cut_short(error):
+            except (duckdb.Error, EvaluationError) as error:
+                if not one_by_one or (isinstance(error, duckdb.Error) and is_cut_short(error)):
                     raise
-                broken[view.name] = f"its query fails: {error}"
+                broken[view.name] = f"its query fails: {of_our_sql(error)}"
                 found.append(None)
                 transaction.leave_duckdb()  # where it is aborted
-                transaction.show(shown)
     return broken, found
 
 

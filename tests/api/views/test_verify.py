@@ -163,6 +163,24 @@ def test_the_answer_has_another_column_only_if_something_is_open(db: ivm.Databas
     assert verdicts == [("v", 7, 0, 0, True, "the values of id"), ("w", 7, 0, 0, True, None)]
 
 
+def test_a_view_that_cannot_be_recomputed_is_told_of_alone(db: ivm.Database) -> None:
+    """Bug: its error was that of the whole statement, with an excerpt of SQL that no user wrote."""
+    query = "SELECT list(n::TINYINT ORDER BY id) AS n FROM small"
+    db.execute("CREATE TABLE small (id INTEGER PRIMARY KEY, n INTEGER)")
+    db.execute(f"CREATE MATERIALIZED VIEW fails AS {query} WHERE n < 2 OR n > 5")
+    db.execute("CREATE MATERIALIZED VIEW fine AS SELECT count(*) AS n FROM small")
+    db.execute("INSERT INTO small VALUES (3, 900)")
+    result = db.execute("VERIFY MATERIALIZED VIEWS")
+    found = dict(zip(result.columns, zip(*result.fetchall(), strict=True), strict=True))
+    told = dict(zip(found["view"], zip(found["ok"], found["broken"], strict=True), strict=True))
+    assert told["fine"] == (True, None)
+    assert told["fails"][0] is False
+    assert "value 900" in told["fails"][1]
+    assert "LINE 1" not in told["fails"][1]
+    with pytest.raises(EvaluationError, match="value 900"):
+        db.execute("VERIFY MATERIALIZED VIEW fails")
+
+
 def test_a_query_that_fails_is_told_of_its_view_alone(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
