@@ -17,6 +17,7 @@ import pyarrow as pa
 from ivm.ingest.arrow_rows import ArrowReader
 from ivm.ingest.row_columns import RowColumns
 from ivm.ingest.values.arrow_values import is_own
+from ivm.ingest.values.durations import intervals, is_durations
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
 from ivm.storage.values.column import Column, owned
@@ -81,6 +82,9 @@ def _of_pandas(frame: Any) -> Data:
     objects = [name for name, dtype in frame.dtypes.items() if dtype.name == "object"]
     listed = [name for name in objects if set(map(type, frame[name].dropna())) not in _ALIKE]
     table = pa.Table.from_pandas(frame.drop(columns=listed), preserve_index=True)
+    for name in [name for name in frame.columns if is_durations(frame[name])]:
+        at = table.column_names.index(str(name))
+        table = table.set_column(at, str(name), intervals(frame[name].to_numpy()))
     index = (table.schema.pandas_metadata or {}).get("index_columns", ())
     unnamed = [n for n in index if isinstance(n, str) and n.startswith("__index_level_")]
     lists = {str(n): frame[n].where(frame[n].notna(), None).tolist() for n in listed}
@@ -100,7 +104,9 @@ def _of_polars(frame: Any) -> Data:
 def _column(values: Any) -> Any:
     """A column of a dict: a Series is read as in a frame, an array of lists as lists."""
     if isinstance(values, np.ndarray):
-        return list(values) if values.ndim > 1 else values
+        if values.ndim > 1:
+            return list(values)
+        return intervals(values) if is_durations(values) else values
     if type(values).__name__ != "Series":
         return values
     data = _read(values.to_frame(_SERIES))

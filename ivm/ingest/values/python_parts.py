@@ -2,7 +2,8 @@
 
 Arrow infers one type for all values of a list: of a `date` and a `datetime` it makes dates, of
 times with a zone times without, of 2.50 and 1 the decimals 2.50 and 1.00, of dicts structs with the
-keys of all of them. DuckDB casts each parameter by itself.
+keys of all of them. DuckDB casts each parameter by itself, and a dict of two lists, `key` and
+`value`, is a MAP to it.
 
 Law: DuckDB's cast of a part's Arrow form gives what its cast of each parameter does.
 """
@@ -10,18 +11,18 @@ Law: DuckDB's cast of a part's Arrow form gives what its cast of each parameter 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 
 from ivm.storage.values.types import MOST_DIGITS, ColumnType
 
 _NESTED = (dict, list, tuple)
-_NO_DIGITS = ("BOOLEAN", "DOUBLE", "FLOAT")  # hold no integers as such
+_NO_DIGITS = ("BOOLEAN", "DOUBLE", "FLOAT", "BLOB")  # hold no integers as such
 _INTERVAL = pa.month_day_nano_interval()
 _SHOWN = ("VARCHAR", "JSON", "VARIANT", "MAP")
 """Types, and those inside of others, whose values show the form of what was cast."""
@@ -108,14 +109,17 @@ def arrow_form(
     if type.base == "BIT" and isinstance(first, int):
         return None  # an integer has as many bits as the type that DuckDB gives the parameter
     # Arrow's own choice for a timedelta, a duration, has no days.
-    given = _INTERVAL if builtins.type(first) is timedelta else None
+    given = _INTERVAL if isinstance(first, timedelta) else None
     array = inferred(values, given, as_strings=as_strings and _has_text(first, type))
     if array is None or pa.types.is_decimal256(array.type):
         return None
     if _shows(type) and "decimal" in str(array.type):
         return _as_shown(array, first)
-    inner = str(array.type) if pa.types.is_nested(array.type) else ""
-    has_times = any(word in inner for word in _TIMES)
+    if not pa.types.is_nested(array.type):
+        return array
+    if _shows(type) and "STRUCT(" not in type.sql and any(map(_has_map, values)):
+        return None
+    has_times = any(word in str(array.type) for word in _TIMES)
     return None if has_times and _changes_times(values) else array
 
 
@@ -156,7 +160,24 @@ def _changes_times(values: Sequence[Any]) -> bool:
     if any(map(_has_numbers_beside_times, values)):
         return True
     forms = {(type(one), getattr(one, "tzinfo", None) is None) for one in _times(values)}
-    return len(forms) > 1 or (time, False) in forms or (timedelta, True) in forms
+    return len(forms) > 1 or any(
+        issubclass(kind, timedelta) or (kind is time and not plain) for kind, plain in forms
+    )
+
+
+def _has_map(value: object) -> bool:
+    """Whether a value, or one inside of it, is what DuckDB takes for a MAP."""
+    if isinstance(value, dict):
+        lists = [value.get("key"), value.get("value")] if len(value) == 2 else []
+        sizes = {len(each) for each in lists if _is_sized(each)}
+        return (len(sizes) == 1 and all(map(_is_sized, lists))) or any(
+            map(_has_map, value.values())
+        )
+    return isinstance(value, _NESTED) and any(map(_has_map, value))
+
+
+def _is_sized(value: object) -> TypeGuard[Sized]:
+    return isinstance(value, Sized) and not isinstance(value, (str, bytes, dict))
 
 
 def _has_numbers_beside_times(value: object) -> bool:
