@@ -443,7 +443,14 @@ def test_savepoints_of_a_transaction_that_has_changed_nothing(
         connection.execute("SELECT 1 FROM nowhere")
     connection.execute("ROLLBACK TO SAVEPOINT a€")
     connection.execute("INSERT INTO customers VALUES (503, 'EU', 's')")
-    with pytest.raises(psycopg.errors.FeatureNotSupported, match="as a whole"):
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="changed something is undone"):
+        connection.execute("ROLLBACK TO a€")
+    connection.rollback()
+    connection.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+    connection.execute("SAVEPOINT a€")
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        connection.execute("SELECT 1 FROM nowhere")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="see one epoch is undone"):
         connection.execute("ROLLBACK TO a€")
 
 

@@ -154,7 +154,7 @@ class Transactions:
         return "COMMIT" if commits else "ROLLBACK"
 
     def savepoint(self, action: Savepoint) -> str:
-        """Savepoints of a transaction that has changed nothing: there is nothing to be undone."""
+        """Savepoints of a transaction that has not begun: there is nothing to be undone."""
         if action.verb == "SAVEPOINT":
             self.demand_sound()
             if not self._served.connection.in_transaction:
@@ -169,9 +169,9 @@ class Transactions:
             del self._savepoints[at:]
             return "RELEASE"
         if self._served.connection.has_begun:
-            raise UnsupportedError(
-                "a transaction that has changed something is undone as a whole: ROLLBACK it"
-            )
+            pinned = self._settings.is_pinned
+            what = "whose queries see one epoch" if pinned else "that has changed something"
+            raise UnsupportedError(f"a transaction {what} is undone as a whole: ROLLBACK it")
         del self._savepoints[at + 1 :]
         self._failed = False
         return "ROLLBACK"
