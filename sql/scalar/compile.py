@@ -31,7 +31,7 @@ from ivm.sql.scalar.operands.kernel import (
 )
 from ivm.sql.scalar.operands.rules import ExpressionCompiler
 from ivm.sql.scalar.strings import like, string, string_forms, string_parts
-from ivm.sql.scalar.times import instants, temporal
+from ivm.sql.scalar.times import instants, series, temporal
 from ivm.storage.values.column import Column, FixedColumn, Mask, empty_column
 from ivm.storage.values.types import ColumnType
 
@@ -48,6 +48,7 @@ _RULES = {
     **logic.RULES,
     **nested.RULES,
     **rounding.RULES,
+    **series.RULES,
     **string.RULES,
     **string_parts.RULES,
     **temporal.RULES,

@@ -47,6 +47,37 @@ def test_buckets(kind: str) -> None:
         decided(f"time_bucket(INTERVAL '{width}', c0)", [kind], NEAR)
 
 
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", ZONED])
+def test_finite_times(kind: str) -> None:
+    check("isfinite(c0)", [kind], extremes(kind.partition(" ")[0]))
+    decided("isfinite(c0)", [kind], [-1, 0, None, 11])
+
+
+STEPS = ["1 MINUTE", "-00:07:00.5", "-1 DAY", "36 HOUR", "90 DAY"]
+HOURS = st.lists(st.none() | st.integers(-72, 72), min_size=1, max_size=8)
+HOUR = 3_600_000_000
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP", ZONED])
+def test_series(kind: str) -> None:
+    for step in STEPS:
+        if kind == "TIMESTAMP" or "DAY" not in step:
+            decided(f"range(c0, c0 + INTERVAL '{step}', INTERVAL '{step}')", [kind], NEAR)
+            decided(f"range(c0, c1, INTERVAL '{step}')", [kind] * 2, [1, 0, None, 9], [9, 0, 2, 1])
+    check("range(c0, c0 - INTERVAL '2 hours', -INTERVAL '1 hour')", [kind], extremes("TIMESTAMP"))
+
+
+@pytest.mark.full
+@settings(max_examples=examples(60), deadline=None)
+@given(HOURS, st.sampled_from(["1 HOUR", "-1 HOUR", "-1 DAY", "25 HOUR", "1 DAY 1 HOUR"]))
+def test_random_series(hours: list[int | None], step: str) -> None:
+    times = [None if hour is None else hour * HOUR for hour in hours]
+    decided(f"range(c0, c1, INTERVAL '{step}')", ["TIMESTAMP"] * 2, times, times[::-1])
+    days = [None if hour is None else hour // 24 for hour in hours]
+    text = f"range(c0, c1 + INTERVAL '5 hours', INTERVAL '{step}')"
+    decided(text, ["DATE", "TIMESTAMP"], days, times)
+
+
 def test_time_of_day() -> None:
     check("c0::TIME", ["TIMESTAMP"], extremes("TIMESTAMP"))
     decided("c0::TIME", ["TIMESTAMP"], NEAR)

@@ -1,4 +1,4 @@
-"""Bits of integers (& | xor ~ << >>), and the classes of floats (isnan, isinf, isfinite).
+"""Bits of integers (& | xor ~ << >>), and the classes of floats and times (isnan, isinf, isfinite).
 
 Law: a shift to the left that loses bits, or of a negative number, fails in DuckDB: undecided.
 """
@@ -23,6 +23,7 @@ from ivm.sql.scalar.operands.kernel import (
 )
 from ivm.sql.scalar.operands.rules import ExpressionCompiler, FunctionRules, Rules, arguments, rule
 from ivm.sql.scalar.strings.string import constant_integer
+from ivm.sql.scalar.times.instants import is_finite
 from ivm.storage.values.types import ColumnType
 
 
@@ -74,6 +75,8 @@ def _class(
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         (argument,) = arguments(node)
         operand = compiler.operand(argument)
+        if name == "isfinite" and operand.type.is_date_or_timestamp:
+            return is_finite(operand)
         if not operand.type.is_float:
             raise NotListedError(f"{name}({operand.type})")
         return unary(operand, BOOLEAN, test)

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from ivm.sql.scalar.operands.kernel import (
     BIGINT,
+    BOOLEAN,
     NotListedError,
     Operand,
     Values,
@@ -147,6 +148,13 @@ def _bucket_of_months(times: Values, width: int) -> Values:
     months = by_day(month_index)(times // MICROS_PER_DAY)
     begin: Values = months - (months - _JANUARY) % width
     return first_day(begin) * MICROS_PER_DAY
+
+
+def is_finite(operand: Operand) -> Operand:
+    """Compiles isfinite() of a date or timestamp."""
+    assert operand.type.dtype is not None
+    infinity = np.iinfo(operand.type.dtype).max
+    return unary(operand, BOOLEAN, lambda times: (times != infinity) & (times != -infinity))
 
 
 def time_of_day(times: Values) -> Values:
