@@ -6,6 +6,7 @@ them; those whose statement runs others (EXECUTE, IMPORT DATABASE) get `run_stat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,7 @@ from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError, SqlError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import next_statement
-from ivm.storage.warehouse.duckdb.duckdb_errors import translated
+from ivm.storage.warehouse.duckdb.duckdb_errors import of_our_sql, translated
 
 
 def execute(session: Session, sql: str, params: Params = None) -> Result:
@@ -82,8 +83,8 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
         if isinstance(error, duckdb.IOException):
             history.demand_named(session, str(error))
         raise session.scans.naming_variable(translated(error, statement.offset)) from error
-    except SqlError as error:
-        named = session.scans.naming_variable(error)
+    except (SqlError, UnsupportedError) as error:
+        named = session.scans.naming_variable(_as_written(statement, error))
         if named is error:
             raise
         raise named from error.__cause__
@@ -93,6 +94,19 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
         if isinstance(statement, st.Ddl | st.Other):
             session.local_time.forget()  # it may set the time zone
         session.end_inputs()
+
+
+def _as_written(
+    statement: st.Statement, error: SqlError | UnsupportedError
+) -> SqlError | UnsupportedError:
+    """The error of a statement that is spelled otherwise, at its place in the user's script."""
+    if error.position is not None and statement.respelled is not None:
+        error.position = statement.written(error.position)
+        if (
+            statement.respelled.spelling.of is not None
+        ):  # no user wrote its excerpt, or counts there
+            error.args = (_COUNTED.sub("", of_our_sql(error)),)
+    return error
 
 
 def _ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
@@ -128,6 +142,7 @@ def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Res
     )
 
 
+_COUNTED = re.compile(" at character [0-9]+")
 _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.Insert: inserts.insert,
     st.KeyedChange: keyed_changes.change_by_key,

@@ -28,6 +28,7 @@ from ivm.sql.statements.nodes.nodes import (
     Other,
     Prepare,
     Query,
+    Respelled,
     Statement,
     TransactionControl,
 )
@@ -52,6 +53,7 @@ from ivm.sql.statements.nodes.own_nodes import (
     Subscribe,
     VerifyView,
 )
+from ivm.sql.statements.own.windows import may_have_windows, with_windows
 from ivm.sql.statements.readable import place, refuse_odd_blanks, unterminated
 from ivm.sql.statements.text.cached_by_text import LONGEST, kept
 from ivm.sql.statements.text.hints import hint
@@ -127,6 +129,8 @@ def parse(script: str) -> tuple[Statement, ...]:
 
 @kept(texts=2048)
 def _parse(script: str) -> tuple[Statement, ...]:
+    if may_have_windows(script):
+        return _respelled(with_windows(spelled(script)))
     if may_be_spelled(script):
         return _respelled(spelled(script))
     try:
@@ -150,9 +154,18 @@ def _respelled(spelling: Spelling) -> tuple[Statement, ...]:
 
 def _as_written(spelling: Spelling, statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
     """The statements at their offsets in the user's script."""
-    if not spelling.edits:
+    if not (spelling.edits or spelling.of):
         return statements
-    return tuple([dataclasses.replace(s, offset=spelling.written(s.offset)) for s in statements])
+    return tuple(
+        [
+            dataclasses.replace(
+                each,
+                offset=spelling.written(each.offset),
+                respelled=Respelled(spelling, each.offset),
+            )
+            for each in statements
+        ]
+    )
 
 
 def _statements(script: str) -> tuple[Statement, ...]:

@@ -1,7 +1,8 @@
 """The kinds of statements as frozen dataclasses; `own_nodes` has those that DuckDB does not know.
 
-Law: `script[offset : offset + len(text)] == text`. `text` is the statement exactly as the user
-wrote it, without the closing semicolon; no statement is rendered back from a tree.
+Law: `script[offset : offset + len(text)] == text`, but in the places where the script is spelled
+otherwise (see `spelling`). So `text` is the statement as the user wrote it, without the closing
+semicolon; no statement is rendered back from a tree.
 """
 
 from __future__ import annotations
@@ -12,9 +13,17 @@ from typing import NamedTuple, TypeAlias
 
 from ivm.sql.statements.nodes.expressions import Expression
 from ivm.sql.statements.nodes.values_list import LiteralRows
+from ivm.sql.statements.text.spelling import Spelling
 
 Name: TypeAlias = tuple[str, ...]
 """A qualified name as its parts, quotes resolved, letter case as written."""
+
+
+class Respelled(NamedTuple):
+    """How the user's script is spelled, and the statement's offset in that spelling."""
+
+    spelling: Spelling
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -24,10 +33,18 @@ class Statement:
     Attributes:
         text: the statement as written, without its semicolon and the blanks and comments around it.
         offset: its offset in the script, in characters.
+        respelled: of a text that is not spelled as the user wrote it.
     """
 
     text: str
     offset: int
+    respelled: Respelled | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    def written(self, position: int) -> int:
+        """The place in the script of one in the text, counted from the offset of both."""
+        if self.respelled is None:
+            return position
+        return self.respelled.spelling.written(position - self.offset + self.respelled.offset)
 
 
 class Retention(NamedTuple):

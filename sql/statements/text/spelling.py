@@ -25,8 +25,8 @@ _GLUED = re.compile(r"[0-9]e(?![-+0-9a-z_])", re.IGNORECASE)
 _scratch = Scratch.of()
 
 
-class _Edit(NamedTuple):
-    """What stands in the place of a part of the user's script."""
+class Edit(NamedTuple):
+    """What stands in the place of a part of a script."""
 
     start: int
     end: int
@@ -38,12 +38,14 @@ class Spelling:
     """A script and what is spelled differently in it.
 
     Attributes:
-        script: the user's, with plain blanks.
-        edits: in order.
+        script: the user's, with plain blanks; or the text of another spelling of it.
+        edits: in the order of their places.
+        of: the other spelling.
     """
 
     script: str
-    edits: Sequence[_Edit] = ()
+    edits: Sequence[Edit] = ()
+    of: Spelling | None = None
 
     @property
     def text(self) -> str:
@@ -56,6 +58,11 @@ class Spelling:
 
     def written(self, offset: int) -> int:
         """The offset in the user's script of one in the respelled script."""
+        here = self._before_edits(offset)
+        return here if self.of is None else self.of.written(here)
+
+    def _before_edits(self, offset: int) -> int:
+        """The offset in `script` of one in `text`."""
         shift = 0  # of what stands behind the edits so far
         for start, end, text in self.edits:
             if offset < start + shift + len(text):
@@ -69,15 +76,16 @@ class Spelling:
         Raises:
             SqlError: it is no name to DuckDB, or to us.
         """
-        token, start = found.token, self.written(found.token.start)
+        token, written = found.token, self.written(found.token.start)
         if found.qualified:
-            raise SqlError(f"{found}: write it in double quotes", start)
+            raise SqlError(f"{found}: write it in double quotes", written)
         try:
             name = string_value(token.text)
         except duckdb.Error:
-            raise SqlError(str(found), start) from None
+            raise SqlError(str(found), written) from None
+        start = self._before_edits(found.token.start)
         edit = _edit(self.script, start, start + len(token.text), name)
-        return Spelling(self.script, sorted([*self.edits, edit]))
+        return Spelling(self.script, sorted([*self.edits, edit]), self.of)
 
 
 def may_be_spelled(script: str) -> bool:
@@ -88,20 +96,20 @@ def may_be_spelled(script: str) -> bool:
 def spelled(script: str) -> Spelling:
     """The spelling of a script: names in backticks stand in double quotes."""
     plain = plain_blanks(script if script.isascii() else script.rstrip(BLANKS_BEYOND_ASCII))
-    edits = list[_Edit]()
+    edits = list[Edit]()
     for token in kept_tokens(plain) if may_be_spelled(plain) else ():
         if token.text[0] == "`" == token.text[-1] and len(token.text) > 1:
             edits.append(_edit(plain, token.start, token.end, unquoted(token)))
         elif token.word == "E" and plain[token.start - 1 : token.start].isdecimal():
-            edits.append(_Edit(token.start, token.end, f" {token.text}"))
+            edits.append(Edit(token.start, token.end, f" {token.text}"))
     return Spelling(plain, edits)
 
 
-def _edit(script: str, start: int, end: int, name: str) -> _Edit:
+def _edit(script: str, start: int, end: int, name: str) -> Edit:
     """The edit that writes a name, apart from a quoted name beside it."""
     before = " " if script[start - 1 : start] in _QUOTES else ""
     behind = " " if script[end : end + 1] == '"' else ""
-    return _Edit(start, end, f"{before}{quote(name)}{behind}")
+    return Edit(start, end, f"{before}{quote(name)}{behind}")
 
 
 def string_value(string: str) -> str:
