@@ -40,6 +40,7 @@ PAGES = (
     "docs/sources.md",
     "docs/sinks.md",
     "docs/serving.md",
+    "docs/streams.md",
 )
 SPARK_PAGES = ("docs/scaling.md",)
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
