@@ -101,12 +101,17 @@ class Broker(ServerProcess):
         values: Iterable[str | bytes | None],
         partition: int = 0,
         keys: Iterable[str | bytes | None] | None = None,
+        time: int = 0,
     ) -> None:
-        """Writes messages to a partition, and waits until they are there."""
+        """Writes messages to a partition, and waits until they are there.
+
+        Args:
+            time: of the messages, in milliseconds since 1970; 0 for now.
+        """
         producer = self.producer()
         texts = list(values)
         for value, key in zip(texts, keys or [None] * len(texts), strict=True):
-            producer.produce(topic, value, key, partition, on_delivery=_delivered)
+            producer.produce(topic, value, key, partition, _delivered, None, time)
             producer.poll(0)
         assert producer.flush(WAIT) == 0
 

@@ -87,7 +87,7 @@ def kafka_inputs(
     properties = resolved(parse_properties(source.properties), "Kafka")
     cluster = Cluster(source.brokers, {"group.id": group, **properties})
     look = look_patiently(cluster, source.topics)
-    next = starts(cluster, look, positions, source.start)
+    next = starts(cluster, look, positions, source.begin())
     shutil.rmtree(to, ignore_errors=True)
     session.dataSource.register(Messages)
     tables = source.targets(into)

@@ -250,6 +250,62 @@ def test_the_latest_message_is_that_when_the_source_was_begun(broker: Broker, to
         assert ids(db) == [2]
 
 
+@pytest.mark.full(smoke=1)
+def test_a_topic_is_begun_at_a_time(broker: Broker, topic: Topic) -> None:
+    name, begin = topic(3), 1_700_000_000_000  # 2023-11-14 22:13:20+00
+    for at, number in ((-2, 1), (-1, 2), (0, 3), (0, 4), (7, 5)):
+        broker.send(name, texts(number), time=begin + at)
+    broker.send(name, texts(6), 1, time=begin - 1)
+    broker.send(name, texts(7), 2, time=begin + 9)
+    with created(broker, name, start="2023-11-14 23:13:20+01") as db:
+        with Following(db, "s") as following:
+            following.catch_up()
+        assert sorted(ids(db)) == [3, 4, 5, 7]
+        broker.send(name, texts(8), 1, time=begin - 5)  # comes after the begin
+        broker.widen(name, 4)
+        broker.send(name, texts(9), 3, time=begin - 5)
+        with Following(db, "s") as following:
+            following.catch_up()
+        assert sorted(ids(db)) == [3, 4, 5, 7, 8, 9]
+
+
+@pytest.mark.full
+def test_a_topic_is_begun_at_offsets(broker: Broker, topic: Topic) -> None:
+    name = topic(3)
+    for partition in range(3):
+        broker.send(name, texts(*range(10 * partition, 10 * partition + 4)), partition)
+    with created(broker, name, start=f"0:2, {name}/2:4") as db:
+        with Following(db, "s") as following:
+            following.catch_up()
+        assert sorted(ids(db)) == [2, 3, 10, 11, 12, 13]
+        broker.send(name, texts(30), 2)
+        with Following(db, "s") as following:
+            following.catch_up()
+        assert sorted(ids(db)) == [2, 3, 10, 11, 12, 13, 30]
+    for start, says in (("0:5", "offsets 0 to 4, not 5"), ("7:0", f"no partition {name}/7")):
+        with created(broker, name, start=start) as db, pytest.raises(SourceError, match=says):
+            Following(db, "s")
+
+
+WRONG_STARTS = [
+    ("soon", "'earliest', 'latest', a time such as"),
+    ("2026-11-28 00:00", r"has no zone: write '2026-11-28 00:00\+00'"),
+    ("0:1, 0:2", "a partition twice"),
+    ("0:1, -1:2", "'earliest', 'latest', a time such as"),
+    ("other/0:1", "no topic of the source"),
+    ("", "'earliest', 'latest', a time such as"),
+    ("0:1', topic 'a, b", "as a/0:offset"),
+]
+
+
+@pytest.mark.parametrize(("start", "says"), WRONG_STARTS)
+def test_a_start_that_means_nothing_is_refused(start: str, says: str) -> None:
+    topic = "" if "topic" in start else "topic 'a', "
+    options = f"brokers 'nowhere:1', {topic}start '{start}'"
+    with ivm.connect() as db, pytest.raises(ivm.errors.InputError, match=says):
+        db.execute(f"CREATE TABLE a (id INTEGER); CREATE SOURCE s INTO a FROM KAFKA ({options})")
+
+
 @pytest.mark.full
 def test_dirt_stays_alone(broker: Broker, topic: Topic) -> None:
     name = topic(2)

@@ -13,12 +13,11 @@ from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.json_part import JsonPart
 from ivm.cdc.sources.kafka.options import demand_client, demand_topic
 from ivm.cdc.sources.kafka.properties import parse_properties
+from ivm.cdc.sources.kafka.start import Start, parse_start
 from ivm.cdc.sources.kafka.tombstones import deletion
 from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import quote
-
-STARTS = ("earliest", "latest")
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,7 @@ class Kafka(Limits):
             needed for tombstones of format `json upserts` alone.
         follow: whether the table gets the columns of which the events' schema tells, in format
             `debezium with schema`.
-        start: where a topic is begun: with the `earliest` message that it has, or after the
-            `latest`.
+        start: where a topic is begun that is new to the source, see `parse_start`.
         properties: for Kafka's client, see `parse_properties`.
 
     Raises:
@@ -60,8 +58,7 @@ class Kafka(Limits):
     def __post_init__(self) -> None:
         for topic in self.topics:
             demand_topic(topic)
-        if self.start not in STARTS:
-            raise InputError(f"a topic is started from one of {STARTS}, not {self.start!r}")
+        parse_start(self.start, self.topics)
         parse_properties(self.properties)
         self.envelope()
 
@@ -69,6 +66,10 @@ class Kafka(Limits):
     def topics(self) -> tuple[str, ...]:
         """The names of the topics."""
         return tuple(dict.fromkeys(topic.strip() for topic in self.topic.split(",")))
+
+    def begin(self) -> Start:
+        """Where topics are begun."""
+        return parse_start(self.start, self.topics)
 
     def envelope(self) -> Envelope:
         """Of the format."""

@@ -72,7 +72,7 @@ class KafkaReader:
         self._cluster = Cluster(source.brokers, {"group.id": f"ivm-{name}", **properties})
         look = look_patiently(self._cluster, source.topics)
         self._identities = look.identities
-        self._next = starts(self._cluster, look, positions, source.start)
+        self._next = starts(self._cluster, look, positions, source.begin())
         self._moved = {each for each in self._next if each.stream not in positions}
         self._begun = not self._moved
         self._ends: Mapping[Partition, int] = {}  # not long ago

@@ -7,9 +7,10 @@ to the topic later, and is begun with its first message.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ivm.cdc.sources.kafka.client import Cluster
+from ivm.cdc.sources.kafka.start import Start
 from ivm.cdc.sources.kafka.topics import Ends, Look, Partition
 from ivm.cdc.sources.source import Position, SourceError
 
@@ -20,7 +21,7 @@ _ANEW = (
 
 
 def starts(
-    cluster: Cluster, look: Look, positions: Mapping[str, Position], start: str
+    cluster: Cluster, look: Look, positions: Mapping[str, Position], start: Start
 ) -> dict[Partition, int]:
     """The offsets at which the partitions are begun.
 
@@ -28,11 +29,11 @@ def starts(
         cluster: to ask.
         look: at the topics.
         positions: of the source.
-        start: `earliest` or `latest`.
+        start: of topics that are new to the source.
 
     Raises:
         UnavailableError: the brokers do not answer.
-        SourceError: a topic no longer has what follows a position.
+        SourceError: a topic no longer has what follows a position, or never had the start.
     """
     stored = {each: positions.get(each.stream) for each in look.partitions}
     begun = {partition.topic for partition, position in stored.items() if position}
@@ -42,14 +43,44 @@ def starts(
             demand_same({topic: position.detail}, look.identities)
     first, next = Ends.first(cluster, stored), Ends.next(cluster, stored)
     firsts, nexts = first.result(), next.result()
-    found = {}
+    found = dict(firsts)
+    new = [each for each in stored if each.topic not in begun]
+    found.update(_begun(cluster, new, start, firsts, nexts))
     for partition, position in stored.items():
         if position:
             _demand_there(partition, position.offset, firsts[partition], nexts[partition])
             found[partition] = position.offset
-        else:
-            late = start == "latest" and partition.topic not in begun
-            found[partition] = nexts[partition] if late else firsts[partition]
+    return found
+
+
+def _begun(
+    cluster: Cluster,
+    new: Sequence[Partition],
+    start: Start,
+    firsts: Mapping[Partition, int],
+    nexts: Mapping[Partition, int],
+) -> dict[Partition, int]:
+    """The offsets at which the partitions of new topics are begun."""
+    if start.latest:
+        return {each: nexts[each] for each in new}
+    if start.time is not None:
+        times = Ends.at(cluster, new, start.time).result()
+        return {each: nexts[each] if offset < 0 else offset for each, offset in times.items()}
+    topics = {each.topic for each in new}
+    streams = {each.stream: each for each in new}
+    found = {}
+    for stream, offset in start.offsets.items():
+        if stream.rpartition("/")[0] not in topics:  # it has been begun already
+            continue
+        if stream not in streams:
+            raise SourceError(f"there is no partition {stream}: mend the source's option start")
+        each = streams[stream]
+        if not firsts[each] <= offset <= nexts[each]:
+            raise SourceError(
+                f"{stream} has the offsets {firsts[each]} to {nexts[each]}, not {offset}: mend the "
+                "source's option start"
+            )
+        found[each] = offset
     return found
 
 

@@ -102,7 +102,7 @@ class Looking:
 
 
 class Ends:
-    """The first or last offsets of partitions that the brokers have been asked for.
+    """Offsets of partitions that the brokers have been asked for.
 
     Args:
         cluster: to ask.
@@ -123,6 +123,11 @@ class Ends:
     def first(cls, cluster: Cluster, partitions: Iterable[Partition]) -> Ends:
         """Of the oldest messages that there still are."""
         return cls(cluster, partitions, OffsetSpec.earliest())
+
+    @classmethod
+    def at(cls, cluster: Cluster, partitions: Iterable[Partition], time: int) -> Ends:
+        """Of the first messages that are not older than a time, in milliseconds; -1 if none is."""
+        return cls(cluster, partitions, OffsetSpec.for_timestamp(time))
 
     @classmethod
     def next(cls, cluster: Cluster, partitions: Iterable[Partition]) -> Ends:
