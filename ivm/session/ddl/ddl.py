@@ -137,11 +137,19 @@ def _of_session(session: Session, statement: st.Ddl, params: Params) -> Result:
     # DuckDB gives up all databases if one of them goes while a transaction looks through them.
     with engine.alone() if detaches else contextlib.nullcontext():
         try:
-            return query(session, statement, params)
+            return (_detach if detaches else query)(session, statement, params)
         finally:
             engine.warehouse.file_access.forget()
             if statement.action in _BRINGS_FUNCTIONS:
                 engine.definitions.forget()
+
+
+def _detach(session: Session, statement: st.Ddl, params: Params) -> Result:
+    """Runs DETACH under the lock, which `query` may wait for where the catalog changes."""
+    try:
+        return session.ask(statement, params)
+    except duckdb.Error as error:
+        raise translated(error, statement.offset, statement.text) from error
 
 
 def is_of_session(session: Session, statement: st.Ddl) -> bool:
