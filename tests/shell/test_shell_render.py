@@ -88,15 +88,15 @@ SELECT 170141183460469231731687303715884105727::HUGEINT a, 1.50::DECIMAL(38,2) b
   DATE '0044-03-15 (BC)' d, INTERVAL '1 month 3 days' e, '101'::BIT f, '\\xFF'::BLOB g,
   '{"a": 1}'::JSON h, {'x': [1, NULL]} i, MAP {'k': 1} j, 'b'::ENUM('a', 'b') k,
   '123e4567-e89b-12d3-a456-426614174000'::UUID l, TIME '12:00:01' m, -0.0::DOUBLE n,
-  [1, 2]::INTEGER[2] o, TIMESTAMP_NS '2020-01-01 00:00:00.123456789' p
+  [1, 2]::INTEGER[2] o, [(1, ('a', NULL))] q, TIMESTAMP_NS '2020-01-01 00:00:00.123456789' p
 """
 
 
 def test_cells_are_duckdbs_own_text() -> None:
-    _, _, rows = query(EXTREMES)
+    _, types, rows = query(EXTREMES)
     with duckdb.connect() as connection:
         expected = connection.execute(f"SELECT COLUMNS(*)::VARCHAR FROM ({EXTREMES})").fetchall()
-    assert [column[0] for column in texts(rows)] == list(expected[0])
+    assert [column[0] for column in texts(rows, types)] == list(expected[0])
 
 
 def test_every_number_of_json_lines_is_json() -> None:
@@ -106,14 +106,14 @@ def test_every_number_of_json_lines_is_json() -> None:
 
 
 def test_times_with_a_zone_are_written_in_the_sessions_zone() -> None:
-    _, _, rows = query("SELECT TIMESTAMPTZ '2020-01-01 00:00:00+00' AS t")
-    assert texts(rows, "Asia/Tokyo") == [["2020-01-01 09:00:00+09"]]
-    assert texts(rows, "UTC") == [["2020-01-01 00:00:00+00"]]
+    _, types, rows = query("SELECT TIMESTAMPTZ '2020-01-01 00:00:00+00' AS t")
+    assert texts(rows, types, "Asia/Tokyo") == [["2020-01-01 09:00:00+09"]]
+    assert texts(rows, types, "UTC") == [["2020-01-01 00:00:00+00"]]
 
 
 def test_columns_of_one_name_stay_apart() -> None:
-    names, _, rows = query("SELECT 1 AS a, 2 AS b")
-    assert list(csv_lines(["a", "a"], rows)) == ["a,a", "1,2"]
+    names, types, rows = query("SELECT 1 AS a, 2 AS b")
+    assert list(csv_lines(["a", "a"], rows, types)) == ["a,a", "1,2"]
     assert names == ["a", "b"]
 
 
@@ -121,8 +121,8 @@ def test_csv_reads_back_as_it_was() -> None:
     sql = (
         """SELECT * FROM (VALUES (1, 'a,b', NULL), (2, 'q"q', ''), (3, e'x\\ny', 'z')) t(i, s, n)"""
     )
-    names, _, rows = query(sql)
-    lines = list(csv_lines(names, rows))
+    names, types, rows = query(sql)
+    lines = list(csv_lines(names, rows, types))
     assert lines == ["i,s,n", '1,"a,b",', '2,"q""q",""', '3,"x\ny",z']
 
 
@@ -166,9 +166,9 @@ def test_only_shown_rows_become_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """A result of 10⁵ rows costs what its 40 shown rows cost."""
     seen: list[int] = []
 
-    def counting(table: pa.Table, zone: str | None = None) -> Iterator[Any]:
+    def counting(table: pa.Table, *given: Any) -> Iterator[Any]:
         seen.append(table.num_rows)
-        return iter(texts(table, zone))
+        return iter(texts(table, *given))
 
     monkeypatch.setattr("ivm.shell.display.table.texts", counting)
     assert len(table_of("SELECT range AS a FROM range(100000)", 80)) == 46

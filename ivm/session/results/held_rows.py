@@ -19,6 +19,9 @@ from ivm.storage.warehouse.duckdb.duck import Cursor, run
 if TYPE_CHECKING:
     import polars as pl
 
+_LOST = ("ENUM(", "TUPLE(")
+"""Types in whose place Arrow has texts and structs."""
+
 
 def lossless() -> Cursor:
     """A connection that gives and takes Arrow's columns in DuckDB's own types."""
@@ -61,24 +64,24 @@ def over(table: pa.Table, types: Sequence[str]) -> Cursor:
         types: of its columns, as DuckDB's results name them.
     """
     cursor = _zoned(lossless(), table).register("held", importable(table))
-    listed = _typed(cursor.table("held").columns, types) if _has_enum(types) else "*"
+    listed = _typed(cursor.table("held").columns, types) if _has_lost(types) else "*"
     return cursor.execute(f"SELECT {listed} FROM held")
 
 
 def relation_of(table: pa.Table, types: Sequence[str]) -> duckdb.DuckDBPyRelation:
     """The rows of a lossless table as a relation; see `over`."""
     relation = _zoned(lossless(), table).from_arrow(importable(table))
-    return relation.project(_typed(relation.columns, types)) if _has_enum(types) else relation
+    return relation.project(_typed(relation.columns, types)) if _has_lost(types) else relation
 
 
-def _has_enum(types: Sequence[str]) -> bool:
-    return any("ENUM(" in type for type in types)
+def _has_lost(types: Sequence[str]) -> bool:
+    return any(lost in type for type in types for lost in _LOST)
 
 
 def _typed(names: Sequence[str], types: Sequence[str]) -> str:
-    """All columns, by position, those with ENUMs cast to their type: Arrow has texts for them."""
+    """All columns, by position, those with a type that is lost in Arrow cast to it again."""
     cells = [
-        f"CAST(#{i} AS {type})" if _has_enum([type]) else f"#{i}" for i, type in enumerate(types, 1)
+        f"CAST(#{i} AS {type})" if _has_lost([type]) else f"#{i}" for i, type in enumerate(types, 1)
     ]
     return ", ".join([f"{c} AS {quote(name)}" for c, name in zip(cells, names, strict=True)])
 

@@ -37,24 +37,33 @@ def _project(table: pa.Table, expressions: Sequence[str], zone: str | None) -> p
             connection.unregister("shown")
 
 
-def texts(table: pa.Table, zone: str | None = None) -> list[Texts]:
+def texts(table: pa.Table, types: Sequence[str], zone: str | None = None) -> list[Texts]:
     """Returns the cells of every column as text.
 
     Args:
         table: rows as `Result.arrow` gives them.
+        types: of the columns in DuckDB.
         zone: the session's time zone, needed for TIMESTAMP WITH TIME ZONE columns alone.
     """
     if not table.num_columns:
         return []
-    casts = [f"CAST(c{i} AS VARCHAR) AS c{i}" for i in range(table.num_columns)]
+    casts = [f"{_text(i, type)} AS c{i}" for i, type in enumerate(types)]
     shown = _project(table, casts, zone)
     return [shown.column(i).to_pylist() for i in range(shown.num_columns)]
 
 
-def csv_lines(names: Sequence[str], table: pa.Table, zone: str | None = None) -> Iterator[str]:
+def _text(position: int, type: str) -> str:
+    """A cell's text in SQL; Arrow has structs in the place of tuples."""
+    value = f"CAST(c{position} AS {type})" if "TUPLE(" in type else f"c{position}"
+    return f"CAST({value} AS VARCHAR)"
+
+
+def csv_lines(
+    names: Sequence[str], table: pa.Table, types: Sequence[str], zone: str | None = None
+) -> Iterator[str]:
     """Yields a table as CSV: a header, a line a row; NULL is empty, an empty string is `""`."""
     yield ",".join(_csv_name(name) for name in names)
-    cells = [_csv_cell(i) for i in range(table.num_columns)]
+    cells = [_csv_cell(i, type) for i, type in enumerate(types)]
     yield from _joined(table, " || ',' || ".join(cells), zone)
 
 
@@ -63,8 +72,8 @@ def _csv_name(name: str) -> str:
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
-def _csv_cell(position: int) -> str:
-    text = f"CAST(c{position} AS VARCHAR)"
+def _csv_cell(position: int, type: str) -> str:
+    text = _text(position, type)
     return (
         f"CASE WHEN c{position} IS NULL THEN '' "
         f"WHEN {text} = '' OR regexp_matches({text}, '[,\"\\r\\n]') "

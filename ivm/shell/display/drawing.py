@@ -54,7 +54,7 @@ def draw(result: Result, table: pa.Table, mode: str, output: Output, zone: str |
     """
     rows = counted(table.num_rows, "row")
     if mode == "csv":
-        return Drawing(csv_lines(result.columns, table, zone), rows)
+        return Drawing(csv_lines(result.columns, table, result.types, zone), rows)
     if mode == "json":
         return Drawing(json_lines(result.columns, table, zone), rows)
     limit = SHOWN_ROWS if output.is_terminal and mode != "markdown" else None

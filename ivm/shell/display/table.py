@@ -58,13 +58,13 @@ def shown_part(
     zone: str | None = None,
 ) -> Shown:
     """Returns the first and last rows of a table as text, `limit` in all (all rows if None)."""
-    names, types = ([text.translate(_CONTROLS) for text in heads] for heads in (names, types))
+    shown, told = ([text.translate(_CONTROLS) for text in heads] for heads in (names, types))
     total = table.num_rows
     if limit is None or total <= limit:
-        return Shown(names, types, _clean(texts(table, zone)), total, 0)
+        return Shown(shown, told, _clean(texts(table, types, zone)), total, 0)
     head = (limit + 1) // 2
     ends = pa.concat_tables([table.slice(0, head), table.slice(total - (limit - head))])
-    return Shown(names, types, _clean(texts(ends, zone)), head, total - limit)
+    return Shown(shown, told, _clean(texts(ends, types, zone)), head, total - limit)
 
 
 def box(

@@ -20,11 +20,14 @@ from tests.tiers import TIER
 ENUMS = [
     *[name for name in NAMES if "ENUM" in name or "VARIANT" in name],
     *("ENUM('x', 'y')[2]", "ENUM('x', 'y')[][]", "STRUCT(e ENUM('x', 'y'))[]"),
+    *("TUPLE(INTEGER, VARCHAR)", "STRUCT(q TUPLE(INTEGER, TUPLE(VARCHAR)))[]"),
 ]
 SOME = list(dict.fromkeys((*ENUMS, *NAMES[:: 9 if TIER == "quick" else 1])))
 OWN = {
     "ENUM('x', 'y')[2]": "(VALUES (['x', NULL]), (['y', 'x']), (NULL)) AS v(v)",
     "ENUM('x', 'y')[][]": "(VALUES ([[]]), ([['x'], NULL]), (NULL)) AS v(v)",
+    "TUPLE(INTEGER, VARCHAR)": "(VALUES ((1, 'a')), ((NULL, 'b')), (NULL)) AS v(v)",
+    "STRUCT(q TUPLE(INTEGER, TUPLE(VARCHAR)))[]": "(VALUES ([{'q': (1, ('a',))}]), (NULL)) AS v(v)",
     "STRUCT(e ENUM('x', 'y'))[]": "(VALUES ([{'e': 'y'}]), ([]), (NULL)) AS v(v)",
 }
 
@@ -114,9 +117,8 @@ def test_texts_of_the_shell(pair: tuple[ivm.Database, duckdb.DuckDBPyConnection]
     peer.execute("SET TimeZone = 'UTC'")
     for where in ("", "WHERE v IS NULL"):
         wanted = peer.execute(f"SELECT v::VARCHAR FROM src {where}").fetchall()
-        assert texts(held(db, f"SELECT v FROM src {where}"), "UTC") == [
-            [text for (text,) in wanted]
-        ]
+        result = db.execute(f"SELECT v FROM src {where}")
+        assert texts(result.held(), result.types, "UTC") == [[text for (text,) in wanted]]
 
 
 @pytest.mark.full
