@@ -58,7 +58,10 @@ def capture_upsert(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
 def _from_a_copy(
     trial: Trial, cursor: Cursor, written: ChangeText, upsert: Upsert, info: TableInfo
 ) -> Captured:
-    with temporary(cursor, _SOURCE, _definition(cursor, written, upsert, info)) as source:
+    defined = _definition(cursor, written, upsert, info)
+    with temporary(cursor, _SOURCE, defined, written.params(defined)) as source:
+        if info.collated and not upsert.query:
+            _set_defaults(cursor, source, upsert, info)
         insert = _insert(upsert, info, source)
         require_binding(cursor, insert, written.params(insert))  # before a sequence gives values
         fill = f"{upsert.prefix} INSERT INTO {source} {upsert.source}"
@@ -81,15 +84,28 @@ def definition(info: TableInfo, columns: Iterable[int] | None = None) -> str:
 
 def _definition(cursor: Cursor, written: ChangeText, upsert: Upsert, info: TableInfo) -> str:
     """Columns for the rows of the source, in SQL."""
+    columns = [(quote(info.schema[i][0]), info.schema[i][1].sql) for i in upsert.columns]
+    names = ", ".join(name for name, _ in columns)
     if not upsert.query:
+        if info.collated:  # DuckDB compares the keys of the rows by their collations
+            return f"AS SELECT {names} FROM {info.qualified} LIMIT 0"
         return definition(info, upsert.columns)
     described = f"DESCRIBE {upsert.prefix} {upsert.query}"
     types = [type for _, type, *_ in rows(cursor, described, written.params(described))]
-    listed = []
-    for i, type in zip(upsert.columns, types, strict=False):  # the filling refuses another number
-        name, own = info.schema[i]
-        listed.append(f"{quote(name)} {own.sql if _NULL in type else type}")
-    return f"({', '.join(listed)})"
+    paired = list(zip(columns, types, strict=False))  # the filling refuses another number
+    if info.collated and len(types) == len(columns):
+        listed = [f"{n}::{own} AS {n}" if _NULL in type else n for (n, own), type in paired]
+        query = f"({upsert.query}) AS q({names})"
+        return f"AS {upsert.prefix} SELECT {', '.join(listed)} FROM {query} LIMIT 0"
+    return f"({', '.join(f'{n} {own if _NULL in type else type}' for (n, own), type in paired)})"
+
+
+def _set_defaults(cursor: Cursor, source: str, upsert: Upsert, info: TableInfo) -> None:
+    """Gives the columns of the source the defaults for which VALUES may ask."""
+    for i in upsert.columns:
+        if i in info.defaults:
+            column = f"ALTER COLUMN {quote(info.schema[i][0])}"
+            run(cursor, f"ALTER TABLE {source} {column} SET DEFAULT ({info.defaults[i]})")
 
 
 def _insert(upsert: Upsert, info: TableInfo, source: str) -> str:

@@ -15,12 +15,13 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ivm.ingest.key_index import KeyIndex, present
+from ivm.ingest.key_texts import named, texts
 from ivm.ingest.not_fast import NotFastError
 from ivm.storage.errors import ConstraintError
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.consolidate import all_distinct, group
 from ivm.storage.values.types import ColumnType, Schema
-from ivm.storage.values.zset import ZSet, ones
+from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
 Positions: TypeAlias = tuple[int, ...]
@@ -259,37 +260,15 @@ def among(keys: Sequence[Column], others: Sequence[Column], types: Sequence[Colu
     return seen[groups.inverse[:count]]
 
 
-def named_keys(
-    names: Sequence[str], keys: Sequence[Column], types: Sequence[ColumnType]
-) -> list[str]:
-    """Each key as `name: value, …`."""
-    columns = _texts(keys, types)
-    return [
-        ", ".join([f"{name}: {text}" for name, text in zip(names, row, strict=True)])
-        for row in zip(*columns, strict=True)
-    ]
-
-
 def _named(
     names: Sequence[str], keys: Sequence[Column], types: Sequence[ColumnType], at: int
 ) -> str:
-    return named_keys(names, _one(keys, at), types)[0]
+    return named(names, _one(keys, at), types)[0]
 
 
 def _values(keys: Sequence[Column], types: Sequence[ColumnType], at: int) -> str:
-    return ", ".join([column[0] for column in _texts(_one(keys, at), types)])
+    return ", ".join(texts(_one(keys, at), types)[0])
 
 
 def _one(keys: Sequence[Column], at: int) -> list[Column]:
     return [key.take(np.array([at])) for key in keys]
-
-
-def _texts(keys: Sequence[Column], types: Sequence[ColumnType]) -> list[list[str]]:
-    """The values of keys as DuckDB writes them, nearly always; a list for each column."""
-    schema = tuple([(f"c{i}", type) for i, type in enumerate(types)])
-    table = ZSet(tuple(keys), ones(len(keys[0]))).to_arrow(schema)
-    texts = [[str(value) for value in column] for column in table.columns]
-    return [
-        [text.lower() for text in column] if type.sql == "BOOLEAN" else column
-        for column, type in zip(texts, types, strict=True)
-    ]

@@ -6,13 +6,11 @@ NotFastError; nothing is changed then.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.further_keys import (
@@ -24,10 +22,10 @@ from ivm.ingest.further_keys import (
     whole_keys,
 )
 from ivm.ingest.key_index import KeyIndex, present
+from ivm.ingest.key_texts import named
 from ivm.ingest.not_fast import VIOLATES, NotFastError
 from ivm.storage.errors import ConstraintError
 from ivm.storage.log.change import TableChange
-from ivm.storage.scratch import Scratch
 from ivm.storage.values.column import Column, Indexes, Mask, null_column
 from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.types import ColumnType, Schema
@@ -37,7 +35,6 @@ Check = tuple[str, Callable[[Sequence[Column], int], Mask]]
 """A CHECK's text and a kernel that is false exactly where it is violated."""
 Evaluate: TypeAlias = Callable[[Mapping[int, EvaluatedDefault], int], dict[int, Column]]
 """Evaluates defaults, by position, for a number of rows."""
-_scratch = Scratch.of("SET arrow_lossless_conversion = true")
 _TOO_MANY = "so many rows with new keys get in each other's way in DuckDB"
 AT_ONCE = 2048
 """Rows that DuckDB inserts or updates at once; keys that later ones leave are not free before."""
@@ -269,21 +266,5 @@ class TableRules:
 
 def row_text(row: ZSet, schema: Schema) -> str:
     """One row with the names of its columns, for a message."""
-    table = row.to_arrow(schema)
-    return (
-        "("
-        + ", ".join(f"{name}: {_value(table.column(i))}" for i, (name, _) in enumerate(schema))
-        + ")"
-    )
-
-
-def _value(column: pa.ChunkedArray) -> str:
-    scalar = column[0]
-    if not scalar.is_valid:
-        return "NULL"
-    if not pa.types.is_time(scalar.type):  # Python's has no 24:00:00
-        with contextlib.suppress(OverflowError, ValueError):  # beyond its dates, as infinity is
-            return str(scalar)
-    with _scratch.borrow() as connection:
-        relation = connection.from_arrow(pa.table({"value": column}))
-        return str(relation.project("value::VARCHAR").fetchall()[0][0])
+    names, types = [name for name, _ in schema], [type for _, type in schema]
+    return f"({named(names, row.columns, types)[0]})"

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.further_keys import Positions, Removed, among, named_keys, taken, whole_rows
+from ivm.ingest.further_keys import Positions, Removed, among, taken, whole_rows
 from ivm.ingest.key_index import present
+from ivm.ingest.key_texts import named
 from ivm.storage.errors import ConstraintError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes, Mask
@@ -124,4 +125,4 @@ def _why_taken(path: FastPath, key: Positions, change: TableChange, rows: Indexe
 def _named(
     what: str, names: Sequence[str], keys: Sequence[Column], types: Sequence[ColumnType]
 ) -> list[str]:
-    return [f"{what} {text}" for text in named_keys(names, keys, types)]
+    return [f"{what} {text}" for text in named(names, keys, types)]

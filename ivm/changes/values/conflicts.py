@@ -174,17 +174,18 @@ def _probed(
 
 
 def _different(path: FastPath, rows: ZSet) -> Indexes:
-    """The first row of each key; NotFastError if it depends on DuckDB which rows count."""
+    """The first row of each key; NotFastError if it depends on DuckDB which rows count.
+
+    Among the rows of one statement it takes NULLs for equal, too.
+    """
     count = len(rows)
     everything = np.arange(count)
     if count < 2:
         return everything
     for key in path.keys:
-        columns = [rows.columns[i] for i in key]
-        whole = everything if key == path.key else whole_rows(columns)
         types = [path.schema[i][1] for i in key]
-        first = first_of_each([column.take(whole) for column in columns], types)
-        if len(first) < len(whole):
+        first = first_of_each([rows.columns[i] for i in key], types)
+        if len(first) < count:
             if len(path.keys) > 1 or key != path.key or count > AT_ONCE:
                 raise NotFastError("DuckDB decides which of several rows under one key count")
             return first

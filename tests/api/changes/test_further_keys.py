@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -83,6 +84,27 @@ NATIVE = [
     "UPDATE one SET k = 'e' WHERE k = 'a'",
     "DELETE FROM one WHERE n = 2",
     "UPDATE t SET id = id + 20 WHERE id > 3",
+    "INSERT OR IGNORE INTO one VALUES (NULL, 7), (NULL, 8) RETURNING n",
+    "INSERT INTO t VALUES (7, NULL, 7, 'x', 7), (8, NULL, 8, 'x', 8) ON CONFLICT DO NOTHING",
+    "INSERT INTO t VALUES (7, 17, 7, NULL, 7), (8, 18, 7, NULL, 8) ON CONFLICT (id) DO NOTHING",
+    "INSERT OR IGNORE INTO t(id) SELECT i FROM range(7, 9) r(i)",
+]
+COLLATED = """
+CREATE TABLE t (k INTEGER DEFAULT 3, a VARCHAR COLLATE NOCASE UNIQUE, d VARCHAR DEFAULT 'x');
+CREATE TABLE one (k INTEGER, a VARCHAR COLLATE NOCASE PRIMARY KEY);
+CREATE TABLE given (k INTEGER, a VARCHAR COLLATE NOCASE);
+INSERT INTO t VALUES (1, 'a', NULL); INSERT INTO one VALUES (1, 'a');
+INSERT INTO given VALUES (1, 'i'), (2, 'I'), (3, 'A')
+"""
+BY_COLLATION = [
+    "INSERT INTO t(k, a) VALUES (5, 'A'), (6, 'a') ON CONFLICT (a) DO UPDATE SET k = excluded.k",
+    "INSERT INTO one VALUES (7, 'b'), (8, 'B') ON CONFLICT DO NOTHING",
+    "INSERT OR REPLACE INTO one VALUES (7, 'd'), (8, 'D'), (9, 'A')",
+    "INSERT INTO t VALUES (DEFAULT, 'e', DEFAULT), (8, 'E', 'y') ON CONFLICT DO NOTHING",
+    "INSERT INTO t(k, a) SELECT k, a FROM given ON CONFLICT (a) DO UPDATE SET k = excluded.k",
+    "WITH w AS (FROM given) INSERT OR REPLACE INTO one SELECT k + 9, a FROM w",
+    "INSERT INTO one SELECT * FROM (VALUES (1, 'g'), (2, 'h')) ON CONFLICT DO NOTHING",
+    "INSERT INTO t SELECT NULL, 'A', NULL ON CONFLICT (a) DO UPDATE SET d = excluded.d",
 ]
 
 
@@ -102,6 +124,42 @@ def test_no_duckdb_is_needed(sql: str) -> None:
 @pytest.mark.parametrize("sql", WRONG)
 def test_what_duckdb_refuses_is_refused_in_its_words(sql: str) -> None:
     demand_same_words(twin(), sql)
+
+
+@pytest.mark.parametrize("sql", NATIVE)
+def test_what_duckdb_decides(sql: str) -> None:
+    """Among the rows of one statement it takes NULLs for equal, as a UNIQUE constraint does not."""
+    run_history(twin(), [(True, [sql])])
+
+
+@pytest.mark.parametrize("sql", BY_COLLATION)
+def test_rows_of_one_statement_are_compared_by_the_collation(sql: str) -> None:
+    """Bug: they were copied without it, and both of two rows were kept, or refused."""
+    views = "CREATE MATERIALIZED VIEW v AS SELECT lower(a) AS a, count(*), sum(k) FROM t GROUP BY 1"
+    run_history(Twin(COLLATED, views, ("t", "one")), [(True, [sql, sql])])
+
+
+KEYS = {
+    "HUGEINT": "5", "BOOLEAN": "true", "FLOAT": "0.1", "BIT": "'101'", "TIMETZ": "'01:02:03+02'",
+    "TIMESTAMP": "'infinity'", "TIMESTAMP_NS": "'2020-01-01 00:00:00.123456789'", "TIME": "'24:00'",
+    "BLOB": r"'\xAA\x00b'", "UUID": "'00000000-0000-0000-0000-000000000001'", 
+    "DECIMAL(30,2)": "1.5",
+    "DATE": "'-infinity'", "ENUM('a', 'b')": "'b'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("type", KEYS)
+def test_a_key_is_shown_as_duckdb_writes_it(type: str) -> None:
+    """Bug: of some types the bytes were, and an infinite time was a fault of ours."""
+    said = list[str]()
+    with ivm.connect() as db, duckdb.connect() as peer:
+        for each in (db, peer):
+            each.execute(f"CREATE TABLE t (k {type} UNIQUE)")
+            each.execute(f"INSERT INTO t VALUES ({KEYS[type]})")
+            with pytest.raises((errors.ConstraintError, duckdb.ConstraintException)) as caught:
+                each.execute(f"INSERT INTO t VALUES ({KEYS[type]})")
+            said.append(str(caught.value).partition("\n")[0])
+    assert said[0] == said[1]
 
 
 numbers = st.integers(0, 5)
