@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import duckdb
+import pyarrow as pa
 
 from ivm.catalog.broken_views import is_unfit
 from ivm.catalog.columns import difference, same_columns, same_names
@@ -119,13 +120,13 @@ def ddl(session: Session, statement: st.Ddl, params: Params, *, retypes: bool = 
         if statement.action == "drop" and statement.cascade:
             _drop_readers(session, transaction, statement)
         try:
-            counted = _run(session, statement, params)
+            result = _run(session, statement, params)
             transaction.flush_late(commit_first=statement.target == "index")
         except duckdb.Error as error:
             raise translated(error, statement.offset, statement.text) from error
         if not temporary:
             changed(session, transaction, statement, retypes=retypes)
-    return Result("done") if counted is None else Result.count(counted)
+    return result
 
 
 def _of_session(session: Session, statement: st.Ddl, params: Params) -> Result:
@@ -162,20 +163,20 @@ def _may_change_functions(statement: st.Ddl) -> bool:
     return statement.target not in _NO_FUNCTIONS or statement.cascade
 
 
-def _run(session: Session, statement: st.Ddl, params: Params) -> int | None:
+def _run(session: Session, statement: st.Ddl, params: Params) -> Result:
     """Has DuckDB run the statement, or what it means for tables that are not stored."""
     info = _unstored(session, statement) if statement.action == "drop" else None
     if info is None or info.history is None:
         with without_indexes(session, statement):
             begin_statement()
             session.cursor.execute(statement.text, params)
-            counted = _count(session.cursor)
+            result = _result(session.cursor)
         if statement.action == "copy database":
             finish_copy(session, statement)
-        return counted
+        return result
     for sql in removal(info.history, info.keyed):
         run(session.cursor, sql)
-    return None
+    return Result("done")
 
 
 def _unstored(session: Session, statement: st.Ddl) -> TableInfo | None:
@@ -195,11 +196,15 @@ def _is_of_temporary(session: Session, statement: st.Ddl) -> bool:
     return stands and all(session.names.is_temporary(parts) for parts in statement.names)
 
 
-def _count(cursor: Cursor) -> int | None:
-    """Reads a statement's result to its end; the count of CREATE TABLE … AS, or None."""
-    rows = cursor.fetchall()
-    counts = bool(rows) and [column[0] for column in cursor.description or ()] == ["Count"]
-    return int(rows[0][0]) if counts else None
+def _result(cursor: Cursor) -> Result:
+    """A statement's result, read to its end: a count of rows, or what EXPLAIN ANALYZE tells."""
+    names, rows = [column[0] for column in cursor.description or ()], cursor.fetchall()
+    if rows and names == ["Count"]:
+        return Result.count(int(rows[0][0]))
+    if rows and names == ["explain_key", "explain_value"]:
+        columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
+        return Result.of_table(pa.table(columns, names), ["VARCHAR", "VARCHAR"])
+    return Result("done")
 
 
 def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
