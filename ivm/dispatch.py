@@ -100,12 +100,13 @@ def _as_written(
     statement: st.Statement, error: SqlError | UnsupportedError
 ) -> SqlError | UnsupportedError:
     """The error of a statement that is spelled otherwise, at its place in the user's script."""
-    if error.position is not None and statement.respelled is not None:
+    if statement.respelled is None:
+        return error
+    if error.position is not None:
         error.position = statement.written(error.position)
-        if (
-            statement.respelled.spelling.of is not None
-        ):  # no user wrote its excerpt, or counts there
-            error.args = (_COUNTED.sub("", of_our_sql(error)),)
+    if statement.respelled.spelling.of is not None:  # no user wrote its excerpt, or counts there
+        said = _EMPTY if "empty set of columns" in str(error) else of_our_sql(error)
+        error.args = (_COUNTED.sub("", said),)
     return error
 
 
@@ -142,6 +143,10 @@ def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Res
     )
 
 
+_EMPTY = (
+    "windows of time need a relation with further columns than window_start and window_end: give "
+    "the time another name"
+)
 _COUNTED = re.compile(" at character [0-9]+")
 _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.Insert: inserts.insert,

@@ -148,7 +148,9 @@ def _respelled(spelling: Spelling) -> tuple[Statement, ...]:
             spelling = spelling.naming(found)
         except (SqlError, UnsupportedError) as error:
             if error.position is not None:
-                error.position = spelling.written(error.position)
+                told, error.position = error.position, spelling.written(error.position)
+                here = place(spelling.users, error.position)
+                error.args = (str(error).replace(place(spelling.text, told), here),)
             raise
 
 

@@ -182,6 +182,20 @@ def test_days_of_a_zone_have_its_midnights(name: str) -> None:
         assert_verified(db, "v")
 
 
+@pytest.mark.parametrize("length", ["5 hours", "36 hours", "1 day", "1 month"])
+@pytest.mark.parametrize("call", ["tumble(t, {}, '{}')", "hop(t, {0}, '{1}', '{1}')",
+                                  "cumulate(t, {0}, '{1}', '{1}')"])  # fmt: skip
+def test_a_date_is_its_midnight(call: str, length: str) -> None:
+    """Bug: the bucket of a DATE is a DATE, whose hours are cut off."""
+    with ivm.connect() as db:
+        db.execute(
+            "CREATE TABLE t AS SELECT DATE '2026-01-01' + i::INTEGER AS d FROM range(99) AS r(i)"
+        )
+        of_dates = db.execute(f"FROM {call.format('d', length)}").fetchall()
+        assert of_dates == db.execute(f"FROM {call.format('d::TIMESTAMP', length)}").fetchall()
+        assert len(of_dates) == 99
+
+
 def test_days_without_a_zone_are_those_of_utc() -> None:
     with ivm.connect() as db:
         db.execute("SET TimeZone = 'Europe/Berlin'; CREATE TABLE t (ts TIMESTAMPTZ)")
@@ -198,6 +212,18 @@ FORMS = [
     "WITH t2 AS (FROM t) SELECT count(*) FROM tumble (t2, ts + INTERVAL 1 DAY, '1 day')",
     "SELECT count(*) FROM tumble(/* a, b */ main.t, t.ts, -- c\n INTERVAL '1' DAY)",
     "SELECT (SELECT count(*) FROM Tumble(t, ts, '1 day'))",
+    "SELECT count(*) FROM (SELECT 1), LATERAL tumble(t, ts, '1 day')",
+    "SELECT count(*) FROM w: tumble(t, ts, '1 day')",
+    "SELECT count(*) FROM (SELECT 1), ((hop(t, ts, '1 day', '1 day')))",
+    "SELECT count(*) FROM t AS a JOIN t AS b ON a.id = b.id AND a.id IN (1, 2)"
+    " AND CASE WHEN true THEN true END, tumble((SELECT min(ts) AS ts FROM t), ts, '1 day')",
+    "SELECT count(*) FROM (PIVOT tumble(t, ts, '1 day') ON k IN (1, 2) USING sum(id))",
+    "SELECT count(*) FROM tumble -- of t\n /* here */ (t, ts, '1 day')",
+    "SELECT count(*) FROM tumble(t, (SELECT min(window_end) FROM tumble(t, ts, '1 h')), '1 day')",
+    "SELECT count(*) FROM tumble(TABLE t, DESCRIPTOR(ts), INTERVAL '1' DAY)",
+    "SELECT count(*) FROM session(t, t.ts, '1 hour', partition_by => [t.k, id % 2,])",
+    "SELECT count(*) FROM session((SELECT *, 5 AS \"session begin\" FROM t), ts, '1 h')"
+    " WHERE \"session begin\" = 5 AND window_start = ts",
 ]  # fmt: skip
 
 
@@ -205,6 +231,15 @@ def test_where_a_relation_is_expected(db: ivm.Database) -> None:
     db.execute("INSERT INTO t VALUES (1, 1, '2026-01-01'), (2, 2, '2026-01-02')")
     for query in FORMS:
         assert db.execute(query).fetchall() == [(2,)], query
+    for query, given in (
+        ("SELECT count(*) FROM tumble(t, ts + to_hours(?), '1 h', ?::TIMESTAMP) WHERE id < ?",
+         [1, "2026-01-01", 5]),
+        ("SELECT count(*) FROM session((FROM t WHERE id < ?), ts, '1 h', partition_by := [k % ?])",
+         [5, 2]),
+        ("SELECT count(*) FROM hop(t, ts + to_hours($b), '1 h', '1 h') WHERE id < $a",
+         {"a": 5, "b": 1}),
+    ):  # fmt: skip
+        assert db.execute(query, given).fetchall() == [(2,)], query
     db.execute("CREATE TABLE copied AS FROM tumble(t, ts, '1 day')")
     db.execute("INSERT INTO copied FROM tumble(t, ts, '1 day')")
     db.execute("CREATE VIEW plain AS FROM hop(t, ts, '1 day', '2 days')")
@@ -224,6 +259,9 @@ def test_what_is_no_window_of_time_stays(db: ivm.Database) -> None:
         'SELECT * FROM "tumble"(t, ts, 1)',
         "SELECT * FROM main.hop(t, ts, 1)",
         "CREATE MACRO hop(a, b, c) AS a + b + c",
+        "PIVOT t ON k USING sum(id) AS a, hop(1, 2, 3) AS b",
+        "SELECT 1 IS DISTINCT FROM hop(id, k, 3) FROM t",
+        "SELECT * FROM t JOIN t AS u USING (id) WHERE id IN (1, hop(1, 2, 3))",
     ):
         assert [statement.text for statement in parse(text)] == [text]
     db.execute('CREATE MACRO "session"(x) AS TABLE SELECT x AS y')
@@ -245,6 +283,12 @@ WRONG = [
     ("FROM session(t, ts, '1 day', k)", "k)", "partition_by := "),
     ("FROM session(t, ts, '1 day', partition_by :=)", "partition", "partition_by := "),
     ("FROM tumble(t, ts, '1 day') WHERE nope", "nope", 'column "nope"'),
+    ("FROM tumble(t, ts, '1 hour', 'Europe/Berlin')", "'Europe", "whole days, or months"),
+    ("FROM hop(t, ts, '1 hour', '1 day', 'Europe/Berlin')", "'Europe", "whole days, or months"),
+    ("FROM tumble(t, ts, '1 day', '2026-01-01')", "'2026", "TIMESTAMP '2026-01-01'"),
+    ("FROM session(t, ts, '1 day', partition_by := ['k'])", "partition", "partition_by := "),
+    ("FROM session(t, ts, '1 day', partition_by := [])", "partition", "partition_by := "),
+    ("FROM tumble(t, ts, '1 day') WITH ORDINALITY", "WITH", "(line 1, column "),
     ("FROM tumble(nowhere, ts, '1 day')", "nowhere", "nowhere"),
 ]
 
@@ -261,3 +305,8 @@ def test_errors_stand_where_the_user_wrote(
         assert "LINE 1" not in str(error)
         assert "at character" not in str(error)
         assert error.position == script.index(place)
+
+
+def test_a_relation_of_windows_alone_has_no_further_ones(db: ivm.Database) -> None:
+    with pytest.raises(SqlError, match="give the time another name"):
+        db.execute("FROM tumble((SELECT ts AS window_end FROM t), window_end, '1 day')")

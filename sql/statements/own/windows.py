@@ -3,7 +3,9 @@
 Law: the rows of such a call are the rows of its relation, each once for every window that holds its
 time, with `window_start`, inclusive, and `window_end`, exclusive, in the place of columns that have
 these names; a row without a time, or with an infinite one, is in none. Days are 24 hours, so that
-windows of a TIMESTAMPTZ do not depend on who asks; those of a zone are made of its local time.
+windows of a TIMESTAMPTZ do not depend on who asks; those of a zone are made of its local time, of
+which an hour may come twice: they are days or longer. Each argument is written once, so that its
+parameters are counted once, and where the relation's names are known.
 
 The names and arguments are those of Flink's and RisingWave's window functions.
 """
@@ -21,23 +23,27 @@ from ivm.sql.statements.text.tokens import kept_tokens as tokens_of
 from ivm.storage.errors import SqlError
 
 _NAMES = ("tumble", "hop", "cumulate", "session")
-_CALL = re.compile(rf"\b(?:{'|'.join(_NAMES)})\s*\(")
+_BETWEEN = r"(?:\s|/\*.*?\*/|--[^\n]*\n)*"
+_CALL = re.compile(rf"\b(?:{'|'.join(_NAMES)}){_BETWEEN}\(", re.DOTALL)
 _USAGE = {
     "TUMBLE": "tumble(relation, time, length[, origin or time zone])",
     "HOP": "hop(relation, time, slide, length[, origin or time zone])",
     "CUMULATE": "cumulate(relation, time, step, length[, origin or time zone])",
     "SESSION": "session(relation, time, gap[, partition_by := [columns]])",
 }
-_IN_FROM = frozenset(["FROM", "JOIN", "USING"])
+_BEFORE = frozenset(["FROM", "JOIN", "LATERAL", "PIVOT", "UNPIVOT"])
 _BEYOND = frozenset(
     [
         *("SELECT", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT", "OFFSET"),
-        *("VALUES", "SET", "BY", "RETURNING", "WITH", "CASE", "THEN", "IN", ";"),
+        *("VALUES", "SET", "BY", "RETURNING", "WITH", ";"),
     ]
 )
+_ASSIGNED = ([":", "="], ["=", ">"], [":="], ["=>"])
 _DAY = 24 * 3_600_000_000
-_OTHERS = "* NOT SIMILAR TO '(?i)(window_(start|end)|session (begin|end))'"
-_BEGIN, _END = '"session begin"', '"session end"'
+# What is computed once below the windows. They end where the user's columns are listed.
+_TIME, _ORIGIN, _PART = "__ivm_time", "__ivm_origin", "__ivm_part"
+_BEGIN, _END = "__ivm_begin", "__ivm_end"
+_OTHERS = "* NOT SIMILAR TO '(?i)(window_(start|end)|__ivm_[a-z0-9]+)'"
 
 
 class _Call(NamedTuple):
@@ -46,7 +52,8 @@ class _Call(NamedTuple):
     Attributes:
         name: in upper case.
         relation: the tokens of its first argument.
-        arguments: those of the others.
+        arguments: those of the others that it needs.
+        further: those that it may have besides.
         begin: of the call in the script.
         end: behind it.
     """
@@ -54,6 +61,7 @@ class _Call(NamedTuple):
     name: str
     relation: Sequence[Token]
     arguments: Sequence[Sequence[Token]]
+    further: Sequence[Sequence[Token]]
     begin: int
     end: int
 
@@ -65,22 +73,35 @@ def may_have_windows(script: str) -> bool:
 
 
 def with_windows(spelling: Spelling) -> Spelling:
-    """The spelling of a script with its windows spelled out.
+    """The spelling of a script with its windows spelled out, the innermost first.
 
     Raises:
         SqlError: a call is wrong; the position is one in the user's script.
     """
-    script = spelling.text
+    while True:
+        script = spelling.text
+        try:
+            edits = _innermost(script)
+        except SqlError as error:
+            if error.position is not None:
+                error.position = spelling.written(error.position)
+            raise
+        if not edits:
+            return spelling
+        spelling = Spelling(script, edits, spelling)
+
+
+def _innermost(script: str) -> list[Edit]:
+    """The edits of the calls that hold no other."""
     found = tokens_of(script)
+    calls = [
+        _call(found, i) for i, t in enumerate(found) if t.word in _USAGE and _is_call(found, i)
+    ]
     edits = list[Edit]()
-    try:
-        for at, token in enumerate(found):
-            if token.word in _USAGE and _is_call(found, at):
-                edits += _edits(script, _call(found, at))
-    except SqlError as error:
-        error.position = None if error.position is None else spelling.written(error.position)
-        raise
-    return Spelling(script, sorted(edits), spelling) if edits else spelling
+    for i, call in enumerate(calls):
+        if not any(other.begin < call.end for other in calls[i + 1 : i + 2]):
+            edits += _edits(script, call)
+    return edits
 
 
 # -- reading ------------------------------------------------------------------------------------
@@ -96,13 +117,16 @@ def _is_call(found: Sequence[Token], at: int) -> bool:
 
 def _is_in_from(found: Sequence[Token], at: int) -> bool:
     """Returns whether a relation is expected here."""
+    if at > 1 and found[at - 1].word == ":" and is_name(found[at - 2]):  # FROM alias: relation
+        at -= 2
+    while at > 1 and found[at - 1].word == "(":
+        at -= 1
+        if found[at - 1].word in _USAGE:
+            at -= 1
     before = found[at - 1].word if at else ""
-    if before == "(" and at > 1:
-        outer = at - 2
-        return found[outer].word in _IN_FROM or (
-            found[outer].word in _USAGE and _is_in_from(found, outer)
-        )
-    return before in _IN_FROM or (before == "," and _lists_relations(found, at - 1))
+    if before == ",":
+        return _lists_relations(found, at - 1)
+    return before in _BEFORE or (before == "USING" and _changes(found, at - 1))
 
 
 def _lists_relations(found: Sequence[Token], comma: int) -> bool:
@@ -113,13 +137,21 @@ def _lists_relations(found: Sequence[Token], comma: int) -> bool:
         depth -= NESTING.get(word, 0)
         if depth < 0 or (depth == 0 and word in _BEYOND):
             return False
-        if depth == 0 and word in _IN_FROM:
+        if depth == 0 and (word == "FROM" or (word == "USING" and _changes(found, at))):
             return True
     return False
 
 
+def _changes(found: Sequence[Token], using: int) -> bool:
+    """Returns whether a USING names a change's relations: that of a join has names in parentheses,
+    that of a PIVOT aggregates."""
+    words = [token.word for token in found[:using]]
+    begin = len(words) - words[::-1].index(";") if ";" in words else 0
+    return "DELETE" in words[begin:] or "MERGE" in words[begin:]
+
+
 def _call(found: Sequence[Token], at: int) -> _Call:
-    """Reads the call.
+    """Reads the call; Flink's TABLE and DESCRIPTOR may stand in it.
 
     Raises:
         SqlError: it has other arguments.
@@ -134,7 +166,12 @@ def _call(found: Sequence[Token], at: int) -> _Call:
             f'expected {_USAGE[name]}; a function of your own is called as "{found[at].text}"(…)',
             found[at].start,
         )
-    return _Call(name, relation, arguments, found[at].start, found[close].end)
+    if relation[0].word == "TABLE" and len(relation) > 1:
+        relation = relation[1:]
+    if [token.word for token in arguments[0][:2]] == ["DESCRIPTOR", "("]:
+        arguments[0] = arguments[0][2:-1]
+    needed, further = arguments[: least - 1], arguments[least - 1 :]
+    return _Call(name, relation, needed, further, found[at].start, found[close].end)
 
 
 def _split(tokens: Sequence[Token]) -> list[Sequence[Token]]:
@@ -146,6 +183,16 @@ def _split(tokens: Sequence[Token]) -> list[Sequence[Token]]:
             parts.append(tokens[begin:at])
             begin = at + 1
     return [*parts, tokens[begin:]]
+
+
+def _named(argument: Sequence[Token], name: str) -> Sequence[Token] | None:
+    """The value of an argument that is given by its name; None if it is not."""
+    words = [token.word for token in argument[:3]]
+    if words[:1] == [name]:
+        for sign in _ASSIGNED:
+            if words[1 : 1 + len(sign)] == sign:
+                return argument[1 + len(sign) :]
+    return None
 
 
 def _length(argument: Sequence[Token]) -> Duration:
@@ -162,10 +209,15 @@ def _length(argument: Sequence[Token]) -> Duration:
     return length
 
 
+def _size(length: Duration) -> int:
+    """The months of a length, or else its microseconds."""
+    return length.months or length.days * _DAY + length.micros
+
+
 def _interval(length: Duration) -> str:
+    micros = _size(length)
     if length.months:
-        return f"INTERVAL '{length.months} months'"
-    micros = length.days * _DAY + length.micros
+        return f"INTERVAL '{micros} months'"
     for unit, size in (("hours", 3_600_000_000), ("minutes", 60_000_000), ("seconds", 1_000_000)):
         if micros % size == 0:
             return f"INTERVAL '{micros // size} {unit}'"
@@ -175,109 +227,137 @@ def _interval(length: Duration) -> str:
 # -- writing ------------------------------------------------------------------------------------
 
 
+class _Spelled(NamedTuple):
+    """How a call is written.
+
+    Attributes:
+        computed: columns that are computed once, beside the relation's.
+        chosen: the rest of the outer SELECT.
+    """
+
+    computed: Sequence[str]
+    chosen: str
+
+
 class _Time(NamedTuple):
     """How the times of a call are written.
 
     Attributes:
-        given: the argument.
-        local: what is counted: the argument, or the local time of the zone.
+        computed: see `_Spelled`.
+        local: what is counted: the time, or the local time of the zone.
         origin: of the buckets, as a further argument.
         zone: of the local time, as SQL; "" if there is none.
     """
 
-    given: str
-    local: str
-    origin: str
-    zone: str
+    computed: Sequence[str]
+    local: str = _TIME
+    origin: str = ""
+    zone: str = ""
 
     def bucket(self, width: str) -> str:
         """The beginning of the bucket that the time is in."""
         return f"time_bucket({width}, {self.local}{self.origin})"
 
-    def told(self, value: str) -> str:
-        """A value as the user sees it."""
-        return f"{value} AT TIME ZONE {self.zone}" if self.zone else value
+    def selected(self, begin: str, end: str) -> _Spelled:
+        """The windows that begin and end so, in the zone's local time if there is one."""
+        if self.zone:
+            begin, end = (f"{value} AT TIME ZONE {self.zone}" for value in (begin, end))
+        windows = f"{begin} AS window_start, {end} AS window_end"
+        return _Spelled(self.computed, f"{_OTHERS}, {windows} WHERE isfinite({_TIME})")
 
 
-def _time(script: str, call: _Call, further: Sequence[Sequence[Token]]) -> _Time:
-    given = text_of(script, call.arguments[0])
-    if not further:
-        return _Time(given, given, "", "")
-    last = further[0]
-    if [token.word for token in last[1:3]] == [":", "="] or last[0].word == "ORIGIN":
-        last = last[3:] if last[1:2] and last[1].word == ":" else last[2:]
+def _time(script: str, call: _Call, whole: Sequence[Duration]) -> _Time:
+    """The time of a call, and its last argument.
+
+    Args:
+        whole: lengths that are whole days or months if a time zone counts them.
+    """
+    computed = [_column(script, call)]
+    if not call.further:
+        return _Time(computed)
+    last = _named(call.further[0], "ORIGIN") or call.further[0]
     text = text_of(script, last)
-    if len(last) == 1 and is_string(last[0]):
-        return _Time(given, f"(({given})::TIMESTAMPTZ AT TIME ZONE {text})", "", text)
-    return _Time(given, given, f", {text}", "")
+    if len(last) != 1 or not is_string(last[0]):
+        return _Time([*computed, f"{text} AS {_ORIGIN}"], _TIME, f", {_ORIGIN}")
+    if text.lstrip("'")[:1].isdigit():
+        raise SqlError(
+            f"a text names a time zone: write the origin TIMESTAMP {text}", last[0].start
+        )
+    if any(not each.months and each.micros % _DAY for each in whole):
+        raise SqlError("windows in a time zone have whole days, or months", last[0].start)
+    return _Time(computed, f"({_TIME}::TIMESTAMPTZ AT TIME ZONE {text})", "", text)
 
 
-def _tumble(script: str, call: _Call) -> str:
-    length, time = _length(call.arguments[1]), _time(script, call, call.arguments[2:])
-    width = _interval(length)
+def _column(script: str, call: _Call) -> str:
+    """The column of the times: an interval makes a timestamp of a DATE, and of nothing else one."""
+    return f"({text_of(script, call.arguments[0])}) + INTERVAL '0 seconds' AS {_TIME}"
+
+
+def _tumble(script: str, call: _Call) -> _Spelled:
+    length = _length(call.arguments[1])
+    time, width = _time(script, call, [length]), _interval(length)
     begin = time.bucket(width)
-    return _selected(time, time.told(begin), time.told(f"({begin} + {width})"))
+    return time.selected(begin, f"({begin} + {width})")
 
 
-def _hop(script: str, call: _Call) -> str:
-    slide, width = (_interval(_length(each)) for each in call.arguments[1:3])
-    time = _time(script, call, call.arguments[3:])
-    begin = f"unnest(range({time.bucket(slide)}, {time.local} - {width}, -{slide}))"
-    return _selected(time, time.told(begin), time.told(f"({begin} + {width})"))
+def _hop(script: str, call: _Call) -> _Spelled:
+    slide, length = _length(call.arguments[1]), _length(call.arguments[2])
+    time, step, width = _time(script, call, [slide, length]), _interval(slide), _interval(length)
+    begin = f"unnest(range({time.bucket(step)}, {time.local} - {width}, -{step}))"
+    return time.selected(begin, f"({begin} + {width})")
 
 
-def _cumulate(script: str, call: _Call) -> str:
+def _cumulate(script: str, call: _Call) -> _Spelled:
     step, length = _length(call.arguments[1]), _length(call.arguments[2])
-    sizes = [(each.months, each.days * _DAY + each.micros) for each in (step, length)]
-    (months, micros), (all_months, all_micros) = sizes
-    if bool(months) != bool(all_months) or (all_months % months if months else all_micros % micros):
+    if bool(step.months) != bool(length.months) or _size(length) % _size(step):
         raise SqlError(
             "the length of cumulate() is a multiple of its step", call.arguments[2][0].start
         )
-    time, width = _time(script, call, call.arguments[3:]), _interval(length)
+    time, width = _time(script, call, [length]), _interval(length)
     begin = time.bucket(width)
     end = f"unnest(range({begin} + {width}, {time.local}, -{_interval(step)}))"
-    return _selected(time, time.told(begin), time.told(end))
+    return time.selected(begin, end)
 
 
-def _selected(time: _Time, begin: str, end: str) -> str:
-    found = f"{begin} AS window_start, {end} AS window_end"
-    return f" SELECT {_OTHERS}, {found} WHERE isfinite({time.given}))"
+def _session(script: str, call: _Call) -> _Spelled:
+    """A row begins a session if the one before is further away than the gap, and so for its end.
 
-
-def _session(script: str, call: _Call) -> str:
-    """A row begins a session if the one before is further away than the gap, and so for its end."""
-    time, length = text_of(script, call.arguments[0]), _length(call.arguments[1])
+    The last beginning up to a row is looked for, and not the greatest one: a change is then met by
+    the rows of its session alone.
+    """
+    length = _length(call.arguments[1])
     if length.months:
         raise SqlError("a gap has no months", call.arguments[1][0].start)
-    gap = _interval(length)
-    parts = _partition(script, call.arguments[2:])
-    within = f"OVER ({parts}ORDER BY {time}"
-    return (
-        f" SELECT *, CASE WHEN {time} - {gap} <= lag({time}) {within}) THEN NULL"
-        f" ELSE {time} END AS {_BEGIN}, CASE WHEN {time} + {gap} >= lead({time}) {within})"
-        f" THEN NULL ELSE {time} + {gap} END AS {_END} WHERE isfinite({time}))"
-        f" SELECT {_OTHERS}, max({_BEGIN}) {within}) AS window_start,"
-        f" min({_END}) {within} RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS window_end)"
+    gap, parts = _interval(length), _partition(script, call.further)
+    computed = [_column(script, call), *[f"{text} AS {_PART}{i}" for i, text in enumerate(parts)]]
+    by = f"PARTITION BY {', '.join([f'{_PART}{i}' for i in range(len(parts))])} " if parts else ""
+    within = f"OVER ({by}ORDER BY {_TIME}"
+    return _Spelled(
+        computed,
+        f"*, CASE WHEN {_TIME} - {gap} <= lag({_TIME}) {within}) THEN NULL ELSE {_TIME} END"
+        f" AS {_BEGIN}, CASE WHEN {_TIME} + {gap} >= lead({_TIME}) {within}) THEN NULL"
+        f" ELSE {_TIME} + {gap} END AS {_END} WHERE isfinite({_TIME}))"
+        f" SELECT {_OTHERS}, last_value({_BEGIN} IGNORE NULLS) {within}) AS window_start,"
+        f" first_value({_END} IGNORE NULLS) {within} RANGE BETWEEN CURRENT ROW AND UNBOUNDED"
+        " FOLLOWING) AS window_end",
     )
 
 
-def _partition(script: str, further: Sequence[Sequence[Token]]) -> str:
-    """The PARTITION BY of `partition_by := [columns]`, or of one column alone."""
+def _partition(script: str, further: Sequence[Sequence[Token]]) -> list[str]:
+    """The columns of `partition_by := [columns]`, or of one column alone."""
     if not further:
-        return ""
+        return []
     argument = further[0]
-    words = [token.word for token in argument]
-    named = words[:3] == ["PARTITION_BY", ":", "="] or words[:2] == ["PARTITION_BY", ":="]
-    columns = argument[3 if words[1:2] == [":"] else 2 :] if named else ()
-    if not columns:
-        raise SqlError("expected partition_by := [columns]", argument[0].start)
-    if columns[0].word == "[" and columns[-1].word == "]":
+    columns = _named(argument, "PARTITION_BY")
+    if columns and columns[0].word == "[" and columns[-1].word == "]":
         columns = columns[1:-1]
-    return f"PARTITION BY {text_of(script, columns)} "
+    parts = [part for part in _split(columns or ()) if part]
+    if not parts or any(len(part) == 1 and not is_name(part[0]) for part in parts):
+        raise SqlError("expected partition_by := [columns]", argument[0].start)
+    return [text_of(script, part) for part in parts]
 
 
-_WRITTEN: Mapping[str, Callable[[str, _Call], str]] = {
+_WRITTEN: Mapping[str, Callable[[str, _Call], _Spelled]] = {
     "TUMBLE": _tumble,
     "HOP": _hop,
     "CUMULATE": _cumulate,
@@ -287,8 +367,10 @@ _WRITTEN: Mapping[str, Callable[[str, _Call], str]] = {
 
 def _edits(script: str, call: _Call) -> list[Edit]:
     """What stands in the place of the call, around its relation."""
-    opening = "(FROM (FROM " if call.name == "SESSION" else "(FROM "
+    opening = "(FROM (FROM (FROM " if call.name == "SESSION" else "(FROM (FROM "
+    spelled = _WRITTEN[call.name](script, call)
+    text = f" SELECT *, {', '.join(spelled.computed)}) SELECT {spelled.chosen})"
     return [
         Edit(call.begin, call.relation[0].start, opening),
-        Edit(call.relation[-1].end, call.end, _WRITTEN[call.name](script, call)),
+        Edit(call.relation[-1].end, call.end, text),
     ]

@@ -56,6 +56,11 @@ class Spelling:
             at = edit.end
         return "".join([*parts, self.script[at:]])
 
+    @property
+    def users(self) -> str:
+        """The user's script, with plain blanks."""
+        return self.script if self.of is None else self.of.users
+
     def written(self, offset: int) -> int:
         """The offset in the user's script of one in the respelled script."""
         here = self._before_edits(offset)
