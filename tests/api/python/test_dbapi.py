@@ -421,3 +421,12 @@ def test_fetchmany_takes_a_number_of_rows(db: ivm.Database, query: str) -> None:
     for size in (-1, 2**70, "x", 1.5):
         with pytest.raises(InputError, match="a number of rows"):
             db.execute(query).fetchmany(size)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("explain", ["EXPLAIN ANALYZE", "EXPLAIN (ANALYZE, FORMAT json)"])
+def test_what_is_explained_as_it_is_created_has_its_plan(explain: str) -> None:
+    with ivm.connect() as db:
+        result = db.execute(f"{explain} CREATE TABLE made AS SELECT 5 AS a")
+        assert result.columns == ["explain_key", "explain_value"]
+        assert result.fetchall()[0][0] == "analyzed_plan"
+        assert db.execute("FROM made").fetchall() == [(5,)]
