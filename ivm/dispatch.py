@@ -26,6 +26,7 @@ from ivm.session.queries import explain_read, prepared, query
 from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.own.windows import NOTHING
 from ivm.storage.errors import InputError, SqlError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import next_statement
 from ivm.storage.warehouse.duckdb.duckdb_errors import of_our_sql, translated
@@ -82,7 +83,10 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     except duckdb.Error as error:
         if isinstance(error, duckdb.IOException):
             history.demand_named(session, str(error))
-        raise session.scans.naming_variable(translated(error, statement.offset)) from error
+        told = translated(error, statement.offset)
+        if isinstance(told, SqlError | UnsupportedError):
+            told = _as_written(statement, told)
+        raise session.scans.naming_variable(told) from error
     except (SqlError, UnsupportedError) as error:
         named = session.scans.naming_variable(_as_written(statement, error))
         if named is error:
@@ -105,9 +109,16 @@ def _as_written(
     if error.position is not None:
         error.position = statement.written(error.position)
     if statement.respelled.spelling.of is not None:  # no user wrote its excerpt, or counts there
-        said = _EMPTY if "empty set of columns" in str(error) else of_our_sql(error)
-        error.args = (_COUNTED.sub("", said),)
+        error.args = (_COUNTED.sub("", _of_windows(str(error))),)
     return error
+
+
+def _of_windows(message: str) -> str:
+    """An error of a statement whose windows of time are spelled out, in words for its user."""
+    summed = _SUMMED.search(message)
+    if summed is not None and NOTHING in message:
+        return _NO_TIMESTAMP.format(summed[1])
+    return _EMPTY if "empty set of columns" in message else of_our_sql(message)
 
 
 def _ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
@@ -143,6 +154,11 @@ def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Res
     )
 
 
+_SUMMED = re.compile(r"\+\((.*), INTERVAL\)['\"]")
+_NO_TIMESTAMP = (
+    "the time of windows, and an origin, is a TIMESTAMP, TIMESTAMPTZ or DATE, not {}: cast it, a "
+    "parameter as ?::TIMESTAMP"
+)
 _EMPTY = (
     "windows of time need a relation with further columns than window_start and window_end: give "
     "the time another name"

@@ -220,6 +220,9 @@ FORMS = [
     "SELECT count(*) FROM (PIVOT tumble(t, ts, '1 day') ON k IN (1, 2) USING sum(id))",
     "SELECT count(*) FROM tumble -- of t\n /* here */ (t, ts, '1 day')",
     "SELECT count(*) FROM tumble(t, (SELECT min(window_end) FROM tumble(t, ts, '1 h')), '1 day')",
+    "SELECT count(*) FROM unnest([1]) WITH ORDINALITY AS u, tumble(t, ts, '1 day')",
+    "SELECT count(*) FROM VALUES (1) AS v(x), tumble(t, ts, '1 day')",
+    "SELECT count(*) FROM (PIVOT_WIDER tumble(t, ts, '1 day') ON k IN (1, 2) USING sum(id))",
     "SELECT count(*) FROM tumble(TABLE t, DESCRIPTOR(ts), INTERVAL '1' DAY)",
     "SELECT count(*) FROM session(t, t.ts, '1 hour', partition_by => [t.k, id % 2,])",
     "SELECT count(*) FROM session((SELECT *, 5 AS \"session begin\" FROM t), ts, '1 h')"
@@ -261,6 +264,9 @@ def test_what_is_no_window_of_time_stays(db: ivm.Database) -> None:
         "CREATE MACRO hop(a, b, c) AS a + b + c",
         "PIVOT t ON k USING sum(id) AS a, hop(1, 2, 3) AS b",
         "SELECT 1 IS DISTINCT FROM hop(id, k, 3) FROM t",
+        "SELECT extract(year FROM tumble(ts, id, 3)) FROM t",
+        "SELECT trim('a' FROM upper(hop(k, k, k))), trim(BOTH 'b' FROM session(k, k, k)) FROM t",
+        "INSERT INTO t VALUES (1, 2, 3), (4, hop(k, k, k), session(k, k, k))",
         "SELECT * FROM t JOIN t AS u USING (id) WHERE id IN (1, hop(1, 2, 3))",
     ):
         assert [statement.text for statement in parse(text)] == [text]
@@ -287,6 +293,8 @@ WRONG = [
     ("FROM hop(t, ts, '1 hour', '1 day', 'Europe/Berlin')", "'Europe", "whole days, or months"),
     ("FROM tumble(t, ts, '1 day', '2026-01-01')", "'2026", "TIMESTAMP '2026-01-01'"),
     ("FROM session(t, ts, '1 day', partition_by := ['k'])", "partition", "partition_by := "),
+    ("FROM session(t, ts, '1 day', partition_by := [COLUMNS('k')])", "partition", "partition_by"),
+    ("FROM session(t, ts, '1 day', partition_by := [t.*])", "partition", "partition_by := "),
     ("FROM session(t, ts, '1 day', partition_by := [])", "partition", "partition_by := "),
     ("FROM tumble(t, ts, '1 day') WITH ORDINALITY", "WITH", "(line 1, column "),
     ("FROM tumble(nowhere, ts, '1 day')", "nowhere", "nowhere"),
@@ -305,6 +313,29 @@ def test_errors_stand_where_the_user_wrote(
         assert "LINE 1" not in str(error)
         assert "at character" not in str(error)
         assert error.position == script.index(place)
+
+
+@pytest.mark.parametrize("origin", ["'UTC' || ''", "('UTC')", "lower('UTC')", "?", "5"])
+def test_an_origin_is_a_time_and_a_zone_a_text(db: ivm.Database, origin: str) -> None:
+    """Bug: by a computed text DuckDB took the zone, and the days had 24 hours all the same."""
+    given = ["UTC"] if origin == "?" else None
+    with pytest.raises(ivm.errors.IvmError, match="is a TIMESTAMP, TIMESTAMPTZ or DATE, not "):
+        db.execute(f"FROM tumble(t, ts, '1 day', {origin})", given)
+    with pytest.raises(SqlError, match=r"not INTEGER.*: cast it"):
+        db.execute("FROM hop(t, id, '1 day', '1 day')")
+
+
+@pytest.mark.parametrize("origin", ["TIMESTAMP 'infinity'", "NULL::DATE"])
+def test_without_an_origin_there_are_no_windows(db: ivm.Database, origin: str) -> None:
+    db.execute("INSERT INTO t VALUES (1, 1, '2026-01-01')")
+    for call in ("tumble(t, ts, '1 day', {})", "hop(t, ts, '1 day', '1 day', origin => {})"):
+        assert db.execute(f"FROM {call.format(origin)}").fetchall() == []
+
+
+def test_what_fails_as_it_runs_shows_no_sql_of_ours(db: ivm.Database) -> None:
+    with pytest.raises(ivm.errors.EvaluationError) as caught:
+        db.execute("SELECT 'x'::INTEGER FROM tumble((SELECT TIMESTAMP '2026-1-1' AS x), x, '1 h')")
+    assert "window_start" not in str(caught.value)
 
 
 def test_a_relation_of_windows_alone_has_no_further_ones(db: ivm.Database) -> None:

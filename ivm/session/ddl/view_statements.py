@@ -37,7 +37,7 @@ from ivm.sql.resolve.plain_views import PlainViews
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import EvaluationError, SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of
-from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short, of_our_sql, translated
+from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short, of_our_sql, ours, translated
 
 
 def create(session: Session, statement: st.CreateView, params: Params) -> Result:
@@ -258,9 +258,14 @@ def _verified(
                 whole = broken[view.name] is None
                 found.append(verify_view(engine, session.cursor, view) if whole else None)
             except (duckdb.Error, EvaluationError) as error:
-                if not one_by_one or (isinstance(error, duckdb.Error) and is_cut_short(error)):
+                if isinstance(error, duckdb.Error) and is_cut_short(error):
                     raise
-                broken[view.name] = f"its query fails: {of_our_sql(error)}"
+                why = f"its query fails: {of_our_sql(error)}"
+                if not one_by_one and not isinstance(ours(error), EvaluationError):
+                    raise
+                if not one_by_one:
+                    raise EvaluationError(f"view {view.name!r}: {why}") from error
+                broken[view.name] = why
                 found.append(None)
                 transaction.leave_duckdb()  # where it is aborted
     return broken, found

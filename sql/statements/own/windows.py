@@ -31,15 +31,19 @@ _USAGE = {
     "CUMULATE": "cumulate(relation, time, step, length[, origin or time zone])",
     "SESSION": "session(relation, time, gap[, partition_by := [columns]])",
 }
-_BEFORE = frozenset(["FROM", "JOIN", "LATERAL", "PIVOT", "UNPIVOT"])
+_BEFORE = frozenset(["FROM", "JOIN", "LATERAL", "PIVOT", "UNPIVOT", "PIVOT_WIDER", "PIVOT_LONGER"])
+_OF_VALUES = frozenset(["EXTRACT", "TRIM", "SUBSTRING", "OVERLAY"])
+"""Functions among whose arguments stands a FROM."""
 _BEYOND = frozenset(
     [
         *("SELECT", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT", "OFFSET"),
-        *("VALUES", "SET", "BY", "RETURNING", "WITH", ";"),
+        *("SET", "BY", "RETURNING", ";"),
     ]
 )
 _ASSIGNED = ([":", "="], ["=", ">"], [":="], ["=>"])
 _DAY = 24 * 3_600_000_000
+NOTHING = "INTERVAL '0 seconds'"
+"""What is added to whatever has to be a timestamp."""
 # What is computed once below the windows. They end where the user's columns are listed.
 _TIME, _ORIGIN, _PART = "__ivm_time", "__ivm_origin", "__ivm_part"
 _BEGIN, _END = "__ivm_begin", "__ivm_end"
@@ -126,7 +130,22 @@ def _is_in_from(found: Sequence[Token], at: int) -> bool:
     before = found[at - 1].word if at else ""
     if before == ",":
         return _lists_relations(found, at - 1)
+    if before == "FROM":
+        return not _is_of_values(found, at - 1)
     return before in _BEFORE or (before == "USING" and _changes(found, at - 1))
+
+
+def _is_of_values(found: Sequence[Token], place: int) -> bool:
+    """Returns whether a FROM is one of a function's arguments."""
+    depth = 0
+    for at in range(place - 1, 0, -1):
+        word = found[at].word
+        depth -= NESTING.get(word, 0)
+        if depth < 0:
+            return found[at - 1].word in _OF_VALUES
+        if depth == 0 and word == "SELECT":
+            return False
+    return False
 
 
 def _lists_relations(found: Sequence[Token], comma: int) -> bool:
@@ -139,6 +158,10 @@ def _lists_relations(found: Sequence[Token], comma: int) -> bool:
             return False
         if depth == 0 and (word == "FROM" or (word == "USING" and _changes(found, at))):
             return True
+        if depth == 0 and word == "VALUES" and found[at - 1].word not in _BEFORE:
+            return False
+        if depth == 0 and word == "WITH" and found[at + 1].word != "ORDINALITY":
+            return False
     return False
 
 
@@ -263,7 +286,8 @@ class _Time(NamedTuple):
         if self.zone:
             begin, end = (f"{value} AT TIME ZONE {self.zone}" for value in (begin, end))
         windows = f"{begin} AS window_start, {end} AS window_end"
-        return _Spelled(self.computed, f"{_OTHERS}, {windows} WHERE isfinite({_TIME})")
+        told = f"isfinite({_TIME})" + (f" AND isfinite({_ORIGIN})" if self.origin else "")
+        return _Spelled(self.computed, f"{_OTHERS}, {windows} WHERE {told}")
 
 
 def _time(script: str, call: _Call, whole: Sequence[Duration]) -> _Time:
@@ -278,7 +302,7 @@ def _time(script: str, call: _Call, whole: Sequence[Duration]) -> _Time:
     last = _named(call.further[0], "ORIGIN") or call.further[0]
     text = text_of(script, last)
     if len(last) != 1 or not is_string(last[0]):
-        return _Time([*computed, f"{text} AS {_ORIGIN}"], _TIME, f", {_ORIGIN}")
+        return _Time([*computed, _timestamp(text, _ORIGIN)], _TIME, f", {_ORIGIN}")
     if text.lstrip("'")[:1].isdigit():
         raise SqlError(
             f"a text names a time zone: write the origin TIMESTAMP {text}", last[0].start
@@ -289,8 +313,13 @@ def _time(script: str, call: _Call, whole: Sequence[Duration]) -> _Time:
 
 
 def _column(script: str, call: _Call) -> str:
-    """The column of the times: an interval makes a timestamp of a DATE, and of nothing else one."""
-    return f"({text_of(script, call.arguments[0])}) + INTERVAL '0 seconds' AS {_TIME}"
+    """The column of the times."""
+    return _timestamp(text_of(script, call.arguments[0]), _TIME)
+
+
+def _timestamp(value: str, name: str) -> str:
+    """A timestamp under a name: a DATE becomes one by the sum, and what tells no time has none."""
+    return f"({value}) + {NOTHING} AS {name}"
 
 
 def _tumble(script: str, call: _Call) -> _Spelled:
@@ -352,9 +381,15 @@ def _partition(script: str, further: Sequence[Sequence[Token]]) -> list[str]:
     if columns and columns[0].word == "[" and columns[-1].word == "]":
         columns = columns[1:-1]
     parts = [part for part in _split(columns or ()) if part]
-    if not parts or any(len(part) == 1 and not is_name(part[0]) for part in parts):
+    if not parts or not all(map(_is_column, parts)):
         raise SqlError("expected partition_by := [columns]", argument[0].start)
     return [text_of(script, part) for part in parts]
+
+
+def _is_column(part: Sequence[Token]) -> bool:
+    """Returns whether an expression may be one column: no constant, and no star."""
+    words = [token.word for token in part]
+    return words[-1] != "*" and "COLUMNS" not in words and (len(part) > 1 or is_name(part[0]))
 
 
 _WRITTEN: Mapping[str, Callable[[str, _Call], _Spelled]] = {
