@@ -22,6 +22,7 @@ from ivm.storage.scratch import Scratch
 _QUOTES = ('"', "`")
 _GLUED = re.compile(r"[0-9]e(?![-+0-9a-z_])", re.IGNORECASE)
 """The name `e` behind a number, which at the end of a text is an exponent without digits."""
+_WORD = re.compile(r'\w+|"[^"]+"')
 _scratch = Scratch.of()
 
 
@@ -71,9 +72,17 @@ class Spelling:
         shift = 0  # of what stands behind the edits so far
         for start, end, text in self.edits:
             if offset < start + shift + len(text):
-                return min(offset - shift, max(start, end - 1))
+                return self._within(
+                    start, end, text[max(offset - start - shift, 0) :], offset - shift
+                )
             shift += len(text) - (end - start)
         return offset - shift
+
+    def _within(self, start: int, end: int, behind: str, offset: int) -> int:
+        """A place in what an edit replaces: that of the word which stands there in the edit."""
+        word = _WORD.match(behind)
+        found = -1 if word is None else self.script.find(word[0], start, end)
+        return found if found >= 0 else min(offset, max(start, end - 1))
 
     def naming(self, found: StringForNameError) -> Spelling:
         """The spelling with the name that a string is.
