@@ -266,6 +266,7 @@ def test_what_is_no_window_of_time_stays(db: ivm.Database) -> None:
         "SELECT 1 IS DISTINCT FROM hop(id, k, 3) FROM t",
         "SELECT extract(year FROM tumble(ts, id, 3)) FROM t",
         "SELECT trim('a' FROM upper(hop(k, k, k))), trim(BOTH 'b' FROM session(k, k, k)) FROM t",
+        "SELECT 1 AS hop" + " /* a */" * 60 + " UNION SELECT 2",
         "INSERT INTO t VALUES (1, 2, 3), (4, hop(k, k, k), session(k, k, k))",
         "SELECT * FROM t JOIN t AS u USING (id) WHERE id IN (1, hop(1, 2, 3))",
     ):

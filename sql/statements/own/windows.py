@@ -23,8 +23,7 @@ from ivm.sql.statements.text.tokens import kept_tokens as tokens_of
 from ivm.storage.errors import SqlError
 
 _NAMES = ("tumble", "hop", "cumulate", "session")
-_BETWEEN = r"(?:\s|/\*.*?\*/|--[^\n]*\n)*"
-_CALL = re.compile(rf"\b(?:{'|'.join(_NAMES)}){_BETWEEN}\(", re.DOTALL)
+_CALL = re.compile(rf"\b(?:{'|'.join(_NAMES)})\s*(?:\(|/\*|--)")  # a comment may stand between
 _USAGE = {
     "TUMBLE": "tumble(relation, time, length[, origin or time zone])",
     "HOP": "hop(relation, time, slide, length[, origin or time zone])",
