@@ -6,7 +6,6 @@ them; those whose statement runs others (EXECUTE, IMPORT DATABASE) get `run_stat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -26,10 +25,10 @@ from ivm.session.queries import explain_read, prepared, query
 from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.own.windows import NOTHING
+from ivm.sql.statements.written_errors import as_written
 from ivm.storage.errors import InputError, SqlError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import next_statement
-from ivm.storage.warehouse.duckdb.duckdb_errors import of_our_sql, translated
+from ivm.storage.warehouse.duckdb.duckdb_errors import translated
 
 
 def execute(session: Session, sql: str, params: Params = None) -> Result:
@@ -83,12 +82,10 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     except duckdb.Error as error:
         if isinstance(error, duckdb.IOException):
             history.demand_named(session, str(error))
-        told = translated(error, statement.offset)
-        if isinstance(told, SqlError | UnsupportedError):
-            told = _as_written(statement, told)
+        told = as_written(statement, translated(error, statement.offset))
         raise session.scans.naming_variable(told) from error
     except (SqlError, UnsupportedError) as error:
-        named = session.scans.naming_variable(_as_written(statement, error))
+        named = session.scans.naming_variable(as_written(statement, error))
         if named is error:
             raise
         raise named from error.__cause__
@@ -98,27 +95,6 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
         if isinstance(statement, st.Ddl | st.Other):
             session.local_time.forget()  # it may set the time zone
         session.end_inputs()
-
-
-def _as_written(
-    statement: st.Statement, error: SqlError | UnsupportedError
-) -> SqlError | UnsupportedError:
-    """The error of a statement that is spelled otherwise, at its place in the user's script."""
-    if statement.respelled is None:
-        return error
-    if error.position is not None:
-        error.position = statement.written(error.position)
-    if statement.respelled.spelling.of is not None:  # no user wrote its excerpt, or counts there
-        error.args = (_COUNTED.sub("", _of_windows(str(error))),)
-    return error
-
-
-def _of_windows(message: str) -> str:
-    """An error of a statement whose windows of time are spelled out, in words for its user."""
-    summed = _SUMMED.search(message)
-    if summed is not None and NOTHING in message:
-        return _NO_TIMESTAMP.format(summed[1])
-    return _EMPTY if "empty set of columns" in message else of_our_sql(message)
 
 
 def _ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
@@ -154,16 +130,6 @@ def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Res
     )
 
 
-_SUMMED = re.compile(r"\+\((.*), INTERVAL\)['\"]")
-_NO_TIMESTAMP = (
-    "the time of windows, and an origin, is a TIMESTAMP, TIMESTAMPTZ or DATE, not {}: cast it, a "
-    "parameter as ?::TIMESTAMP"
-)
-_EMPTY = (
-    "windows of time need a relation with further columns than window_start and window_end: give "
-    "the time another name"
-)
-_COUNTED = re.compile(" at character [0-9]+")
 _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.Insert: inserts.insert,
     st.KeyedChange: keyed_changes.change_by_key,

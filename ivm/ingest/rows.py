@@ -17,7 +17,7 @@ import pyarrow as pa
 from ivm.ingest.arrow_rows import ArrowReader
 from ivm.ingest.row_columns import RowColumns
 from ivm.ingest.values.arrow_values import is_own
-from ivm.ingest.values.durations import intervals, is_durations
+from ivm.ingest.values.durations import intervals, is_of_durations
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
 from ivm.storage.values.column import Column, owned
@@ -82,7 +82,7 @@ def _of_pandas(frame: Any) -> Data:
     objects = [name for name, dtype in frame.dtypes.items() if dtype.name == "object"]
     listed = [name for name in objects if set(map(type, frame[name].dropna())) not in _ALIKE]
     table = pa.Table.from_pandas(frame.drop(columns=listed), preserve_index=True)
-    for name in [name for name in frame.columns if is_durations(frame[name])]:
+    for name in [name for name, dtype in frame.dtypes.items() if is_of_durations(dtype)]:
         at = table.column_names.index(str(name))
         table = table.set_column(at, str(name), intervals(frame[name].to_numpy()))
     index = (table.schema.pandas_metadata or {}).get("index_columns", ())
@@ -106,7 +106,7 @@ def _column(values: Any) -> Any:
     if isinstance(values, np.ndarray):
         if values.ndim > 1:
             return list(values)
-        return intervals(values) if is_durations(values) else values
+        return intervals(values) if is_of_durations(values.dtype) else values
     if type(values).__name__ != "Series":
         return values
     data = _read(values.to_frame(_SERIES))

@@ -292,11 +292,9 @@ def _why_unstable(name: str) -> str:
 def _refusal(
     what: str, why: str, offset: int | None, through: _Path, way_out: str
 ) -> UnsupportedError:
-    known = offset is not None and offset >= 0
-    where = f" at character {offset + 1}" if known and offset is not None else ""
     inside = f" (through {' → '.join(through)})" if through else ""
-    message = f"{what}{where}{inside} cannot stand in a materialized view: {why}. {way_out}."
-    return UnsupportedError(message, offset if known else None)
+    message = f"{what}{inside} cannot stand in a materialized view: {why}. {way_out}."
+    return UnsupportedError(message, offset if offset is not None and offset >= 0 else None)
 
 
 def _refuse_open_pivot(error: str) -> None:

@@ -53,7 +53,8 @@ from ivm.sql.statements.nodes.own_nodes import (
     Subscribe,
     VerifyView,
 )
-from ivm.sql.statements.own.windows import may_have_windows, with_windows
+from ivm.sql.statements.own.window_calls import may_have_windows
+from ivm.sql.statements.own.windows import with_windows
 from ivm.sql.statements.readable import place, refuse_odd_blanks, unterminated
 from ivm.sql.statements.text.cached_by_text import LONGEST, kept
 from ivm.sql.statements.text.hints import hint
@@ -149,7 +150,7 @@ def _respelled(spelling: Spelling) -> tuple[Statement, ...]:
         except (SqlError, UnsupportedError) as error:
             if error.position is not None:
                 told, error.position = error.position, spelling.written(error.position)
-                here = place(spelling.users, error.position)
+                here = place(spelling.original, error.position)
                 error.args = (str(error).replace(place(spelling.text, told), here),)
             raise
 

@@ -37,7 +37,7 @@ def test_what_may_be_meant(script: str, says: str) -> None:
     [
         "SELECT a,, b FROM t",
         "SELECT a FROM t WHERE",
-        "SELECT 'abc",
+        "SELECT 1 +",
         "CREATE TEMP MATERIALIZED VIEW v AS SELECT 1",
     ],
 )

@@ -16,9 +16,9 @@ _MONTH = 30 * _DAY
 _FORM = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])  # Arrow's
 
 
-def is_durations(values: Any) -> bool:
-    """Returns whether an array or a Series is of NumPy's type of durations."""
-    return isinstance(values.dtype, np.dtype) and values.dtype.kind == "m"
+def is_of_durations(dtype: Any) -> bool:
+    """Returns whether a type of NumPy or pandas is NumPy's of durations."""
+    return isinstance(dtype, np.dtype) and dtype.kind == "m"
 
 
 def intervals(durations: npt.NDArray[np.timedelta64]) -> pa.Array:

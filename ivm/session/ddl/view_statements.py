@@ -35,7 +35,7 @@ from ivm.sql.parse.function_list import list_functions
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.resolve.plain_views import PlainViews
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import EvaluationError, SqlError, UnsupportedError
+from ivm.storage.errors import EvaluationError, InputError, SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of
 from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short, of_our_sql, ours, translated
 
@@ -246,29 +246,37 @@ def _verified(
         engine = session.engine
         chosen = _chosen(session, engine.catalog.version, statement)
         session.refuse_temporary([(view.name, view.query) for view in chosen])
-        one_by_one = statement.name is None and not transaction.begun
-        if one_by_one:
+        goes_on = statement.name is None and not transaction.begun
+        if goes_on:
             engine.recomputed.refresh_all()
-        else:
-            transaction.show([view.name for view in chosen])
         broken = {v.name: why_broken(engine.catalog.views, v.name) for v in chosen}
         for view in chosen:
             try:
-                transaction.show([view.name])
                 whole = broken[view.name] is None
-                found.append(verify_view(engine, session.cursor, view) if whole else None)
-            except (duckdb.Error, EvaluationError) as error:
-                if isinstance(error, duckdb.Error) and is_cut_short(error):
+                found.append(_verdict(session, transaction, view) if whole else None)
+            except EvaluationError as error:
+                if not goes_on:
                     raise
-                why = f"its query fails: {of_our_sql(error)}"
-                if not one_by_one and not isinstance(ours(error), EvaluationError):
-                    raise
-                if not one_by_one:
-                    raise EvaluationError(f"view {view.name!r}: {why}") from error
-                broken[view.name] = why
+                broken[view.name] = str(error)
                 found.append(None)
                 transaction.leave_duckdb()  # where it is aborted
     return broken, found
+
+
+def _verdict(session: Session, transaction: Transaction, view: View) -> Verdict:
+    """Compares one view.
+
+    Raises:
+        EvaluationError: its query fails.
+    """
+    try:
+        transaction.show([view.name])
+        return verify_view(session.engine, session.cursor, view)
+    except duckdb.Error as error:
+        if is_cut_short(error) or not isinstance(ours(error), InputError | UnsupportedError):
+            raise
+        why = of_our_sql(error)
+        raise EvaluationError(f"view {view.name!r}: its query fails: {why}") from error
 
 
 def _chosen(session: Session, version: CatalogVersion, statement: st.VerifyView) -> list[View]:

@@ -10,7 +10,7 @@ from ivm.cdc.formats.envelopes import VALUES
 from ivm.cdc.kinds import KINDS
 from ivm.cdc.sinks.encode import FORMATS
 from ivm.cdc.sinks.kinds import KINDS as SINK_KINDS
-from ivm.cdc.sources.kafka.start import WORDS as STARTS
+from ivm.cdc.sources.kafka.start_option import WORDS as STARTS
 from ivm.cdc.sources.source import Limits
 
 _VALUES = {

@@ -12,67 +12,24 @@ The names and arguments are those of Flink's and RisingWave's window functions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ivm.sql.statements.own.durations import Duration, duration
+from ivm.sql.statements.own.window_calls import Call, innermost, named
 from ivm.sql.statements.text.spelling import Edit, Spelling
-from ivm.sql.statements.text.tokens import NESTING, Reader, Token, is_name, is_string, text_of
+from ivm.sql.statements.text.tokens import Reader, Token, is_name, is_string, split, text_of
 from ivm.sql.statements.text.tokens import kept_tokens as tokens_of
 from ivm.storage.errors import SqlError
 
-_NAMES = ("tumble", "hop", "cumulate", "session")
-_CALL = re.compile(rf"\b(?:{'|'.join(_NAMES)})\s*(?:\(|/\*|--)")  # a comment may stand between
-_USAGE = {
-    "TUMBLE": "tumble(relation, time, length[, origin or time zone])",
-    "HOP": "hop(relation, time, slide, length[, origin or time zone])",
-    "CUMULATE": "cumulate(relation, time, step, length[, origin or time zone])",
-    "SESSION": "session(relation, time, gap[, partition_by := [columns]])",
-}
-_BEFORE = frozenset(["FROM", "JOIN", "LATERAL", "PIVOT", "UNPIVOT", "PIVOT_WIDER", "PIVOT_LONGER"])
-_OF_VALUES = frozenset(["EXTRACT", "TRIM", "SUBSTRING", "OVERLAY"])
-"""Functions among whose arguments stands a FROM."""
-_BEYOND = frozenset(
-    [
-        *("SELECT", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT", "OFFSET"),
-        *("SET", "BY", "RETURNING", ";"),
-    ]
-)
-_ASSIGNED = ([":", "="], ["=", ">"], [":="], ["=>"])
-_DAY = 24 * 3_600_000_000
+_UNITS = {"hours": 3_600_000_000, "minutes": 60_000_000, "seconds": 1_000_000}
+_DAY = 24 * _UNITS["hours"]
 NOTHING = "INTERVAL '0 seconds'"
 """What is added to whatever has to be a timestamp."""
 # What is computed once below the windows. They end where the user's columns are listed.
 _TIME, _ORIGIN, _PART = "__ivm_time", "__ivm_origin", "__ivm_part"
 _BEGIN, _END = "__ivm_begin", "__ivm_end"
 _OTHERS = "* NOT SIMILAR TO '(?i)(window_(start|end)|__ivm_[a-z0-9]+)'"
-
-
-class _Call(NamedTuple):
-    """A call.
-
-    Attributes:
-        name: in upper case.
-        relation: the tokens of its first argument.
-        arguments: those of the others that it needs.
-        further: those that it may have besides.
-        begin: of the call in the script.
-        end: behind it.
-    """
-
-    name: str
-    relation: Sequence[Token]
-    arguments: Sequence[Sequence[Token]]
-    further: Sequence[Sequence[Token]]
-    begin: int
-    end: int
-
-
-def may_have_windows(script: str) -> bool:
-    """Returns whether a script may call one of the functions."""
-    text = script.lower()  # most have no such word, and a search for these takes ten times as long
-    return any(name in text for name in _NAMES) and _CALL.search(text) is not None
 
 
 def with_windows(spelling: Spelling) -> Spelling:
@@ -84,7 +41,7 @@ def with_windows(spelling: Spelling) -> Spelling:
     while True:
         script = spelling.text
         try:
-            edits = _innermost(script)
+            edits = [edit for call in innermost(tokens_of(script)) for edit in _edits(script, call)]
         except SqlError as error:
             if error.position is not None:
                 error.position = spelling.written(error.position)
@@ -92,129 +49,6 @@ def with_windows(spelling: Spelling) -> Spelling:
         if not edits:
             return spelling
         spelling = Spelling(script, edits, spelling)
-
-
-def _innermost(script: str) -> list[Edit]:
-    """The edits of the calls that hold no other."""
-    found = tokens_of(script)
-    calls = [
-        _call(found, i) for i, t in enumerate(found) if t.word in _USAGE and _is_call(found, i)
-    ]
-    edits = list[Edit]()
-    for i, call in enumerate(calls):
-        if not any(other.begin < call.end for other in calls[i + 1 : i + 2]):
-            edits += _edits(script, call)
-    return edits
-
-
-# -- reading ------------------------------------------------------------------------------------
-
-
-def _is_call(found: Sequence[Token], at: int) -> bool:
-    """Returns whether a call of ours begins here: in FROM, on something that is no string."""
-    if [token.word for token in found[at + 1 : at + 2]] != ["("] or at + 2 >= len(found):
-        return False
-    first = found[at + 2]
-    return not is_string(first) and (first.word == "(" or is_name(first)) and _is_in_from(found, at)
-
-
-def _is_in_from(found: Sequence[Token], at: int) -> bool:
-    """Returns whether a relation is expected here."""
-    if at > 1 and found[at - 1].word == ":" and is_name(found[at - 2]):  # FROM alias: relation
-        at -= 2
-    while at > 1 and found[at - 1].word == "(":
-        at -= 1
-        if found[at - 1].word in _USAGE:
-            at -= 1
-    before = found[at - 1].word if at else ""
-    if before == ",":
-        return _lists_relations(found, at - 1)
-    if before == "FROM":
-        return not _is_of_values(found, at - 1)
-    return before in _BEFORE or (before == "USING" and _changes(found, at - 1))
-
-
-def _is_of_values(found: Sequence[Token], place: int) -> bool:
-    """Returns whether a FROM is one of a function's arguments."""
-    depth = 0
-    for at in range(place - 1, 0, -1):
-        word = found[at].word
-        depth -= NESTING.get(word, 0)
-        if depth < 0:
-            return found[at - 1].word in _OF_VALUES
-        if depth == 0 and word == "SELECT":
-            return False
-    return False
-
-
-def _lists_relations(found: Sequence[Token], comma: int) -> bool:
-    """Returns whether a comma stands between relations."""
-    depth = 0
-    for at in range(comma - 1, -1, -1):
-        word = found[at].word
-        depth -= NESTING.get(word, 0)
-        if depth < 0 or (depth == 0 and word in _BEYOND):
-            return False
-        if depth == 0 and (word == "FROM" or (word == "USING" and _changes(found, at))):
-            return True
-        if depth == 0 and word == "VALUES" and found[at - 1].word not in _BEFORE:
-            return False
-        if depth == 0 and word == "WITH" and found[at + 1].word != "ORDINALITY":
-            return False
-    return False
-
-
-def _changes(found: Sequence[Token], using: int) -> bool:
-    """Returns whether a USING names a change's relations: that of a join has names in parentheses,
-    that of a PIVOT aggregates."""
-    words = [token.word for token in found[:using]]
-    begin = len(words) - words[::-1].index(";") if ";" in words else 0
-    return "DELETE" in words[begin:] or "MERGE" in words[begin:]
-
-
-def _call(found: Sequence[Token], at: int) -> _Call:
-    """Reads the call; Flink's TABLE and DESCRIPTOR may stand in it.
-
-    Raises:
-        SqlError: it has other arguments.
-    """
-    reader = Reader(found, at + 1)
-    reader.skip_parentheses()
-    name, close = found[at].word, reader.at - 1
-    relation, *arguments = _split(found[at + 2 : close])
-    least = _USAGE[name].partition("[")[0].count(",") + 1
-    if not least <= len(arguments) + 1 <= least + 1 or not all([relation, *arguments]):
-        raise SqlError(
-            f'expected {_USAGE[name]}; a function of your own is called as "{found[at].text}"(…)',
-            found[at].start,
-        )
-    if relation[0].word == "TABLE" and len(relation) > 1:
-        relation = relation[1:]
-    if [token.word for token in arguments[0][:2]] == ["DESCRIPTOR", "("]:
-        arguments[0] = arguments[0][2:-1]
-    needed, further = arguments[: least - 1], arguments[least - 1 :]
-    return _Call(name, relation, needed, further, found[at].start, found[close].end)
-
-
-def _split(tokens: Sequence[Token]) -> list[Sequence[Token]]:
-    """The parts between commas outside of any brackets."""
-    parts, begin, depth = list[Sequence[Token]](), 0, 0
-    for at, token in enumerate(tokens):
-        depth += NESTING.get(token.word, 0)
-        if depth == 0 and token.word == ",":
-            parts.append(tokens[begin:at])
-            begin = at + 1
-    return [*parts, tokens[begin:]]
-
-
-def _named(argument: Sequence[Token], name: str) -> Sequence[Token] | None:
-    """The value of an argument that is given by its name; None if it is not."""
-    words = [token.word for token in argument[:3]]
-    if words[:1] == [name]:
-        for sign in _ASSIGNED:
-            if words[1 : 1 + len(sign)] == sign:
-                return argument[1 + len(sign) :]
-    return None
 
 
 def _length(argument: Sequence[Token]) -> Duration:
@@ -237,16 +71,12 @@ def _size(length: Duration) -> int:
 
 
 def _interval(length: Duration) -> str:
-    micros = _size(length)
     if length.months:
-        return f"INTERVAL '{micros} months'"
-    for unit, size in (("hours", 3_600_000_000), ("minutes", 60_000_000), ("seconds", 1_000_000)):
-        if micros % size == 0:
-            return f"INTERVAL '{micros // size} {unit}'"
-    return f"INTERVAL '{micros} microseconds'"
-
-
-# -- writing ------------------------------------------------------------------------------------
+        return f"INTERVAL '{length.months} months'"
+    for unit, micros in _UNITS.items():
+        if _size(length) % micros == 0:
+            return f"INTERVAL '{_size(length) // micros} {unit}'"
+    return f"INTERVAL '{_size(length)} microseconds'"
 
 
 class _Spelled(NamedTuple):
@@ -289,7 +119,7 @@ class _Time(NamedTuple):
         return _Spelled(self.computed, f"{_OTHERS}, {windows} WHERE {told}")
 
 
-def _time(script: str, call: _Call, whole: Sequence[Duration]) -> _Time:
+def _time(script: str, call: Call, whole: Sequence[Duration]) -> _Time:
     """The time of a call, and its last argument.
 
     Args:
@@ -298,7 +128,7 @@ def _time(script: str, call: _Call, whole: Sequence[Duration]) -> _Time:
     computed = [_column(script, call)]
     if not call.further:
         return _Time(computed)
-    last = _named(call.further[0], "ORIGIN") or call.further[0]
+    last = named(call.further[0], "ORIGIN") or call.further[0]
     text = text_of(script, last)
     if len(last) != 1 or not is_string(last[0]):
         return _Time([*computed, _timestamp(text, _ORIGIN)], _TIME, f", {_ORIGIN}")
@@ -311,7 +141,7 @@ def _time(script: str, call: _Call, whole: Sequence[Duration]) -> _Time:
     return _Time(computed, f"({_TIME}::TIMESTAMPTZ AT TIME ZONE {text})", "", text)
 
 
-def _column(script: str, call: _Call) -> str:
+def _column(script: str, call: Call) -> str:
     """The column of the times."""
     return _timestamp(text_of(script, call.arguments[0]), _TIME)
 
@@ -321,21 +151,21 @@ def _timestamp(value: str, name: str) -> str:
     return f"({value}) + {NOTHING} AS {name}"
 
 
-def _tumble(script: str, call: _Call) -> _Spelled:
+def _tumble(script: str, call: Call) -> _Spelled:
     length = _length(call.arguments[1])
     time, width = _time(script, call, [length]), _interval(length)
     begin = time.bucket(width)
     return time.selected(begin, f"({begin} + {width})")
 
 
-def _hop(script: str, call: _Call) -> _Spelled:
+def _hop(script: str, call: Call) -> _Spelled:
     slide, length = _length(call.arguments[1]), _length(call.arguments[2])
     time, step, width = _time(script, call, [slide, length]), _interval(slide), _interval(length)
     begin = f"unnest(range({time.bucket(step)}, {time.local} - {width}, -{step}))"
     return time.selected(begin, f"({begin} + {width})")
 
 
-def _cumulate(script: str, call: _Call) -> _Spelled:
+def _cumulate(script: str, call: Call) -> _Spelled:
     step, length = _length(call.arguments[1]), _length(call.arguments[2])
     if bool(step.months) != bool(length.months) or _size(length) % _size(step):
         raise SqlError(
@@ -347,7 +177,7 @@ def _cumulate(script: str, call: _Call) -> _Spelled:
     return time.selected(begin, end)
 
 
-def _session(script: str, call: _Call) -> _Spelled:
+def _session(script: str, call: Call) -> _Spelled:
     """A row begins a session if the one before is further away than the gap, and so for its end.
 
     The last beginning up to a row is looked for, and not the greatest one: a change is then met by
@@ -376,10 +206,10 @@ def _partition(script: str, further: Sequence[Sequence[Token]]) -> list[str]:
     if not further:
         return []
     argument = further[0]
-    columns = _named(argument, "PARTITION_BY")
+    columns = named(argument, "PARTITION_BY")
     if columns and columns[0].word == "[" and columns[-1].word == "]":
         columns = columns[1:-1]
-    parts = [part for part in _split(columns or ()) if part]
+    parts = [part for part in split(columns or ()) if part]
     if not parts or not all(map(_is_column, parts)):
         raise SqlError("expected partition_by := [columns]", argument[0].start)
     return [text_of(script, part) for part in parts]
@@ -391,7 +221,7 @@ def _is_column(part: Sequence[Token]) -> bool:
     return words[-1] != "*" and "COLUMNS" not in words and (len(part) > 1 or is_name(part[0]))
 
 
-_WRITTEN: Mapping[str, Callable[[str, _Call], _Spelled]] = {
+_WRITTEN: Mapping[str, Callable[[str, Call], _Spelled]] = {
     "TUMBLE": _tumble,
     "HOP": _hop,
     "CUMULATE": _cumulate,
@@ -399,7 +229,7 @@ _WRITTEN: Mapping[str, Callable[[str, _Call], _Spelled]] = {
 }
 
 
-def _edits(script: str, call: _Call) -> list[Edit]:
+def _edits(script: str, call: Call) -> list[Edit]:
     """What stands in the place of the call, around its relation."""
     opening = "(FROM (FROM (FROM " if call.name == "SESSION" else "(FROM (FROM "
     spelled = _WRITTEN[call.name](script, call)

@@ -58,9 +58,9 @@ class Spelling:
         return "".join([*parts, self.script[at:]])
 
     @property
-    def users(self) -> str:
+    def original(self) -> str:
         """The user's script, with plain blanks."""
-        return self.script if self.of is None else self.of.users
+        return self.script if self.of is None else self.of.original
 
     def written(self, offset: int) -> int:
         """The offset in the user's script of one in the respelled script."""
@@ -81,8 +81,9 @@ class Spelling:
     def _within(self, start: int, end: int, behind: str, offset: int) -> int:
         """A place in what an edit replaces: that of the word which stands there in the edit."""
         word = _WORD.match(behind)
-        found = -1 if word is None else self.script.find(word[0], start, end)
-        return found if found >= 0 else min(offset, max(start, end - 1))
+        again = re.compile(rf"(?<!\w){re.escape(word[0])}(?!\w)") if word else None
+        found = again.search(self.script, start, end) if again else None
+        return found.start() if found else min(offset, max(start, end - 1))
 
     def naming(self, found: StringForNameError) -> Spelling:
         """The spelling with the name that a string is.

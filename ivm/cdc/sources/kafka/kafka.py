@@ -13,7 +13,7 @@ from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.json_part import JsonPart
 from ivm.cdc.sources.kafka.options import demand_client, demand_topic
 from ivm.cdc.sources.kafka.properties import parse_properties
-from ivm.cdc.sources.kafka.start import Start, parse_start
+from ivm.cdc.sources.kafka.start_option import Start, parse_start
 from ivm.cdc.sources.kafka.tombstones import deletion
 from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
 from ivm.storage.errors import InputError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ivm.cdc.sources.kafka.client import Cluster
-from ivm.cdc.sources.kafka.start import Start
+from ivm.cdc.sources.kafka.start_option import Start
 from ivm.cdc.sources.kafka.topics import Ends, Look, Partition
 from ivm.cdc.sources.source import Position, SourceError
 
