@@ -26,6 +26,7 @@ from ivm.ingest.fast_path import FastPath
 from ivm.ingest.further_keys import Positions
 from ivm.ingest.literal_columns import columns_of
 from ivm.ingest.not_fast import NotFastError, demanded
+from ivm.ingest.parameters import parameters_of
 from ivm.ingest.row_columns import RowColumns
 from ivm.reads.returning import Returning
 from ivm.session import dml
@@ -86,7 +87,7 @@ def _run(
     listed = [] if left == [] else each_row(rows, named=has_names(statement.text))
     result = Result.count(0)
     for row in listed if left is None else [listed[i] for i in left]:
-        result = run_statement(session, statement, row)
+        result = run_statement(session, statement, parameters_of(row))
         total += max(result.rowcount, 0)
     if result.kind == "count":
         return Result.count(total)

@@ -30,9 +30,23 @@ _ALONE = frozenset(
 _WRITABLE = (list, tuple, dict, set, bytearray, np.ndarray)
 
 
+_NUMBERS = (np.bool_, np.integer, np.floating)
+
+
 def parameters_of(given: Collection[Any] | None) -> Values | None:
-    """The parameters of one call; see `values_of`."""
-    return None if given is None else values_of(given, "parameters")
+    """The parameters of one call; see `values_of`. NumPy's numbers, which DuckDB takes for none,
+    are Python's.
+    """
+    if given is None:
+        return None
+    values = values_of(given, "parameters")
+    if isinstance(values, dict):
+        return {name: _plain(value) for name, value in values.items()}
+    return [_plain(value) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, _NUMBERS) else value
 
 
 def values_of(given: Any, what: str) -> Values:

@@ -422,6 +422,20 @@ def test_decimals_become_the_texts_that_duckdb_makes_of_parameters(rows: list[An
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("number", [np.int64(5), np.uint8(5), np.float32(5)])
+def test_numbers_of_numpy_are_parameters_of_any_statement(number: Any) -> None:
+    """DuckDB takes none of them; what iterates over a frame has no others."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, v DOUBLE)")
+        assert db.execute("SELECT $a", {"a": number}).fetchall() == [(number.item(),)]
+        db.execute("INSERT INTO t VALUES (?, ? + 1), (9, ?)", [number, number, number])
+        db.executemany("INSERT INTO t SELECT ? + 1, ?", [[number, number]])
+        for sql in ("UPDATE t SET v = ? WHERE k = ? + 1", "DELETE FROM t WHERE v < ? AND k = ?"):
+            db.executemany(sql, [(number, number), [number, number]])
+        wanted = float(number)
+        assert sorted(db.execute("SELECT v FROM t").fetchall())[0] == (wanted,)
+
+
 @pytest.mark.full
 def test_large_integers_are_no_bytes() -> None:
     with ivm.connect() as db:
