@@ -26,7 +26,13 @@ from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.written_errors import as_written
-from ivm.storage.errors import InputError, SqlError, UnavailableError, UnsupportedError
+from ivm.storage.errors import (
+    EvaluationError,
+    InputError,
+    SqlError,
+    UnavailableError,
+    UnsupportedError,
+)
 from ivm.storage.interrupts import next_statement
 from ivm.storage.warehouse.duckdb.duckdb_errors import translated
 
@@ -84,7 +90,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
             history.demand_named(session, str(error))
         told = as_written(statement, translated(error, statement.offset))
         raise session.scans.naming_variable(told) from error
-    except (SqlError, UnsupportedError) as error:
+    except (SqlError, UnsupportedError, EvaluationError) as error:
         named = session.scans.naming_variable(as_written(statement, error))
         if named is error:
             raise

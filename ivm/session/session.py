@@ -33,6 +33,7 @@ from ivm.session.plan_cache import PlanCache
 from ivm.session.results.open_results import OpenResults
 from ivm.session.results.result import BATCH, Result
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.written_errors import as_written
 from ivm.storage.errors import InputError, IvmError
 from ivm.storage.interrupts import begin_statement
 from ivm.storage.values.types import Schema
@@ -227,6 +228,8 @@ class Session:
         transaction = self.transaction
 
         def on_end(error: IvmError | None) -> None:
+            if error is not None:
+                as_written(statement, error)
             if pinned and committed and error is None:
                 run(self.cursor, "COMMIT")
             elif pinned:

@@ -282,7 +282,8 @@ WRONG = [
     ("FROM hop(t, ts, '1 day')", "hop", 'called as "hop"'),
     ("FROM tumble(t, ts, 5)", "5", "such as '1 minute'"),
     ("FROM tumble(t, ts, '-1 day')", "'-1", "more time than none"),
-    ("FROM tumble(t, ts, '1 day' + '1 day')", "+", "expected the end"),
+    ("FROM tumble(t, ts, '1 day' + '1 day')", "+", "expected a comma"),
+    ("FROM session(t, ts, '1 day' partition_by := [k])", "partition", "expected a comma"),
     ("FROM tumble(t, ts, '1 month 1 day')", "'1 m", "not both"),
     ("FROM cumulate(t, ts, '7 minutes', '1 hour')", "'1 hour", "multiple of its step"),
     ("FROM cumulate(t, ts, '7 minutes', '1 year')", "'1 year", "multiple of its step"),
@@ -308,6 +309,11 @@ WRONG = [
     ("FROM tumble(t, ts, '1 day') WITH ORDINALITY", "WITH", "(line 1, column "),
     ("FROM tumble(nowhere, ts, '1 day')", "nowhere", "nowhere"),
 ]
+
+
+def test_a_string_is_no_relation_of_windows(db: ivm.Database) -> None:
+    with pytest.raises(SqlError, match=r"one of a relation, by its name: FROM tumble\(…\)"):
+        db.execute("FROM tumble('t', ts, '1 day')")
 
 
 @pytest.mark.parametrize(("query", "place", "says"), WRONG)
@@ -343,7 +349,17 @@ def test_without_an_origin_there_are_no_windows(db: ivm.Database, origin: str) -
 def test_what_fails_as_it_runs_shows_no_sql_of_ours(db: ivm.Database) -> None:
     with pytest.raises(ivm.errors.EvaluationError) as caught:
         db.execute("SELECT 'x'::INTEGER FROM tumble((SELECT TIMESTAMP '2026-1-1' AS x), x, '1 h')")
-    assert "window_start" not in str(caught.value)
+    assert "LINE 1" not in str(caught.value)
+    db.execute("INSERT INTO t VALUES (1, 1, '2026-01-01')")
+    with pytest.raises(ivm.errors.EvaluationError, match="Could not convert") as caught:
+        db.execute("SELECT (id || 'x')::INTEGER FROM tumble(t, ts, '1 h')").fetchall()
+    assert "LINE 1" not in str(caught.value)
+    db.execute("INSERT INTO t SELECT i, 1, TIMESTAMP '2026-01-01' FROM range(2, 300_000) r(i)")
+    late = "SELECT (CASE WHEN id < 299_000 THEN '1' ELSE 'x' END)::INT FROM tumble(t, ts, '1 h')"
+    result = db.execute(late)
+    with pytest.raises(ivm.errors.EvaluationError, match="Could not convert") as caught:
+        result.fetchall()
+    assert "LINE 1" not in str(caught.value)
 
 
 def test_a_relation_of_windows_alone_has_no_further_ones(db: ivm.Database) -> None:

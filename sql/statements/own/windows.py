@@ -59,7 +59,8 @@ def _length(argument: Sequence[Token]) -> Duration:
     """
     reader = Reader(argument)
     length = duration(reader)
-    reader.finish()
+    if not reader.done:
+        raise reader.error("expected a comma behind the length")
     if length.months and (length.days or length.micros):
         raise SqlError("a window has months, or days and less, not both", argument[0].start)
     return length

@@ -64,6 +64,9 @@ _GUESS = re.compile(
     r'\nDid you mean "(pg_|duckdb_|sqlite_|pragma_|information_schema|_ivm)[^"]*"\?'
 )
 _VIEWS = re.compile(r"Table with name views does not exist!", re.IGNORECASE)
+_WINDOWS = re.compile(
+    r"Table Function with name \"?(tumble|hop|cumulate|session)\"? does not exist!", re.IGNORECASE
+)
 _NO_FORM = re.compile(
     "Invalid Input Error: (Can't convert VARIANT|Type U?INT(64|128) with value .* type INT64)"
 )
@@ -84,6 +87,9 @@ def translated(
     """
     message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error) or _LOST)
     message = _VIEWS.sub(r"\g<0>\nSHOW MATERIALIZED VIEWS lists the views.", message)
+    message = _WINDOWS.sub(
+        r"\g<0>\nA window of time is one of a relation, by its name: FROM \1(…)", message
+    )
     message = _ADVICE.sub("", message)
     if _NO_FORM.match(message):
         message += "\nA VARIANT holds it, and Arrow has no form for that: read it as v::VARCHAR."
