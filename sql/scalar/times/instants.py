@@ -81,6 +81,17 @@ def _epoch_us(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     return unary(instant(compiler, argument), compiler.type(node), steps("microsecond"))
 
 
+def _make_timestamptz(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
+    """Compiles make_timestamptz() of microseconds."""
+    (argument,) = arguments(node)
+
+    def compute(counts: Values) -> Values:
+        refuse_if(beyond(counts, TIME_LIMIT))
+        return counts
+
+    return unary(compiler.cast_to(argument, BIGINT), compiler.type(node), compute)
+
+
 def _epoch_ns(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     (argument,) = arguments(node)
 
@@ -167,4 +178,8 @@ RULES: Rules = {
     exp.DateBin: rule(_time_bucket, "this", "expression"),
     exp.UnixToTime: rule(_epoch_ms, "this", "scale"),
 }
-FUNCTIONS: FunctionRules = {"epoch_us": _epoch_us, "epoch_ns": _epoch_ns}
+FUNCTIONS: FunctionRules = {
+    "epoch_us": _epoch_us,
+    "epoch_ns": _epoch_ns,
+    "make_timestamptz": _make_timestamptz,
+}
