@@ -120,7 +120,8 @@ class Circuit:
     def _insert(self, operator: Operator, inputs: tuple[int, ...], key: Hashable) -> int:
         number = self._next
         self._next += 1
-        same_bits = operator.reproducible and all(self._nodes[i].reproducible for i in inputs)
+        below = operator.kept or all(self._nodes[i].reproducible for i in inputs)
+        same_bits = operator.reproducible and below
         self._nodes[number] = Node(
             operator, inputs, key, empty(operator.types), not operator.stateful, same_bits
         )

@@ -58,6 +58,7 @@ class Operator:
         why: the operator's rule in a few words, for EXPLAIN.
         stateful: it holds state that must be hydrated before the first step.
         transparent: the output is the input, as it is.
+        kept: the output is stored with the view, and read there by what hydrates from it.
         consolidated: no two rows of an output delta can be equal.
         reproducible: DuckDB's answer to the same query has the same bits; where it has not (sums
             of DOUBLE are exact here, and rounded at every addition there), operators above are
@@ -69,6 +70,7 @@ class Operator:
     why: ClassVar[str] = "applied to the change alone"
     stateful: ClassVar[bool] = False
     transparent: ClassVar[bool] = False
+    kept: ClassVar[bool] = False
     consolidated: bool = False
     reproducible: bool = True
     parts: tuple[Staged, ...] = ()

@@ -1,0 +1,112 @@
+"""Emit: the rows that a bound has passed, each once and for ever.
+
+Law: a row is emitted by the first step after which the bound has passed it, as it is then. What
+comes later for rows that are passed changes nothing: the rows that wait are the operator's state,
+and the emitted ones are stored with the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ivm.delta_ops.operator import Fetch, Operator, Strategy
+from ivm.delta_ops.state.pending_rows import PendingRows
+from ivm.storage.values.column import FixedColumn
+from ivm.storage.values.types import ColumnType
+from ivm.storage.values.zset import ZSet, empty
+
+
+class Emit(Operator):
+    """The final rows of a view.
+
+    Args:
+        types: of the first input, and of the output.
+        by: the column that the bound passes; the second input is the bound, one row of one value.
+        inclusive: whether a row whose value is the bound is passed.
+    """
+
+    strategy: ClassVar[Strategy] = "indexed"
+    why: ClassVar[str] = "each row once, when the watermark has passed it"
+    stateful: ClassVar[bool] = True
+    kept: ClassVar[bool] = True
+    consolidated = True
+
+    def __init__(self, types: Sequence[ColumnType], by: int, *, inclusive: bool) -> None:
+        super().__init__(types)
+        self._by, self._inclusive = by, inclusive
+        self._before = self._after = PendingRows(types, by)
+        self._passed: int | None = None
+        self._passes: int | None = None
+
+    def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
+        rows, bound = inputs
+        waiting = self._before.added(self._open(rows, self._passed))
+        self._passes = _moved(self._passed, bound)
+        out = empty(self.types)
+        if self._passes is not None and self._passes != self._passed:
+            out, waiting = waiting.parted(self._passes, inclusive=self._inclusive)
+        self._after = waiting
+        return out
+
+    def _open(self, rows: ZSet, bound: int | None) -> ZSet:
+        """The rows that a bound has not passed; those without a value are never passed."""
+        column = rows.columns[self._by]
+        assert isinstance(column, FixedColumn)
+        kept = np.ones(len(rows), np.bool_) if column.valid is None else column.valid
+        if bound is not None:
+            passed = column.values <= bound if self._inclusive else column.values < bound
+            kept = kept & ~passed
+        return rows if kept.all() else rows.filter(kept)
+
+    def commit(self) -> None:
+        self._before, self._passed = self._after, self._passes
+
+    def rollback(self) -> None:
+        self._after, self._passes = self._before, self._passed
+
+    def hydrate(self, inputs: Fetch) -> None:
+        bound = None
+        for chunk in inputs(1):
+            bound = _moved(bound, chunk)
+        waiting = PendingRows(self.types, self._by)
+        for chunk in inputs(0):
+            waiting = waiting.added(self._open(chunk, bound))
+        self._before = self._after = waiting
+        self._passed = self._passes = bound
+
+    def saved(self) -> tuple[object, ...]:
+        rows = self._before.all()
+        return rows.columns, rows.weights, self._passed
+
+    def restore(self, saved: Any) -> None:
+        columns, weights, bound = saved
+        waiting = PendingRows(self.types, self._by).added(ZSet(tuple(columns), weights))
+        self._before = self._after = waiting
+        self._passed = self._passes = bound
+
+    def contents(self, inputs: Fetch) -> Iterator[ZSet]:
+        """What is passed of the rows that there are now: those of a view that is filled first."""
+        for chunk in inputs(0):
+            waiting = PendingRows(self.types, self._by).added(self._open(chunk, None))
+            if self._passed is not None:
+                yield waiting.parted(self._passed, inclusive=self._inclusive)[0]
+
+    def describe(self) -> str:
+        return "Emit"
+
+    def state_rows(self) -> int:
+        return len(self._before)
+
+    def state_bytes(self) -> int:
+        return self._before.nbytes
+
+
+def _moved(bound: int | None, delta: ZSet) -> int | None:
+    """The bound after a change of its one row; it never falls."""
+    (column,) = delta.columns
+    found = [column.cell(i) for i in (delta.weights > 0).nonzero()[0].tolist()]
+    known = [value for value in (bound, *found) if value is not None]
+    return max(known, default=None)
