@@ -30,6 +30,7 @@ from ivm.delta_ops.linear.unnest import DuckUnnest
 from ivm.delta_ops.linear.unnest import Unnest as UnnestOperator
 from ivm.delta_ops.operator import CursorFactory, Kernel, Operator, Predicate
 from ivm.delta_ops.ordered.dynamic_limit import DynamicLimit as DynamicLimitOperator
+from ivm.delta_ops.ordered.emit import Emit as EmitOperator
 from ivm.delta_ops.ordered.topk import TopK as TopKOperator
 from ivm.delta_ops.recursion import Recursion, RecursionOfGroups, StepCircuit
 from ivm.sql.compile.lift_recursion import LAST_ROWS, input_index
@@ -41,6 +42,7 @@ from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
     DynamicLimit,
+    Emit,
     Filter,
     GroupRecompute,
     Join,
@@ -315,6 +317,14 @@ def _dynamic_limit(plan: DynamicLimit, cursors: CursorFactory) -> Recipe:
     return Recipe(plan, ("open limit", plan.order), [plan.input, plan.bounds], build)
 
 
+def _emit(plan: Emit, cursors: CursorFactory) -> Recipe:
+    def build(_: Operators) -> Operator:
+        return EmitOperator(types(plan), plan.by, inclusive=plan.inclusive)
+
+    key = ("emit", plan.by, plan.inclusive, plan.stored.relation)
+    return Recipe(plan, key, [plan.input, plan.bound], build)
+
+
 def _window(plan: Window, cursors: CursorFactory) -> Recipe:
     if not _has_order(plan.input):
         return _recompute(plan, cursors)
@@ -342,6 +352,7 @@ COMPILE: dict[type[Plan], Callable[[Any, CursorFactory], Recipe]] = {
     SetOp: _set_operation,
     TopK: _top_k,
     DynamicLimit: _dynamic_limit,
+    Emit: _emit,
     Window: _window,
 }
 """The rules of all nodes but sources, outer joins and recursive queries."""

@@ -20,6 +20,7 @@ from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
     DynamicLimit,
+    Emit,
     Filter,
     GroupRecompute,
     Join,
@@ -66,6 +67,8 @@ def fixed_parts(plan: Plan) -> Parts:
     match plan:
         case Filter():
             return _selected(fixed_parts(plan.input), used(plan.predicate))
+        case Emit():
+            return _selected(fixed_parts(plan.input), [plan.by])
         case Project():
             return _distinct(_projected(p, plan.exprs) for p in fixed_parts(plan.input))
         case Join():

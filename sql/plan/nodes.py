@@ -296,6 +296,30 @@ class Window:
     given: int | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Emit:
+    """The rows that a bound has passed, each once and for ever: the content is what is stored.
+
+    Attributes:
+        bound: a plan of one row with one column, of the type of the column that it passes.
+        by: that column.
+        inclusive: whether rows whose value is the bound are passed.
+        stored: all columns of the view's table.
+        tables: canonical names of the tables whose watermarks make the bound.
+    """
+
+    input: Plan
+    bound: Plan
+    by: int
+    inclusive: bool
+    stored: Scan
+    tables: tuple[str, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
 Plan: TypeAlias = (
     Scan
     | Values
@@ -310,6 +334,7 @@ Plan: TypeAlias = (
     | SetOp
     | TopK
     | DynamicLimit
+    | Emit
     | Window
     | Unnest
     | TableFunction
@@ -329,6 +354,8 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
             return (plan.base, plan.step)
         case DynamicLimit():
             return (plan.input, plan.bounds)
+        case Emit():
+            return (plan.input, plan.bound)
         case Union():
             return plan.inputs
         case _:
@@ -358,6 +385,8 @@ def with_inputs(plan: Plan, image: Callable[[Plan], Plan]) -> Plan:
             return replace(plan, base=image(plan.base), step=image(plan.step))
         case DynamicLimit():
             return replace(plan, input=image(plan.input), bounds=image(plan.bounds))
+        case Emit():
+            return replace(plan, input=image(plan.input), bound=image(plan.bound))
         case Union():
             return replace(plan, inputs=tuple(image(part) for part in plan.inputs))
         case _:

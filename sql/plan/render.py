@@ -20,6 +20,7 @@ from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
     DynamicLimit,
+    Emit,
     Filter,
     GroupRecompute,
     Join,
@@ -93,6 +94,8 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
             return _top_k(plan, sources[0])
         case DynamicLimit():
             return _dynamic_limit(plan, sources)
+        case Emit():
+            return _scan(plan.stored)
         case Window():
             return render_window(plan, sources[0])
         case Unnest():
@@ -129,6 +132,9 @@ def summary(plan: Plan) -> str:
             return f"Window {without_schemas(', '.join(window_texts(plan)))}"
         case TopK():
             return f"TopK limit {plan.limit} offset {plan.offset} by {_over(plan)}"
+        case Emit():
+            sign = "<=" if plan.inclusive else "<"
+            return f"Emit c{plan.by} {sign} watermark of {', '.join(plan.tables)}"
         case DynamicLimit():
             return f"OpenLimit by {order_text(plan.order, width(plan))}"
         case _:
@@ -154,7 +160,8 @@ class _Renderer:
     def _number(self, plan: Plan) -> int:
         """Numbers the node after its inputs; nodes of equal SQL have one number."""
         if id(plan) not in self._known:
-            parts = tuple(self._number(part) for part in inputs(plan))
+            below = () if isinstance(plan, Emit) else inputs(plan)  # it is read where it is stored
+            parts = tuple(self._number(part) for part in below)
             body = render_body(plan, [f"#{part}" for part in parts])
             if body not in self._numbers:
                 self._numbers[body] = len(self._bodies)

@@ -12,6 +12,7 @@ from ivm.sql.plan.columns import origins
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
+    Emit,
     Filter,
     Join,
     Plan,
@@ -44,6 +45,8 @@ def unique_keys(plan: Plan) -> list[Key]:
             return [tuple(range(width(plan)))]
         case Filter() | Project() | ViewScan() | TopK() | Window():
             return _passed_on(plan, unique_keys(plan.input))
+        case Emit():
+            return unique_keys(plan.input)
         case Join():
             return _of_join(plan)
         case _:
