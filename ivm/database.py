@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -43,6 +43,7 @@ from ivm.listings import TableListing, ViewInfo, columns_of, listing_of
 from ivm.open_databases import close_forgotten
 from ivm.row_writes import RowWrites
 from ivm.session.ddl.clock import tick_now
+from ivm.session.ddl.watermarks import advance
 from ivm.session.results.relation import Relation
 from ivm.session.results.result import Result
 from ivm.session.session import Session
@@ -322,6 +323,19 @@ class Database(RowWrites, Streams):
             UnavailableError: this thread has an open transaction, or another one does not end.
         """
         self._with_session(tick_now)
+
+    def advance(self, table: str, to: datetime | date | str) -> None:
+        """Moves the watermark of a table by hand: at the end of a bounded input, or in a test.
+
+        Args:
+            table: its name, perhaps qualified.
+            to: the time before which later rows are late; one that is passed changes nothing.
+
+        Raises:
+            SqlError: the table has no watermark, or `to` is no time.
+        """
+        path = name_parts(table)
+        self._with_session(lambda session: advance(session, path, "$1", [to]))
 
     # -- closing --------------------------------------------------------------------------------
 

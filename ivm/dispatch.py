@@ -18,7 +18,7 @@ from ivm.changes import executemany as rounds
 from ivm.changes import explain_change, inserts, keyed_changes, queried_changes
 from ivm.changes.values.batches import Many
 from ivm.ingest.parameters import Params
-from ivm.session.ddl import ddl, history, read_only, retention, view_statements
+from ivm.session.ddl import ddl, history, read_only, retention, view_statements, watermarks
 from ivm.session.ddl.import_database import import_database, is_import
 from ivm.session.ddl.refresh import refresh
 from ivm.session.queries import explain_read, prepared, query
@@ -147,6 +147,8 @@ _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.CreateHistory: history.create,
     st.SetHistory: history.set_history,
     st.SetRetention: retention.set_retention,
+    st.SetWatermark: watermarks.set_watermark,
+    st.AdvanceWatermark: watermarks.advance_watermark,
     st.CreateView: view_statements.create,
     st.DropView: view_statements.drop,
     st.ExplainView: view_statements.explain,

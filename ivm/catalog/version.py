@@ -15,6 +15,8 @@ from typing import NamedTuple
 from ivm.catalog.names import NameRules
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Plan
+from ivm.sql.resolve.clock import CLOCK
+from ivm.sql.statements.own.watermark_calls import WATERMARKS
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import Path, fold, path_of
 from ivm.storage.values.types import Schema
@@ -42,6 +44,7 @@ class View:
         broken: why its query cannot follow the changes, if it cannot; see `broken_views`.
         tick: of the clock that its query reads, in microseconds; None if it reads none.
         time_functions: the functions that tell the time, as its query, and what it uses, call them.
+        final: whether its rows come when the watermark has passed them, and stay.
     """
 
     name: str
@@ -59,10 +62,17 @@ class View:
     broken: str | None = None
     tick: int | None = None
     time_functions: frozenset[str] = frozenset()
+    final: bool = False
 
     @property
     def incremental(self) -> bool:
         return self.plan is not None
+
+    @property
+    def time_relations(self) -> frozenset[str]:
+        """The relations of ours that it reads, though its text does not name them."""
+        clock = [CLOCK] if self.time_functions else []
+        return frozenset([*clock, *([WATERMARKS] if self.final else [])])
 
     @property
     def constant(self) -> bool:

@@ -99,7 +99,7 @@ class Merging:
         events, lines = self._behind_truncates(found)
         given = self.records.displaced(self.info) if self.follows else None
         merged, left = self._merged(path, events, lines, None if found.truncates else given)
-        self.transaction.add(merged.change)
+        self.transaction.add(merged.change, takes_late=True)
         if self.follows and (given or merged.displaced) and (len(events) or found.truncates):
             self.records.displace(self.info, merged.displaced)
         keys |= self._keys(events, lines, sorted(merged.refused))
@@ -126,7 +126,8 @@ class Merging:
         elif (self.info.uniques or self.info.foreign_keys) and not self.info.primary_key:
             why = "it has UNIQUE constraints or foreign keys, but no primary key"
         else:
-            return path
+            late = self.session.engine.watermarks.refusals(self.info.name)
+            return replace(path, checks=(*path.checks, *late)) if late else path
         raise self._unsupported(why)
 
     def _unsupported(self, why: str) -> UnsupportedError:

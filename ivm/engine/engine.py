@@ -34,6 +34,7 @@ from ivm.engine.tables.retention import Retention
 from ivm.engine.tables.saved_state import Indexes
 from ivm.engine.tables.small_tables import SmallTables
 from ivm.engine.tables.stored_tables import StoredTables
+from ivm.engine.tables.watermarks import Watermarks
 from ivm.engine.views.broken_views import BrokenViews
 from ivm.engine.views.clock import Clock
 from ivm.engine.views.group_reads import GroupReads
@@ -81,6 +82,7 @@ class Engine:
         self.outbox = Outbox(self.tables)
         self.small = SmallTables(self.tables)
         self.clock = Clock(self.tables, self.small)
+        self.watermarks = Watermarks(catalog)
         self.jobs = Jobs()
         self.spark: Callable[[], SparkSession] = _no_spark
         self.spark_from: Callable[[], int | None] = lambda: None
@@ -98,7 +100,10 @@ class Engine:
         )
         self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds, self.held)
         # Stale views are marked before anybody can see the epoch: who sees it refreshes them.
-        self._first: Sequence[Follower] = (self.recomputed, self.outbox, self.small, self.retention)
+        self._first: Sequence[Follower] = (
+            *(self.recomputed, self.outbox, self.small, self.retention),
+            self.watermarks,
+        )
         # At once for readers without the writer lock: state, pending rows, held rows and indexes.
         self._published: Sequence[Follower] = (
             self.maintenance,
@@ -122,7 +127,8 @@ class Engine:
         return Meaning(self.definitions.relations.generation, version)
 
     def _columns_read(self, table: str) -> frozenset[int]:
-        return self._columns_of_views(table) | self.retention.columns(table)
+        aged = self.retention.columns(table) | self.watermarks.columns(table)
+        return self._columns_of_views(table) | aged
 
     def _columns_of_views(self, table: str) -> frozenset[int]:
         return self.maintenance.columns_read(table) | self.unfilled.columns_read(table)

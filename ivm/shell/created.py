@@ -19,7 +19,7 @@ from ivm.shell.editing.completion import quoted
 from ivm.shell.listing import RESERVED
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import canonical_name, fold, literal, quote, split_name
-from ivm.storage.warehouse.tables.system_tables import StoredView, load_views
+from ivm.storage.warehouse.tables.system_tables import StoredView, load_views, written_query
 from ivm.storage.warehouse.tables.view_indexes import ViewIndex, load_view_indexes
 
 _MADE = """
@@ -120,7 +120,7 @@ def _made(database: Database) -> Iterator[_Made]:
 def _of_view(view: StoredView, written: str, reserved: frozenset[str]) -> str:
     columns = f" ({_columns(view.columns, reserved)})" if view.columns else ""
     tick = "" if view.tick is None else f" WITH (tick = '{spelled_tick(view.tick)}')"
-    return f"CREATE MATERIALIZED VIEW {written}{columns}{tick} AS\n{view.query}"
+    return f"CREATE MATERIALIZED VIEW {written}{columns}{tick} AS\n{written_query(view)}"
 
 
 def _of_rule(rule: Rule) -> str:

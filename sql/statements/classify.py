@@ -26,7 +26,7 @@ from ivm.sql.statements.nodes.nodes import (
 from ivm.sql.statements.nodes.own_nodes import ExplainView, ShowSinks, ShowSources, ShowViews
 from ivm.sql.statements.own import users
 from ivm.sql.statements.own.histories import begins_create, begins_set, create_history, set_history
-from ivm.sql.statements.own.retention import begins_retention, set_retention, with_retention
+from ivm.sql.statements.own.retention import begins_retention, set_retention, with_own_clauses
 from ivm.sql.statements.own.sinks import change_sink, create_sink
 from ivm.sql.statements.own.sources import (
     alter_source,
@@ -42,6 +42,7 @@ from ivm.sql.statements.own.views import (
     subscribe,
     verify_view,
 )
+from ivm.sql.statements.own.watermarks import begins_watermark, set_watermark
 from ivm.sql.statements.text.tokens import Reader, SourceText, Token, unquoted
 from ivm.storage.errors import UnsupportedError
 
@@ -254,8 +255,9 @@ def _create(source: SourceText, reader: Reader) -> Statement:
         way = "run the change first, as a statement of its own"
         reason = f"CREATE … AS with an INSERT, UPDATE, DELETE or MERGE inside: {way}"
         raise UnsupportedError(reason, source.offset)
-    text, retention = with_retention(source, reader)
-    return dataclasses.replace(create(reader, text, source.offset), retention=retention)
+    text, retention, watermark = with_own_clauses(source, reader)
+    created = create(reader, text, source.offset)
+    return dataclasses.replace(created, retention=retention, watermark=watermark)
 
 
 def _drop(source: SourceText, reader: Reader) -> Statement:
@@ -282,6 +284,8 @@ def _alter(source: SourceText, reader: Reader) -> Statement:
         return users.change(source, reader)
     if begins_set(reader):
         return set_history(source, reader)
+    if begins_watermark(reader):
+        return set_watermark(source, reader)
     if begins_retention(reader):
         return set_retention(source, reader)
     return alter(reader, source.text, source.offset)

@@ -33,6 +33,7 @@ from ivm.sql.statements.nodes.nodes import (
     TransactionControl,
 )
 from ivm.sql.statements.nodes.own_nodes import (
+    AdvanceWatermark,
     ChangeSink,
     ChangeSource,
     ChangeToken,
@@ -46,6 +47,7 @@ from ivm.sql.statements.nodes.own_nodes import (
     RefreshView,
     SetHistory,
     SetRetention,
+    SetWatermark,
     ShowSinks,
     ShowSources,
     ShowUsers,
@@ -53,6 +55,7 @@ from ivm.sql.statements.nodes.own_nodes import (
     Subscribe,
     VerifyView,
 )
+from ivm.sql.statements.own.watermark_calls import may_call_watermark, with_watermarks
 from ivm.sql.statements.own.window_calls import may_have_windows
 from ivm.sql.statements.own.windows import with_windows
 from ivm.sql.statements.readable import place, refuse_odd_blanks, unterminated
@@ -72,6 +75,7 @@ from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.scratch import Scratch
 
 __all__ = [
+    "AdvanceWatermark",
     "ChangeSink",
     "ChangeSource",
     "ChangeToken",
@@ -95,6 +99,7 @@ __all__ = [
     "RefreshView",
     "SetHistory",
     "SetRetention",
+    "SetWatermark",
     "ShowSinks",
     "ShowSources",
     "ShowUsers",
@@ -130,6 +135,8 @@ def parse(script: str) -> tuple[Statement, ...]:
 
 @kept(texts=2048)
 def _parse(script: str) -> tuple[Statement, ...]:
+    if may_call_watermark(script):
+        return _respelled(with_watermarks(with_windows(spelled(script))))
     if may_have_windows(script):
         return _respelled(with_windows(spelled(script)))
     if may_be_spelled(script):
@@ -283,7 +290,8 @@ def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
 _OWN = (
     *(DropView, ExplainView, VerifyView, RefreshView, ShowViews, Subscribe, Insert),
     *(CreateSource, ChangeSource, ShowSources, CreateSink, ChangeSink, ShowSinks),
-    *(CreateHistory, SetHistory, SetRetention, ChangeUser, ChangeToken, ShowUsers),
+    *(CreateHistory, SetHistory, SetRetention, SetWatermark, AdvanceWatermark),
+    *(ChangeUser, ChangeToken, ShowUsers),
 )
 
 

@@ -38,7 +38,8 @@ def defined(engine: Engine, cursor: Cursor, stored: StoredView, functions: Funct
     """The view of a record, as its query binds now; see `Views.define` for what it raises."""
     time_functions = check_deterministic(stored.query, cursor, functions)
     given = stored.name, stored.query, stored.columns
-    return engine.views.define(cursor, *given, functions, time_functions, stored.tick)
+    ways = functions, time_functions, stored.tick
+    return engine.views.define(cursor, *given, *ways, final=stored.final)
 
 
 def bound_again(engine: Engine, cursor: Cursor, broken: View) -> View:

@@ -194,6 +194,7 @@ def _load(engine: Engine) -> tuple[bool, list[StoredView]]:
     engine.reload_tables(cursor)
     engine.outbox.load(cursor)
     engine.retention.load(cursor)
+    engine.watermarks.load(cursor)
     if not stored:
         return False, saved  # to list DuckDB's functions takes a third of an opening
     functions = engine.definitions.functions

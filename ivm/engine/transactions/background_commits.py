@@ -19,7 +19,12 @@ def _nothing_is_temporary(queries: Iterable[tuple[str, str]]) -> None:
 
 
 def commit_own(
-    engine: Engine, cursor: Cursor, patience: float, due: Callable[[], Sequence[TableChange]]
+    engine: Engine,
+    cursor: Cursor,
+    patience: float,
+    due: Callable[[], Sequence[TableChange]],
+    *,
+    aging: bool = False,
 ) -> bool:
     """Commits changes as one epoch.
 
@@ -28,6 +33,7 @@ def commit_own(
         cursor: of the caller's own.
         patience: seconds to wait for the writer lock.
         due: gives the changes, under the lock.
+        aging: whether they remove rows by their age.
 
     Returns:
         False if another transaction held the lock all that time.
@@ -43,6 +49,7 @@ def commit_own(
         engine.writer_lock.release()
         return True
     transaction = Transaction(engine, cursor, _nothing_is_temporary, owned=True)
+    transaction.aging = aging
     transaction.break_failing_views()
     try:
         for change in changes:

@@ -44,6 +44,7 @@ class OpenChanges(IdleTimeout):
         held: the seconds for which it held the lock; known when it is over.
         reads_only: whether it has no lock, and reads a snapshot.
         time: what its statements tell of the time.
+        aging: whether it removes rows by their age.
     """
 
     reads_only = False
@@ -68,7 +69,8 @@ class OpenChanges(IdleTimeout):
         self._late_flush = LateFlush(engine.tables, cursor)
         self.time = TransactionTime(cursor, local or LocalTime(cursor), begun=begun)
         self._defaults = DefaultValues(engine.warehouse, cursor, self.time)
-        self._breaks = False
+        self._breaks = self._moved = False
+        self.aging = False
         self.in_duckdb = False
         self._at_commit: list[Callable[[], object]] = []
         self._afterwards: list[Callable[[], None]] = []
@@ -143,16 +145,26 @@ class OpenChanges(IdleTimeout):
         builds = stored and not (changed or self.changes_catalog)
         return self._engine.indexes.secondary.find(table, key, builds=builds)
 
-    def add(self, change: TableChange) -> None:
-        """Adds a change that DuckDB has not made."""
+    def add(self, change: TableChange, *, takes_late: bool = False) -> None:
+        """Adds a change that DuckDB has not made.
+
+        Args:
+            change: of a table.
+            takes_late: whether late rows of it are not refused here, whatever the table's policy.
+
+        Raises:
+            ConstraintError: it has late rows, and its table refuses them.
+        """
         if len(change):
             if self.in_duckdb:
                 self._engine.tables.write_changes(self._cursor, [change])
-            self.add_from_duckdb(change)
+            self.add_from_duckdb(change, takes_late=takes_late)
 
-    def add_from_duckdb(self, change: TableChange) -> None:
-        """Adds a change that the session's cursor has already made."""
+    def add_from_duckdb(self, change: TableChange, *, takes_late: bool = False) -> None:
+        """Adds a change that the session's cursor has already made; the rest as of `add`."""
         if len(change):
+            if not (takes_late or self.aging):
+                self._engine.watermarks.refuse_late(change)
             self._engine.indexes.record(change)
             self.changes.append(change)
 

@@ -41,7 +41,7 @@ class ReadOnlyTransaction(Transaction):
     def begin_time(self) -> None:
         """Does nothing: the snapshot is of one time."""
 
-    def add(self, change: TableChange) -> None:
+    def add(self, change: TableChange, *, takes_late: bool = False) -> None:
         """Refuses the change."""
         raise changes_nothing(f"table {change.table!r} cannot be changed")
 

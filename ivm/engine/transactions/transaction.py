@@ -102,7 +102,15 @@ class Transaction(OpenChanges):
                 self.leave_duckdb()
                 self._engine.broken.break_failing(error, self.changes)
 
+    def _move_watermarks(self) -> None:
+        """Adds the changes by which the watermarks follow its own, once."""
+        if not self._moved:
+            self._moved = True
+            for change in self._engine.watermarks.due(self.changes, aging=self.aging):
+                self.add(change)
+
     def _commit_or_retry(self) -> None:
+        self._move_watermarks()
         try:
             if self.in_duckdb:
                 self._commit_in_duckdb()

@@ -9,7 +9,7 @@ are rewritten by the circuit's. Changefeeds of a view that is filled anew get th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import duckdb
@@ -27,6 +27,7 @@ from ivm.engine.feeds.outbox_rows import refuse_outbox
 from ivm.engine.tables.stored_tables import StoredTables
 from ivm.engine.views.broken_views import record_of
 from ivm.engine.views.clock import default_tick
+from ivm.engine.views.final_views import emitted, passed, refilled
 from ivm.engine.views.held_views import HeldViews
 from ivm.engine.views.maintenance import Maintenance
 from ivm.engine.views.recomputed_views import RecomputedViews
@@ -36,10 +37,9 @@ from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.compile.explain import explain
 from ivm.sql.parse.function_list import FunctionList
-from ivm.sql.plan.nodes import NotIncremental, Plan
+from ivm.sql.plan.nodes import Emit, NotIncremental, Plan
 from ivm.sql.plan.render import render
 from ivm.sql.plan.unique_key import unique_key
-from ivm.sql.resolve.clock import CLOCK
 from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.errors import EvaluationError, InputError, SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of, quote
@@ -108,6 +108,8 @@ class Views:
         functions: FunctionList,
         time_functions: frozenset[str],
         tick: int | None = None,
+        *,
+        final: bool = False,
     ) -> View:
         """Compiles a view that is not in the catalog yet.
 
@@ -119,6 +121,7 @@ class Views:
             functions: those the cursor sees.
             time_functions: those that tell the time and that it calls; see `check_deterministic`.
             tick: of the clock that it reads then, in microseconds; None for the usual one.
+            final: whether its rows come when the watermark has passed them.
 
         Raises:
             SqlError: the query does not bind, or has fewer columns than are named.
@@ -140,10 +143,11 @@ class Views:
             )
         renamed = tuple((n, t) for n, (_, t) in zip(columns, described, strict=False))
         schema = renamed + described[len(columns) :]
-        view = View(name, query, _unique_names(schema), reads, described=described)
+        given = name, query, _unique_names(schema), reads
+        view = View(*given, described=described, time_functions=time_functions, final=final)
         if time_functions:
-            tick, reads = tick or default_tick(time_functions), reads | {CLOCK}
-            view = replace(view, reads=reads, time_functions=time_functions, tick=tick)
+            view = replace(view, tick=tick or default_tick(time_functions))
+        view = replace(view, reads=reads | view.time_relations)
         return self.bound(view, cursor, functions)
 
     def bound(self, view: View, cursor: Cursor, functions: FunctionList | None = None) -> View:
@@ -151,6 +155,8 @@ class Views:
         version = self._catalog.version
         try:
             plan = rewrite(bind(view.query, BindingCatalog(version), cursor, functions, view.tick))
+            if view.final:
+                plan = emitted(plan, view, version, cursor, functions)
             compiled = CircuitCompiler(Circuit(), self._warehouse.cursor)
             node = compiled.add_view(view.name, plan)
             _demand_read(compiled, view, version)
@@ -158,6 +164,11 @@ class Views:
         except (NotIncremental, RecursionError) as verdict:
             deep = "an expression nested too deeply to be planned"
             reason = verdict.reason if isinstance(verdict, NotIncremental) else deep
+            if view.final:
+                raise UnsupportedError(
+                    "EMIT ON WINDOW CLOSE needs a view that is maintained by changes, and this "
+                    f"one is recomputed: {reason}"
+                ) from verdict
             return replace(view, plan=None, reason=reason, key=None, compiled=None, rounds=False)
         key, rounds = unique_key(plan), not compiled.circuit.node(node).reproducible
         return replace(view, plan=plan, reason=None, key=key, compiled=compiled, rounds=rounds)
@@ -311,6 +322,8 @@ class Views:
 
     def text(self, view: View) -> str:
         """The SQL whose answer the view must equal: that of its plan, whose orders are complete."""
+        if isinstance(view.plan, Emit):
+            return render(passed(view.plan))
         return view.query if view.plan is None else render(view.plan)
 
     def refill(self, cursor: Cursor, view: View) -> None:
@@ -320,9 +333,12 @@ class Views:
             EvaluationError: the query fails on the rows.
         """
         table = self._catalog.qualified[view.name]
-        run(cursor, f"DELETE FROM {table}")
         try:
-            self._fill(cursor, view, table)
+            if isinstance(view.plan, Emit):
+                self._fill(cursor, view, table, refilled(view.plan, table))
+            else:
+                run(cursor, f"DELETE FROM {table}")
+                self._fill(cursor, view, table)
         except duckdb.Error as error:
             if type(translated(error)) not in (EvaluationError, InputError):
                 raise
@@ -333,15 +349,19 @@ class Views:
             raise failed from error
         save_view(cursor, self.stored(view, exact=not view.rounds))
 
-    def _fill(self, cursor: Cursor, view: View, table: str) -> None:
+    def _fill(self, cursor: Cursor, view: View, table: str, statements: Sequence[str] = ()) -> None:
         """Fills a view's empty table with its query's answer, as the cursor's transaction sees it.
+
+        Args:
+            statements: those that fill it; default one INSERT.
 
         Raises:
             UnsupportedError: a value in it, or in a relation it reads, cannot be maintained.
         """
         with self._warehouse.zone.on(cursor), told(cursor, view):
             try:
-                run(cursor, f"INSERT INTO {table} {self.text(view)}")
+                for sql in statements or [f"INSERT INTO {table} {self.text(view)}"]:
+                    run(cursor, sql)
             except duckdb.Error as error:
                 raise error.__class__(of_our_sql(error)) from error
         for relation in (*[self._catalog.qualified[name] for name in view.reads], table):

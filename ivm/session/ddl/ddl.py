@@ -38,6 +38,7 @@ from ivm.session.ddl.retention import follow_tables, refuse_retention, retain_cr
 from ivm.session.ddl.retyped_views import create_anew, is_retyped
 from ivm.session.ddl.stream_positions import move_positions
 from ivm.session.ddl.view_indexes import change_index
+from ivm.session.ddl.watermarks import mark_created, move_watermarks, refuse_watermark
 from ivm.session.dml import refuse_hidden
 from ivm.session.names.refused_settings import refuse_meaning
 from ivm.session.queries.query import query
@@ -45,7 +46,6 @@ from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.plan.same_plan import same_plan, scans
-from ivm.sql.resolve.clock import CLOCK
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.text.tokens import tokens, unquoted
@@ -95,6 +95,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params, *, retypes: bool = 
     refuse_meaning(statement)
     refuse_alias(session, statement)
     refuse_retention(statement)
+    refuse_watermark(statement)
     indexed = change_index(session, statement)
     if indexed is not None:
         return indexed
@@ -235,8 +236,11 @@ def changed(
     refuse_unfit(session.cursor, engine.catalog.tables, before, typed)
     follow_tables(session, statement, before)
     move_positions(session, transaction, before)
+    move_watermarks(session, transaction, before)
     if statement.retention is not None:
         retain_created(session, statement, before)
+    if statement.watermark is not None:
+        mark_created(session, transaction, statement, before)
     affected = _affected(session, statement, before, typed | transaction.unbound)
     session.refuse_temporary([(view.name, view.query) for view in affected])
     rebuilt = _bound_anew(session, transaction, statement, affected, typed, retypes)
@@ -408,4 +412,4 @@ def _reading_anew(session: Session, view: View) -> View:
     version = session.engine.catalog.version
     reads = relations_read(version, session.cursor, view.query, view.name)
     demand_earlier(version, view.name, reads)
-    return replace(view, reads=reads | ({CLOCK} if view.time_functions else set()))
+    return replace(view, reads=reads | view.time_relations)

@@ -16,6 +16,7 @@ from typing import Any
 from ivm.engine.tables.retention import COLUMNS, Rule
 from ivm.session.ddl import view_statements
 from ivm.session.ddl.retention import restore_rules
+from ivm.session.ddl.watermarks import restore_watermarks
 from ivm.session.results.result import Result
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
@@ -23,13 +24,25 @@ from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import fold, literal, path_of, quote, words_in
 from ivm.storage.warehouse.duckdb.duck import rows, run
 from ivm.storage.warehouse.tables.history import paths, restart_epochs
-from ivm.storage.warehouse.tables.system_tables import read_state, read_ticks
+from ivm.storage.warehouse.tables.system_tables import (
+    WATERMARK_TABLES,
+    StoredView,
+    read_final,
+    read_state,
+    read_ticks,
+    written_query,
+)
 from ivm.storage.warehouse.tables.view_indexes import ViewIndex, read_view_indexes
 
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _FROM = re.compile(r"\bFROM\s+'((?:[^']|'')*)'")
 _HISTORY = re.compile(r"_ivm/(histories|history_\d+_(added|touched))")
 _RECORDS = "(name VARCHAR, query VARCHAR, columns VARCHAR[], state VARCHAR, number BIGINT)"
+_WATERMARKS = WATERMARK_TABLES["watermarks"].replace(" NOT NULL", "")
+_MICROS = (
+    'SELECT "table", "column", delay, late, system.main.epoch_us(watermark), '
+    "system.main.epoch_us(greatest), late_rows %s"
+)
 _IMPORTED = "temp.main._ivm_imported"
 
 
@@ -85,6 +98,7 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
     _import_histories(session, schema, load)
     columns = COLUMNS.replace(" NOT NULL", "")
     restore_rules(session, [Rule(*r) for r in _records(session, load, "retention", columns, "%s")])
+    restore_watermarks(session, _records(session, load, "watermarks", _WATERMARKS, _MICROS))
     reasons = {text: broken for _, text, broken in views}
     for text in _ordered([*plain, *[(path, text) for path, text, _ in views]]):
         for statement in st.parse(text):
@@ -157,11 +171,15 @@ def _views(
     """The exported materialized views: path, CREATE statement and why it is broken."""
     columns = "name, query, columns, state"
     found = _records(session, load, "views", _RECORDS, f"SELECT {columns} %s ORDER BY number")
-    ticks = read_ticks(meta)
-    return [
-        (_folded(name), _created(name, query, given, ticks.get(name)), read_state(state)[1])
+    ticks, final = read_ticks(meta), read_final(meta)
+    views = [
+        (
+            StoredView(name, query, tuple(given or ()), tick=ticks.get(name), final=name in final),
+            state,
+        )
         for name, query, given, state in found
     ]
+    return [(_folded(view.name), _created(view), read_state(state)[1]) for view, state in views]
 
 
 def _records(
@@ -190,11 +208,11 @@ def _folded(name: str) -> tuple[str, ...]:
     return path[1:] if path[0] == "main" else path
 
 
-def _created(name: str, query: str, columns: Sequence[str] | None, tick: int | None) -> str:
-    listed = f" ({', '.join(map(quote, columns))})" if columns else ""
-    path = ".".join(map(quote, path_of(name)))
-    ticks = f" WITH (tick = '{tick} microseconds')" if tick is not None else ""
-    return f"CREATE MATERIALIZED VIEW {path}{listed}{ticks} AS {query}"
+def _created(view: StoredView) -> str:
+    listed = f" ({', '.join(map(quote, view.columns))})" if view.columns else ""
+    path = ".".join(map(quote, path_of(view.name)))
+    ticks = f" WITH (tick = '{view.tick} microseconds')" if view.tick is not None else ""
+    return f"CREATE MATERIALIZED VIEW {path}{listed}{ticks} AS {written_query(view)}"
 
 
 def _indexed(index: ViewIndex) -> str:

@@ -50,7 +50,8 @@ def create_anew(
     time_functions = check_deterministic(view.query, session.cursor, functions)
     names = tuple([name for name, _ in view.schema])
     given = view.name, view.query, names
-    anew = engine.views.define(session.cursor, *given, functions, time_functions, view.tick)
+    ways = functions, time_functions, view.tick
+    anew = engine.views.define(session.cursor, *given, *ways, final=view.final)
     transaction.drop_view(view)
     transaction.create_view(replace(anew, broken=view.broken))
     for index in indexes:

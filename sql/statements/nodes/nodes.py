@@ -59,6 +59,20 @@ class Retention(NamedTuple):
     by: str
 
 
+class WatermarkClause(NamedTuple):
+    """WATERMARK FOR column AS column - INTERVAL …, with the policy for late rows.
+
+    Attributes:
+        column: that tells a row's time, as written.
+        delay: microseconds by which the watermark is behind the greatest time.
+        late: the policy: "apply" or "refuse"; None for the one that there is, or the usual one.
+    """
+
+    column: str
+    delay: int
+    late: str | None = None
+
+
 @dataclass(frozen=True)
 class Dml(Statement):
     """A statement that changes rows.
@@ -214,6 +228,7 @@ class Ddl(Statement):
         names: the objects named (several in one DROP), possibly empty.
         on: the table of an index or trigger, else None.
         retention: of the table created; it is not in the text.
+        watermark: the same.
     """
 
     action: str
@@ -225,6 +240,7 @@ class Ddl(Statement):
     if_exists: bool = False
     temporary: bool = False
     retention: Retention | None = None
+    watermark: WatermarkClause | None = None
 
     @property
     def name(self) -> Name | None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ivm.sql.statements.nodes.nodes import Name, Statement
+from ivm.sql.statements.nodes.nodes import Name, Statement, WatermarkClause
 
 
 @dataclass(frozen=True)
 class CreateView(Statement):
-    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] [WITH …] AS query.
+    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] [WITH …] AS query
+    [EMIT ON WINDOW CLOSE].
 
     Attributes:
         query: the SELECT, verbatim.
@@ -20,6 +21,7 @@ class CreateView(Statement):
         columns: the view's column names, empty if the view has the query's names.
         backfill: who fills it first: "duckdb", "spark" or "auto".
         tick: of the clock that it reads, in microseconds; None for the usual one.
+        final: whether its rows come when the watermark has passed them, and stay.
     """
 
     name: Name
@@ -30,6 +32,7 @@ class CreateView(Statement):
     if_not_exists: bool
     backfill: str = "auto"
     tick: int | None = None
+    final: bool = False
 
 
 @dataclass(frozen=True)
@@ -237,6 +240,27 @@ class SetHistory(Statement):
     location: str
     epoch: int
     options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class SetWatermark(Statement):
+    """ALTER TABLE [IF EXISTS] name SET WATERMARK FOR … [WITH (late = …)] | DROP WATERMARK.
+
+    Attributes:
+        clause: None to drop it.
+    """
+
+    name: Name
+    clause: WatermarkClause | None
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class AdvanceWatermark(Statement):
+    """ALTER TABLE name ADVANCE WATERMARK TO time; `to` is an expression as SQL."""
+
+    name: Name
+    to: str
 
 
 @dataclass(frozen=True)

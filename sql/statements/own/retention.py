@@ -1,35 +1,41 @@
-"""Reads how long a table keeps its rows, which DuckDB does not know.
+"""Reads how long a table keeps its rows, and the other options of tables that are ours.
 
 Law: the text that DuckDB gets has blanks in the place of the clause, so offsets in it stay true.
 """
 
 from __future__ import annotations
 
-from ivm.sql.statements.nodes.nodes import Retention
+from collections.abc import Callable, Mapping, Sequence
+
+from ivm.sql.statements.nodes.nodes import Retention, WatermarkClause
 from ivm.sql.statements.nodes.own_nodes import SetRetention
 from ivm.sql.statements.own.durations import duration
+from ivm.sql.statements.own.watermarks import policy, with_watermark
 from ivm.sql.statements.text.tokens import Reader, SourceText, unquoted
 
 _OPTIONS = ("RETAIN", "RETAIN_BY")
+_CREATED = (*_OPTIONS, "LATE")
 
 
-def with_retention(source: SourceText, reader: Reader) -> tuple[str, Retention | None]:
-    """Takes `WITH (retain = …, retain_by = …)` out of a CREATE TABLE.
+def with_own_clauses(
+    source: SourceText, reader: Reader
+) -> tuple[str, Retention | None, WatermarkClause | None]:
+    """Takes `WATERMARK FOR …` and `WITH (retain = …, late = …)` out of a CREATE TABLE.
 
     Returns:
-        The text without it, and what it says; None if there is none.
+        The text without them, and what they say; None where there is none.
     """
     at = reader.index("WITH", "(")
     inside = Reader(reader.tokens, at + 2)
-    if inside.peek() not in _OPTIONS:
-        return source.text, None
-    retain, by = _options(inside)
-    if retain is None or by is None:
-        raise inside.error("both retain and retain_by are needed")
+    if inside.peek() not in _CREATED:
+        text, watermark = with_watermark(source, source.text, reader)
+        return text, None, watermark
+    found = _options(inside, _CREATED)
     begin = reader.tokens[at].start - source.offset
     end = reader.tokens[inside.at - 1].end - source.offset
     text = source.text[:begin] + " " * (end - begin) + source.text[end:]
-    return text.rstrip(), Retention(retain, by)
+    text, watermark = with_watermark(source, text.rstrip(), Reader(reader.tokens[:at]))
+    return text.rstrip(), _retention(found, inside), _with_policy(watermark, found, inside)
 
 
 def begins_retention(reader: Reader) -> bool:
@@ -53,27 +59,53 @@ def set_retention(source: SourceText, reader: Reader) -> SetRetention:
         retain = by = None
     else:
         reader.expect("SET", "(")
-        retain, by = _options(reader)
+        found = _options(reader, _OPTIONS)
+        retain, by = found.get("RETAIN"), found.get("RETAIN_BY")
         if retain is None:
             raise reader.error("expected retain, the length of time")
     reader.finish()
     return SetRetention(source.text, source.offset, name, retain, by, if_exists)
 
 
-def _options(reader: Reader) -> tuple[str | None, str | None]:
-    """The length of time, as DuckDB writes it, and the column's name; the reader is behind `)`."""
-    retain = by = None
+def _options(reader: Reader, names: Sequence[str]) -> dict[str, str]:
+    """Reads options, each at most once; the reader is behind `)` then."""
+    found: dict[str, str] = {}
     while True:
-        if retain is None and reader.accept("RETAIN", "="):
-            retain = duration(reader).text
-        elif by is None and reader.accept("RETAIN_BY", "="):
-            by = _column(reader)
-        else:
-            raise reader.error("expected retain or retain_by, each once")
+        name = reader.peek()
+        if name not in names or name in found:
+            listed = ", ".join(names).lower()
+            raise reader.error(f"expected one of {listed}, each once")
+        reader.at += 1
+        reader.expect("=")
+        found[name] = _VALUES[name](reader)
         if not reader.accept(","):
             break
     reader.expect(")")
-    return retain, by
+    return found
+
+
+def _retention(found: Mapping[str, str], reader: Reader) -> Retention | None:
+    if not found.keys() & {*_OPTIONS}:
+        return None
+    if not found.keys() >= {*_OPTIONS}:
+        raise reader.error("both retain and retain_by are needed")
+    return Retention(found["RETAIN"], found["RETAIN_BY"])
+
+
+def _with_policy(
+    watermark: WatermarkClause | None, found: Mapping[str, str], reader: Reader
+) -> WatermarkClause | None:
+    late = found.get("LATE")
+    if late is None:
+        return watermark
+    if watermark is None:
+        raise reader.error("late needs a watermark: WATERMARK FOR column AS column - INTERVAL …")
+    return watermark._replace(late=late)
+
+
+def _length(reader: Reader) -> str:
+    """A length of time, as DuckDB writes it."""
+    return duration(reader).text
 
 
 def _column(reader: Reader) -> str:
@@ -83,3 +115,10 @@ def _column(reader: Reader) -> str:
         return reader.tokens[reader.at - 1].text[1:-1].replace("''", "'")
     reader.identifier()
     return unquoted(reader.tokens[reader.at - 1])
+
+
+_VALUES: Mapping[str, Callable[[Reader], str]] = {
+    "RETAIN": _length,
+    "RETAIN_BY": _column,
+    "LATE": policy,
+}

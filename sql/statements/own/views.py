@@ -23,6 +23,7 @@ from ivm.storage.errors import UnsupportedError
 LEAST_TICK = 10_000
 """The microseconds between two ticks, each of which is a commit."""
 _DAY = 86_400_000_000
+_EMIT = ["EMIT", "ON", "WINDOW", "CLOSE"]
 FILLERS = ("duckdb", "spark", "auto")
 """Who can fill a view first."""
 
@@ -37,10 +38,20 @@ def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView
     if reader.done:
         raise reader.error("expected the view's query")
     begin = reader.tokens[reader.at].start - source.offset
-    query, ahead = without_ties_clause(source.text[begin:], source.offset + begin)
+    written, final = _without_emit(source, reader, begin)
+    query, ahead = without_ties_clause(written, source.offset + begin)
     begin -= ahead
     flags = begin, replace, if_not_exists
-    return CreateView(source.text, source.offset, name, columns, query, *flags, **options)
+    given = source.text, source.offset, name, columns, query
+    return CreateView(*given, *flags, final=final, **options)
+
+
+def _without_emit(source: SourceText, reader: Reader, begin: int) -> tuple[str, bool]:
+    """The text from there on without EMIT ON WINDOW CLOSE at its end, and whether it had that."""
+    tail = reader.tokens[-len(_EMIT) :]
+    if [token.word for token in tail] != _EMIT or tail[0].start - source.offset <= begin:
+        return source.text[begin:], False
+    return source.text[begin : tail[0].start - source.offset].rstrip(), True
 
 
 def _options(reader: Reader) -> dict[str, Any]:

@@ -60,7 +60,9 @@ def rows(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> list[
     return cursor.execute(sql, params).fetchall()
 
 
-def table(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> pa.Table:
+def table(
+    cursor: Cursor, sql: str, params: Sequence[Any] | Mapping[str, Any] | None = None
+) -> pa.Table:
     """All rows of a query as an Arrow table."""
     watch_signals()
     return carried(cursor.sql(sql, params=params)).to_arrow_table()

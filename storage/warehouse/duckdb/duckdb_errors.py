@@ -64,6 +64,9 @@ _GUESS = re.compile(
     r'\nDid you mean "(pg_|duckdb_|sqlite_|pragma_|information_schema|_ivm)[^"]*"\?'
 )
 _VIEWS = re.compile(r"Table with name views does not exist!", re.IGNORECASE)
+_NO_WATERMARK = re.compile(
+    r'Catalog Error: Table with name "?watermark (.+?)"? does not exist!(\nDid you mean .*)?'
+)
 _WINDOWS = re.compile(
     r"Table Function with name \"?(tumble|hop|cumulate|session)\"? does not exist!", re.IGNORECASE
 )
@@ -86,6 +89,7 @@ def translated(
         before: the words that we put before it for DuckDB, which no user is shown.
     """
     message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error) or _LOST)
+    message = _NO_WATERMARK.sub(r"table '\1' has no watermark", message)
     message = _VIEWS.sub(r"\g<0>\nSHOW MATERIALIZED VIEWS lists the views.", message)
     message = _WINDOWS.sub(
         r"\g<0>\nA window of time is one of a relation, by its name: FROM \1(…)", message

@@ -10,7 +10,7 @@ import contextlib
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, Protocol, cast
 
 import duckdb
 
@@ -68,6 +68,12 @@ CLOCK_TABLES = {
 }
 """The same for the time; the first view that reads it has them made."""
 
+WATERMARK_TABLES = {
+    "watermarks": '("table" VARCHAR PRIMARY KEY, "column" VARCHAR NOT NULL, delay BIGINT NOT NULL, '
+    "late VARCHAR NOT NULL, watermark TIMESTAMP, greatest TIMESTAMP, late_rows BIGINT NOT NULL)",
+}
+"""The same for watermarks; the first one has it made."""
+
 REQUEST_TABLES = {
     "requests": "(key VARCHAR PRIMARY KEY, micros BIGINT NOT NULL, digest VARCHAR NOT NULL, "
     "answer VARCHAR NOT NULL)",
@@ -96,6 +102,8 @@ _OLD_STATES: dict[str | None, State] = {None: "exact", "unsettled": "needs_rewri
 """The words of format 1, where they were others."""
 _TICK = "tick: "
 """Stands before a view's name in the key of `_ivm.meta` under which its tick is."""
+_FINAL = "final: "
+"""Stands before the name of a final view in a key of `_ivm.meta`."""
 _BROKEN = "broken: "
 """Stands before the reason in the state of a broken view."""
 
@@ -111,6 +119,7 @@ class StoredView:
         state: of its rows.
         reason: why it is broken, if it is.
         tick: of the clock that it reads, in microseconds; None if it reads none.
+        final: whether its rows come when the watermark has passed them, and stay.
     """
 
     name: str
@@ -119,6 +128,22 @@ class StoredView:
     state: State = "exact"
     reason: str | None = None
     tick: int | None = None
+    final: bool = False
+
+
+class HasQuery(Protocol):
+    """A view, as far as its text goes."""
+
+    @property
+    def query(self) -> str: ...
+
+    @property
+    def final(self) -> bool: ...
+
+
+def written_query(view: HasQuery) -> str:
+    """The query behind AS in the statement that creates a view."""
+    return f"{view.query} EMIT ON WINDOW CLOSE" if view.final else view.query
 
 
 def create_schema(cursor: Cursor, catalog: str, database_id: str) -> None:
@@ -225,9 +250,10 @@ def load_views(cursor: Cursor) -> list[StoredView]:
     """All views in the order of their creation, from records of any format."""
     views = "_ivm.views AS v(name, query, columns, state, number)"
     found = rows(cursor, f"SELECT name, query, columns, state FROM {views} ORDER BY number")
-    ticks = read_ticks(rows(cursor, "SELECT key, value FROM _ivm.meta"))
+    meta = rows(cursor, "SELECT key, value FROM _ivm.meta")
+    ticks, final = read_ticks(meta), read_final(meta)
     return [
-        StoredView(name, query, tuple(names), *read_state(state), ticks.get(name))
+        StoredView(name, query, tuple(names), *read_state(state), ticks.get(name), name in final)
         for name, query, names, state in found
     ]
 
@@ -236,6 +262,11 @@ def read_ticks(meta: Iterable[tuple[str, str]]) -> dict[str, int]:
     """The ticks that views read, by their names, of the rows of `_ivm.meta`."""
     found = [(key, value) for key, value in meta if key.startswith(_TICK)]
     return {key.removeprefix(_TICK): int(value) for key, value in found}
+
+
+def read_final(meta: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """The names of the final views, of the rows of `_ivm.meta`."""
+    return frozenset([key.removeprefix(_FINAL) for key, _ in meta if key.startswith(_FINAL)])
 
 
 def read_state(stored: str | None) -> tuple[State, str | None]:
@@ -252,7 +283,9 @@ def save_view(cursor: Cursor, view: StoredView) -> None:
     kept = rows(cursor, "DELETE FROM _ivm.views WHERE name = $1 RETURNING number", [view.name])
     number = kept[0][0] if kept else _last_number(cursor) + 1
     run(cursor, "INSERT INTO _ivm.views VALUES ($1, $2, $3, $4, $5)", [*values, number])
-    run(cursor, "DELETE FROM _ivm.meta WHERE key = $1", [_TICK + view.name])
+    _forget_options(cursor, view.name)
+    if view.final:
+        run(cursor, "INSERT INTO _ivm.meta VALUES ($1, '')", [_FINAL + view.name])
     if view.tick is not None:
         run(cursor, "INSERT INTO _ivm.meta VALUES ($1, $2)", [_TICK + view.name, str(view.tick)])
 
@@ -265,7 +298,11 @@ def delete_view(cursor: Cursor, name: str) -> None:
     """Removes a view. Its epochs the transaction's own passes: they are left to `compact_epochs`,
     which may delete rows at the same time, and DuckDB lets one transaction delete a row."""
     run(cursor, "DELETE FROM _ivm.views WHERE name = $1", [name])
-    run(cursor, "DELETE FROM _ivm.meta WHERE key = $1", [_TICK + name])
+    _forget_options(cursor, name)
+
+
+def _forget_options(cursor: Cursor, name: str) -> None:
+    run(cursor, "DELETE FROM _ivm.meta WHERE key IN ($1, $2)", [_TICK + name, _FINAL + name])
 
 
 def load_epochs(cursor: Cursor) -> dict[str, int]:

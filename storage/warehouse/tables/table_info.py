@@ -17,7 +17,12 @@ from ivm.storage.values.types import Schema, type_of
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 from ivm.storage.warehouse.flush.flush import Target
 from ivm.storage.warehouse.tables.history import EPOCH, History, load
-from ivm.storage.warehouse.tables.system_tables import CLOCK_TABLES, REQUEST_TABLES, STREAM_TABLES
+from ivm.storage.warehouse.tables.system_tables import (
+    CLOCK_TABLES,
+    REQUEST_TABLES,
+    STREAM_TABLES,
+    WATERMARK_TABLES,
+)
 
 
 @dataclass(frozen=True)
@@ -240,7 +245,9 @@ def read_tables(cursor: Cursor, catalog: str) -> dict[str, TableInfo]:
     return _with_references(found)
 
 
-_FOLLOWED = STREAM_TABLES.keys() | CLOCK_TABLES.keys() | REQUEST_TABLES.keys()
+_FOLLOWED = (
+    STREAM_TABLES.keys() | CLOCK_TABLES.keys() | WATERMARK_TABLES.keys() | REQUEST_TABLES.keys()
+)
 _HISTORIES = (("_ivm",), "histories")
 
 

@@ -1,0 +1,204 @@
+"""Final views: the rows of a query that watermarks have passed, as CREATE MATERIALIZED VIEW … EMIT
+ON WINDOW CLOSE asks for them.
+
+Law: a row comes in the epoch in which the watermarks of all tables below the query pass it, as it
+is then, and stays. What is passed is told by one column, which every one of these tables bounds
+(`ivm.sql.plan.watermark_bounds`). A view that is made over old rows has those that are passed by
+then. One that is filled again keeps its rows, and gets what was passed since the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from ivm.catalog.binding import BindingCatalog
+from ivm.catalog.version import CatalogVersion, View
+from ivm.sql.bind.bind import bind
+from ivm.sql.parse.function_list import FunctionList
+from ivm.sql.plan.expressions import cast, column, compared, replace
+from ivm.sql.plan.nodes import Emit, Join, Plan, Project, Scan, filtered_by, nodes, numbered, width
+from ivm.sql.plan.render import render
+from ivm.sql.plan.watermark_bounds import Bounded, bounds
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.sql.statements.own.watermark_calls import WATERMARKS, relation_of
+from ivm.storage.errors import UnsupportedError
+from ivm.storage.identifiers import path_of, quote
+from ivm.storage.values.types import ColumnType
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows
+from ivm.storage.warehouse.tables.table_info import TableInfo
+
+_WHAT = "EMIT ON WINDOW CLOSE"
+_END = "window_end"
+
+
+def emitted(
+    plan: Plan,
+    view: View,
+    version: CatalogVersion,
+    cursor: Cursor,
+    functions: FunctionList | None,
+) -> Plan:
+    """The plan of a view's final rows.
+
+    Args:
+        plan: of its query.
+        view: with its columns.
+        version: of the catalog.
+        cursor: sees the tables and their watermarks.
+        functions: those that it sees.
+
+    Raises:
+        UnsupportedError: no column tells when rows are final.
+    """
+    times = _times(version, cursor)
+    names = BindingCatalog(version)
+    _refuse_recomputed(plan, version, names, times)
+    found = bounds(plan, lambda scan: _time_of(scan, times.get(names.canonical(scan.relation))))
+    if not found:
+        table = min(view.reads - {WATERMARKS}, default="name")
+        raise UnsupportedError(
+            f"{_WHAT} needs a table with a watermark: ALTER TABLE {table} SET WATERMARK FOR column "
+            "AS column - INTERVAL '…'"
+        )
+    by = _column(found, view, names)
+    passed_by = {(each.relation, each.columns[by]) for each in found}
+    inclusive = all(bound.inclusive for _, bound in passed_by)
+    marks = [(names.canonical(relation), bound.expr) for relation, bound in passed_by]
+    dates = {table for table, column in times.items() if _is_date(version.tables[table], column)}
+    relations = [relation_of(path_of(table)) for table, _ in marks]
+    given = rewrite(bind(_one_row(relations), names, cursor, functions))
+    exprs = [_over(i, expr, dated=table in dates) for i, (table, expr) in enumerate(marks)]
+    made = rewrite(_least(given, exprs, plan.schema[by]))
+    columns = tuple(range(len(view.schema)))
+    stored = Scan(_spelled(version, view.name), columns, view.schema)
+    tables = tuple(sorted({names.canonical(each.relation) for each in found}))
+    return Emit(plan, made, by, inclusive, stored, tables)
+
+
+def _times(version: CatalogVersion, cursor: Cursor) -> Mapping[str, str]:
+    """The columns that tell the time of rows, by the tables that have a watermark."""
+    if WATERMARKS not in version.tables:
+        return {}
+    return dict(rows(cursor, f'SELECT "table", "column" FROM {WATERMARKS}'))
+
+
+def _time_of(scan: Scan, column: str | None) -> int | None:
+    """See `ivm.sql.plan.watermark_bounds.Times`."""
+    if column is None:
+        return None
+    return next((i for i, (name, _) in enumerate(scan.schema) if name == column), -1)
+
+
+def _refuse_recomputed(
+    plan: Plan, version: CatalogVersion, names: BindingCatalog, times: Mapping[str, str]
+) -> None:
+    """Refuses a query over a recomputed view of such a table."""
+    for node in nodes(plan):
+        name = names.canonical(node.relation) if isinstance(node, Scan) else ""
+        if name in version.views and version.views[name].bases.intersection(times):
+            raise UnsupportedError(
+                f"{_WHAT}: {name!r} is recomputed, so nothing tells when its rows are final"
+            )
+
+
+def _column(found: Sequence[Bounded], view: View, names: BindingCatalog) -> int:
+    """The column that tells when rows are final: window_end, or the first.
+
+    Raises:
+        UnsupportedError: there is none that all watermarks bound.
+    """
+    common = set(range(len(view.schema))).intersection(*[each.columns for each in found])
+    if common:
+        last = [i for i in common if view.schema[i][0].lower() == _END]
+        return min(last or common)
+    known = {
+        names.canonical(each.relation): ", ".join(view.schema[i][0] for i in sorted(each.columns))
+        for each in found
+    }
+    told = "; ".join(
+        f"the watermark of {table} bounds {columns or 'no column'}"
+        for table, columns in sorted(known.items())
+    )
+    raise UnsupportedError(
+        f"{_WHAT} needs a column of the result that tells when a row is final: {told}. Group or "
+        "join by a window of time (window_end), or by date_trunc() or time_bucket() of the time"
+    )
+
+
+def _one_row(relations: Sequence[str]) -> str:
+    """The query of watermarks, side by side."""
+    chosen = ", ".join([f"r{i}.watermark" for i in range(len(relations))])
+    return f"SELECT {chosen} FROM {', '.join([f'{r} AS r{i}' for i, r in enumerate(relations)])}"
+
+
+def _over(index: int, expr: exp.Expr, *, dated: bool) -> exp.Expr:
+    """A bound, over one of several watermarks; that of dates is a date."""
+    mark = exp.cast(column(index), "DATE") if dated else column(index)
+    return replace(expr, lambda _: mark.copy())
+
+
+def _least(plan: Plan, exprs: Sequence[exp.Expr], passed: tuple[str, ColumnType]) -> Plan:
+    """The plan of the least of some bounds; it has no row while a watermark is unknown.
+
+    Args:
+        plan: of the watermarks.
+        exprs: the bounds, each over one of them.
+        passed: name and type of the column that the bound passes.
+    """
+    known = [exp.Not(this=exp.Is(this=column(i), expression=exp.Null())) for i in range(len(exprs))]
+    bounds = tuple([cast(expr, passed[1]) for expr in exprs])
+    values = Project(filtered_by(plan, known), bounds, numbered([passed[1]] * len(exprs)))
+    least: exp.Expr = column(0)
+    for i in range(1, len(exprs)):
+        smaller = exp.If(this=compared(exp.LT, least.copy(), column(i)), true=least)
+        least = exp.Case(ifs=[smaller], default=column(i))
+    return Project(values, (least,), (passed,))
+
+
+def _is_date(info: TableInfo, name: str) -> bool:
+    at = info.position(name)
+    return at is not None and info.schema[at][1].sql == "DATE"
+
+
+def _spelled(version: CatalogVersion, name: str) -> str:
+    return ".".join([quote(part) for part in (version.database, *path_of(name))])
+
+
+def passed(plan: Emit) -> Plan:
+    """The plan of the rows that are passed as the tables are now."""
+    count = width(plan.input)
+    sign = exp.LTE if plan.inclusive else exp.LT
+    condition = compared(sign, column(plan.by), column(count))
+    joined = Join(plan.input, plan.bound, "inner", residual=condition)
+    return Project(joined, tuple([column(i) for i in range(count)]), plan.schema)
+
+
+def refilled(plan: Emit, table: str) -> list[str]:
+    """The statements that fill a view again: it keeps what is final.
+
+    Rows that are ahead of the watermark are those of a log that is about to be replayed.
+
+    Args:
+        table: that holds the view, in SQL.
+    """
+    by = quote(plan.stored.schema[plan.by][0])
+    sign = "<=" if plan.inclusive else "<"
+    bound, answer = render(plan.bound), render(passed(plan))
+    names = ", ".join(f"c{i}" for i in range(width(plan)))
+    last = f"(SELECT system.main.max({by}) FROM {table})"
+    return [
+        f"DELETE FROM {table} WHERE ({by} {sign} ({bound})) IS NOT TRUE",
+        f"INSERT INTO {table} SELECT * FROM ({answer}) AS q({names})"
+        f" WHERE {last} IS NULL OR c{plan.by} > {last}",
+    ]
+
+
+def answer(view: View, plan: Emit) -> str:
+    """The query of the rows that are passed as the tables are now, over the user's own text."""
+    names = ", ".join([f"c{i}" for i in range(width(plan))])
+    sign = "<=" if plan.inclusive else "<"
+    return (
+        f"SELECT * FROM ({view.query}) AS q({names}) WHERE c{plan.by} {sign} ({render(plan.bound)})"
+    )

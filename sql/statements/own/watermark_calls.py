@@ -1,0 +1,55 @@
+"""Calls of `watermark('table')`, spelled out as queries of the plain view that gives it.
+
+Law: a table's watermark is the one row of `_ivm."watermark <table>"`, whose name is found whatever
+the case of its letters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ivm.sql.statements.text.spelling import Edit, Spelling
+from ivm.sql.statements.text.tokens import Token, is_string
+from ivm.sql.statements.text.tokens import kept_tokens as tokens_of
+from ivm.storage.identifiers import quote, split_name
+
+WATERMARKS = "_ivm.watermarks"
+"""The canonical name of the table that has them all."""
+_CALL = re.compile(r"\bwatermark\s*\(", re.IGNORECASE)
+
+
+def relation_of(path: Sequence[str]) -> str:
+    """The SQL name of the plain view that gives the watermark of a table.
+
+    Args:
+        path: of the table in its database; the schema main may be left out.
+    """
+    parts = path[1:] if len(path) > 1 and path[0].lower() == "main" else path
+    return f"_ivm.{quote('watermark ' + '.'.join(parts))}"
+
+
+def may_call_watermark(script: str) -> bool:
+    """Returns whether a script may call the function."""
+    return _CALL.search(script) is not None
+
+
+def with_watermarks(spelling: Spelling) -> Spelling:
+    """The spelling of a script with the calls spelled out."""
+    script = spelling.text
+    found = tokens_of(script)
+    edits = [_edit(found, i) for i, token in enumerate(found) if token.word == "WATERMARK"]
+    kept = [edit for edit in edits if edit is not None]
+    return Spelling(script, kept, spelling) if kept else spelling
+
+
+def _edit(found: Sequence[Token], at: int) -> Edit | None:
+    """What stands in the place of a call; None if none begins here."""
+    words = [token.word for token in found[at + 1 : at + 4]]
+    if len(words) < 3 or words[0] != "(" or words[2] != ")" or not is_string(found[at + 2]):
+        return None
+    if at and found[at - 1].word == ".":
+        return None
+    path = split_name(found[at + 2].text[1:-1].replace("''", "'"))
+    text = f"(SELECT watermark FROM {relation_of(path)})"
+    return Edit(found[at].start, found[at + 3].end, text)

@@ -1,0 +1,245 @@
+"""Final views from their CREATE on: what is refused, what is kept, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import ivm
+from ivm.errors import IvmError, UnsupportedError
+from tests.support.view_oracle import verdicts
+from tests.tiers import some
+
+HOURS = "SELECT window_end, count(*) AS n FROM tumble(clicks, ts, '1 hour') GROUP BY ALL"
+FINAL = f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE"
+
+
+@pytest.fixture
+def db() -> Iterator[ivm.Database]:
+    with ivm.connect() as database:
+        make(database)
+        yield database
+
+
+def make(db: ivm.Database, options: str = "") -> None:
+    db.execute(
+        "CREATE TABLE clicks (id INTEGER PRIMARY KEY, ts TIMESTAMP, k INTEGER,"
+        f" WATERMARK FOR ts AS ts - INTERVAL '5 minutes') {options}"
+    )
+    db.execute("CREATE TABLE zoned (ts TIMESTAMPTZ, k INTEGER, WATERMARK FOR ts AS ts)")
+    db.execute("CREATE TABLE plain (ts TIMESTAMP, k INTEGER)")
+
+
+def at(clock: str) -> datetime:
+    return datetime.fromisoformat(f"2026-03-01 {clock}")
+
+
+def insert(db: ivm.Database, id: int, clock: str) -> None:
+    db.execute("INSERT INTO clicks VALUES (?, ?, 1)", [id, at(clock)])
+
+
+def hours(db: ivm.Database, view: str = "hours") -> list[tuple[str, int]]:
+    return [(f"{end:%H}", n) for end, n in db.execute(f"FROM {view} ORDER BY ALL").fetchall()]
+
+
+BOUNDED = [
+    ("SELECT * FROM clicks", "ts <"),
+    ("SELECT * FROM clicks WHERE k > 1", "ts <"),
+    ("SELECT ts - INTERVAL 1 DAY AS x, k FROM clicks", "x <"),
+    ("SELECT DISTINCT ts::DATE AS d FROM clicks", "d <"),
+    ("SELECT time_bucket(INTERVAL 5 MINUTE, ts) AS b, max(k) FROM clicks GROUP BY ALL", "b <"),
+    ("SELECT date_trunc('week', ts) AS w, max(k) FROM clicks GROUP BY ALL", "w <"),
+    ("SELECT window_start, window_end, k FROM tumble(clicks, ts, '1 hour')", "window_end <"),
+    ("SELECT window_end, k FROM tumble(clicks, ts, '1 month')", "window_end <"),
+    ("SELECT window_end, k FROM hop(clicks, ts, '1 minute', '1 hour')", "window_end <="),
+    ("SELECT window_end, k FROM hop(clicks, ts, '1 month', '1 year')", "window_end <"),
+    ("SELECT window_end, k FROM cumulate(clicks, ts, '1 minute', '1 hour')", "window_end <="),
+    ("FROM session(clicks, ts, '1 hour')", "window_end <"),
+    ("SELECT k, window_end FROM session(clicks, ts, '1 hour', partition_by := [k]) GROUP BY ALL",
+     "window_end <"),
+    ("SELECT window_end, k FROM tumble(clicks, ts, '1 day', TIMESTAMP '2026-01-01 06:00')",
+     "window_end <"),
+    ("SELECT window_end, k FROM tumble(zoned, ts, '1 day', 'Europe/Berlin')", "window_end <="),
+    ("SELECT window_end, k FROM hop(zoned, ts, '1 hour', '1 day')", "window_end <="),
+    ("SELECT a.window_end, b.k FROM tumble(clicks, ts, '1 hour') a JOIN tumble(zoned, ts,"
+     " '1 hour') b ON b.window_end = a.window_end::TIMESTAMPTZ", None),
+    ("SELECT a.ts, b.k FROM clicks a JOIN plain b USING (k)", "ts <"),
+    ("SELECT a.ts, b.k FROM clicks a LEFT JOIN plain b USING (k)", "ts <"),
+    ("SELECT a.ts, b.k FROM plain a LEFT JOIN clicks b USING (k)", None),
+    ("SELECT a.ts, b.ts FROM clicks a JOIN clicks b USING (k)", None),
+    ("SELECT a.ts, b.k FROM clicks a JOIN clicks b USING (ts)", "ts <"),
+    ("SELECT ts, k FROM clicks a WHERE k IN (SELECT k FROM zoned)", None),
+    ("SELECT ts, k FROM clicks a WHERE k IN (SELECT k FROM plain)", "ts <"),
+    ("SELECT ts FROM clicks INTERSECT SELECT ts FROM clicks WHERE k > 1", "ts <"),
+    ("SELECT ts FROM clicks UNION ALL SELECT ts FROM plain", "ts <"),
+    ("SELECT ts, k FROM clicks QUALIFY row_number() OVER (PARTITION BY ts ORDER BY k) = 1", "ts <"),
+    ("SELECT ts, sum(k) OVER (ORDER BY ts) FROM clicks", None),
+    ("SELECT ts, lag(k) OVER (PARTITION BY k ORDER BY ts) FROM clicks", None),
+    ("SELECT ts, k FROM clicks ORDER BY ts LIMIT 3", None),
+    ("SELECT k, max(ts) AS ts FROM clicks GROUP BY ALL", None),
+    ("SELECT count(*) FROM clicks", None),
+    ("SELECT ts, k FROM plain", None),
+    ("SELECT year(ts) AS y, k FROM clicks", None),
+    ("SELECT -epoch_us(ts) AS y, k FROM clicks", None),
+    ("SELECT ts::DATE AS d FROM zoned", None),
+    ("SELECT ts + INTERVAL 1 DAY AS d FROM zoned", None),
+    ("SELECT ts AT TIME ZONE 'Europe/Berlin' AS d FROM zoned", None),
+    ("SELECT ts::VARCHAR AS d FROM clicks", None),
+    ("SELECT d, k, count(*) FROM (SELECT ts::DATE AS d, k FROM clicks) GROUP BY ROLLUP (d, k)",
+     None),
+    ("SELECT greatest(ts, TIMESTAMP '2026-01-01') AS t FROM clicks", None),
+    ("SELECT ts, current_user AS who FROM clicks", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "by"), some(BOUNDED, of=2))
+def test_a_query_is_taken_where_a_column_tells_when_its_rows_are_final(
+    db: ivm.Database, query: str, by: str | None
+) -> None:
+    create = f"CREATE MATERIALIZED VIEW v AS {query} EMIT ON WINDOW CLOSE"
+    if by is None:
+        with pytest.raises(UnsupportedError, match="EMIT ON WINDOW CLOSE"):
+            db.execute(create)
+        return
+    db.execute(create)
+    column, sign = by.split()
+    names = [name for name, *_ in db.execute("DESCRIBE v").fetchall()]
+    shown = db.execute("EXPLAIN MATERIALIZED VIEW v").fetchall()[0][1]
+    assert shown.startswith(f"Emit c{names.index(column)} {sign} watermark of ")
+
+
+def test_without_a_watermark_the_error_says_how_to_make_one(db: ivm.Database) -> None:
+    with pytest.raises(UnsupportedError, match="ALTER TABLE plain SET WATERMARK FOR column AS"):
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT ts FROM plain EMIT ON WINDOW CLOSE")
+
+
+def test_only_a_materialized_view_emits(db: ivm.Database) -> None:
+    for sql in (
+        "SELECT ts FROM clicks EMIT ON WINDOW CLOSE",
+        "CREATE VIEW v AS SELECT ts FROM clicks EMIT ON WINDOW CLOSE",
+        "CREATE MATERIALIZED VIEW v AS EMIT ON WINDOW CLOSE",
+    ):
+        with pytest.raises(IvmError, match=r"(?i)syntax error"):
+            db.execute(sql)
+
+
+def test_a_view_over_old_rows_has_what_is_final_by_then(db: ivm.Database) -> None:
+    for number, clock in enumerate(["10:10", "11:20", "12:30", "12:40"]):
+        insert(db, number, clock)
+    db.execute(FINAL)
+    assert hours(db) == [("11", 1), ("12", 1)]
+    insert(db, 9, "13:05")
+    assert hours(db) == [("11", 1), ("12", 1), ("13", 2)]
+
+
+def test_views_above_and_the_session_see_what_is_final(db: ivm.Database) -> None:
+    db.execute(FINAL)
+    db.execute("CREATE MATERIALIZED VIEW total AS SELECT sum(n)::BIGINT AS n FROM hours")
+    db.execute("CREATE MATERIALIZED VIEW pairs AS FROM hours JOIN plain ON k = n")
+    db.execute("INSERT INTO plain VALUES (NULL, 1), (NULL, 2)")
+    insert(db, 1, "10:10")
+    with db.transaction():
+        insert(db, 2, "10:20")
+        insert(db, 3, "13:10")
+        assert hours(db) == []
+    assert hours(db) == [("11", 2)]
+    assert db.execute("FROM total").fetchall() == [(2,)]
+    assert len(db.execute("FROM pairs").fetchall()) == 1
+    insert(db, 4, "10:30")
+    db.execute("DELETE FROM clicks WHERE id = 1")
+    db.execute("INSERT INTO plain VALUES (NULL, 2)")
+    assert db.execute("FROM total").fetchall() == [(2,)]
+    assert len(db.execute("FROM pairs").fetchall()) == 2
+    assert all(row["ok"] for row in verdicts(db))
+
+
+def test_rows_outlive_those_they_were_made_of() -> None:
+    now = [datetime(2026, 3, 1, 13, 30, tzinfo=UTC)]
+    with ivm.connect(clock=lambda: now[0]) as db:
+        make(db, "WITH (retain = '1 hour', retain_by = ts)")
+        db.execute(FINAL)
+        db.execute(f"CREATE MATERIALIZED VIEW now AS {HOURS}")
+        for number, clock in enumerate(["10:10", "11:20", "12:30", "12:40", "13:20"]):
+            insert(db, number, clock)
+        assert hours(db) == [("11", 1), ("12", 1), ("13", 2)]
+        db.tick()
+        assert hours(db, "now") == [("13", 2), ("14", 1)]
+        assert hours(db) == [("11", 1), ("12", 1), ("13", 2)]
+        (hours_told,) = [row for row in verdicts(db) if row["view"] == "hours"]
+        assert hours_told["ok"]
+        assert "2 rows" in str(hours_told["left_open"])
+        db.execute("REFRESH MATERIALIZED VIEW hours")
+        db.execute("ALTER TABLE clicks ADD x INTEGER")
+        db.execute("ALTER TABLE clicks ALTER k TYPE BIGINT")
+        assert hours(db) == [("11", 1), ("12", 1), ("13", 2)]
+        db.execute("INSERT INTO clicks VALUES (9, '2026-03-01 14:30', 1, 1)")
+        assert hours(db) == [("11", 1), ("12", 1), ("13", 2), ("14", 1)]
+
+
+def test_a_transaction_that_alters_the_table_too_loses_nothing(db: ivm.Database) -> None:
+    db.execute(FINAL)
+    insert(db, 1, "10:10")
+    with db.transaction():
+        db.execute("ALTER TABLE clicks ALTER k TYPE BIGINT")
+        insert(db, 2, "10:20")
+        insert(db, 3, "11:10")
+        insert(db, 4, "12:30")
+    assert hours(db) == [("11", 2), ("12", 1)]
+    insert(db, 5, "13:10")
+    assert hours(db) == [("11", 2), ("12", 1), ("13", 1)]
+
+
+def test_a_table_its_watermark_and_its_views_are_made_in_one_transaction(
+    db: ivm.Database,
+) -> None:
+    with db.transaction():
+        db.execute("CREATE TABLE c (ts TIMESTAMP, WATERMARK FOR ts AS ts)")
+        db.execute("INSERT INTO c VALUES ('2026-03-01 10:30'), ('2026-03-01 11:30')")
+        db.execute(FINAL.replace("clicks", "c"))
+        db.execute("INSERT INTO c VALUES ('2026-03-01 10:40'), ('2026-03-01 12:30')")
+    assert hours(db) == [("11", 2), ("12", 1)]
+
+
+def test_it_is_shown_exported_and_made_again(tmp_path: Path) -> None:
+    with ivm.connect(tmp_path / "a.duckdb") as db:
+        make(db)
+        db.execute(FINAL)
+        for number, clock in enumerate(["10:10", "11:20", "12:30"]):
+            insert(db, number, clock)
+        (shown,) = db.execute("SHOW MATERIALIZED VIEWS").fetchall()
+        assert shown[3].endswith("EMIT ON WINDOW CLOSE")
+        db.execute(f"EXPORT DATABASE '{tmp_path / 'out'}'")
+    with ivm.connect(tmp_path / "b.duckdb") as db:
+        db.execute(f"IMPORT DATABASE '{tmp_path / 'out'}'")
+        assert hours(db) == [("11", 1), ("12", 1)]
+        insert(db, 9, "10:50")
+        insert(db, 10, "13:30")
+        assert hours(db) == [("11", 1), ("12", 1), ("13", 1)]
+        db.execute(FINAL.replace("CREATE", "CREATE OR REPLACE"))
+        assert hours(db) == [("11", 2), ("12", 1), ("13", 1)]
+
+
+def test_a_final_view_is_not_left_without_its_watermark(db: ivm.Database) -> None:
+    db.execute(FINAL)
+    with pytest.raises(UnsupportedError, match="hours"):
+        db.execute("ALTER TABLE clicks DROP WATERMARK")
+    db.execute("ALTER TABLE clicks SET WATERMARK FOR ts AS ts - INTERVAL '1 minute'")
+    insert(db, 1, "10:30")
+    insert(db, 2, "11:02")
+    assert hours(db) == [("11", 1)]
+
+
+def test_its_state_ends_with_what_is_final(db: ivm.Database) -> None:
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT ts, k FROM clicks EMIT ON WINDOW CLOSE")
+    for hour in range(20):
+        rows = "SELECT ? + i, ?::TIMESTAMP + i * INTERVAL 2 SECOND, 1 FROM range(1000) r(i)"
+        db.execute(f"INSERT INTO clicks {rows}", [hour * 1000, at("00:00") + hour * HOUR])
+    shown = db.execute("EXPLAIN MATERIALIZED VIEW v").fetchall()[0][1]
+    assert int(shown.splitlines()[0].split("passed it]")[1].split()[0]) < 200
+    assert db.execute("SELECT count(*) FROM v").fetchall()[0][0] > 19_800
+
+
+HOUR = timedelta(hours=1)
