@@ -203,6 +203,8 @@ STATEMENTS = {
     "ShowSinks": ["SHOW SINKS"],
     "CreateHistory": ["CREATE TABLE [IF NOT EXISTS] name [(columns)] FROM PARQUET"],
     "SetRetention": ["ALTER TABLE name SET (retain = length"],
+    "SetWatermark": ["ALTER TABLE name SET WATERMARK FOR", "ALTER TABLE name DROP WATERMARK"],
+    "AdvanceWatermark": ["ALTER TABLE name ADVANCE WATERMARK TO"],
     "SetHistory": ["ALTER TABLE name SET HISTORY 'place' AT [EPOCH]"],
     "Subscribe": ["SUBSCRIBE [TO]"],
     "ChangeUser": ["CREATE USER", "ALTER USER", "DROP USER"],
