@@ -129,8 +129,8 @@ def _of_expression(expr: exp.Expr, columns: Mapping[int, Bound]) -> Bound | None
     if len(read) != 1 or not read <= columns.keys():
         return None
     (bound,) = [columns[i] for i in read]
-    time = _time_of_local_window(expr) if bound.zoned else None
-    if time is not None and _kind(time, zoned=True) == "strict":
+    time = _time_of_window(expr, zoned=bound.zoned)
+    if time is not None and _kind(time, zoned=bound.zoned) == "strict":
         return bound._replace(expr=replace(time, lambda _: bound.expr.copy()), inclusive=True)
     kind = _kind(expr, zoned=bound.zoned)
     if kind is None:
@@ -139,19 +139,24 @@ def _of_expression(expr: exp.Expr, columns: Mapping[int, Bound]) -> Bound | None
     return bound._replace(expr=over, inclusive=bound.inclusive and kind == "strict")
 
 
-def _time_of_local_window(expr: exp.Expr) -> exp.Expr | None:
-    """The time of which an expression is the end of its window in local time; None for others.
+def _time_of_window(expr: exp.Expr, *, zoned: bool) -> exp.Expr | None:
+    """The time of which an expression is the end of its window; None for others.
 
-    That end is after the time: of a local time that comes twice DuckDB takes the later one.
+    That end is after the time, in local time too: of one that comes twice DuckDB takes the later.
     """
     end, zone = _at_zone(expr)
-    if not isinstance(end, exp.Add):
+    if not isinstance(end, exp.Add) or (zone is not None and not zoned):
         return None
     begin, width = _bare(end.this), _bare(end.expression)
-    if not isinstance(begin, exp.DateBin) or text(_bare(begin.this)) != text(width):
+    if not isinstance(begin, exp.DateBin) or begin.args.get("origin"):
+        return None
+    if (
+        text(_bare(begin.this)) != text(width)
+        or _length(width, zoned=zoned and zone is None) is None
+    ):
         return None
     local, same = _at_zone(begin.expression)
-    return local if zone is not None and zone == same else None
+    return local if zone == same else None
 
 
 def _at_zone(expr: exp.Expr) -> tuple[exp.Expr, str | None]:

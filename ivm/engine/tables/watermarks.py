@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +30,13 @@ from ivm.storage.warehouse.duckdb.duck import Cursor, table
 TIMED = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "DATE")
 """The types of columns that a watermark can follow."""
 
+Times: TypeAlias = npt.NDArray[np.int64]
+"""Times in microseconds since 1970."""
+
 _DAY = 86_400_000_000
 _LATEST = np.iinfo(np.int64).max  # `infinity`; its negative is `-infinity`
 _DAYS = np.iinfo(np.int32).max  # the same among dates
+_NONE: Times = np.zeros(0, np.int64)
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -48,6 +53,7 @@ class Watermarks:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.known: Mapping[str, Watermark] = {}
+        self._next: dict[str, Watermark] = {}
 
     def load(self, cursor: Cursor) -> None:
         """Reads them as they are stored."""
@@ -64,10 +70,12 @@ class Watermarks:
         known = self.known
         for change in changes:
             if change.table == WATERMARKS:
-                gone = change.removed.columns[change.removed_columns.index(0)]
-                names = {gone.cell(i) for i in range(len(change.removed))}
-                kept = {name: mark for name, mark in known.items() if name not in names}
-                known = kept | read(change.added)
+                for mark in self._next.values():
+                    if mark.row is change.added:  # made by `due`, with what is known of it
+                        known = {**known, mark.table: mark}
+                        break
+                else:
+                    known = _after(known, change)
         return known
 
     def columns(self, table: str) -> frozenset[int]:
@@ -89,12 +97,19 @@ class Watermarks:
             own = [change for change in changes if change.table == name]
             if own:
                 found.append((mark, self._after(mark, own, aging=aging)))
+        self._next = {new.table: new for old, new in found if new is not old}
         return [replacement(old, new) for old, new in found if new is not old]
 
     def _after(self, mark: Watermark, changes: Sequence[TableChange], *, aging: bool) -> Watermark:
+        added = [self._times(mark, change.added, None) for change in changes]
+        gone = [self._times(mark, change.removed, change.removed_columns) for change in changes]
         before = self.known.get(mark.table)
-        late = 0 if aging else sum([self._late(before, change) for change in changes])
-        return mark.after(self._greatest(mark, changes), late)
+        late = 0
+        if not aging and before is not None and before.at is not None:
+            at, pairs = before.at, zip(added, gone, strict=True)
+            # An update of a late row is one event.
+            late = sum([max(_count_before(new, at), _count_before(old, at)) for new, old in pairs])
+        return mark.after(_greatest(added, gone), late)
 
     def refuse_late(self, change: TableChange) -> None:
         """Refuses late rows where that is the policy of their table.
@@ -131,27 +146,7 @@ class Watermarks:
 
         return ((f"{mark.column} >= watermark({table!r})", holds),)
 
-    def _greatest(self, mark: Watermark, changes: Sequence[TableChange]) -> int | None:
-        """The greatest time of the rows that are added and stay; None if there is none."""
-        times = np.concatenate([self._times(mark, c.added, None) for c in changes])
-        if len(changes) > 1 and any(len(change.removed) for change in changes):
-            gone = [self._times(mark, c.removed, c.removed_columns) for c in changes]
-            found, each = np.unique(np.concatenate([times, *gone]), return_inverse=True)
-            counts = np.bincount(each[: len(times)], minlength=len(found))
-            times = found[counts > np.bincount(each[len(times) :], minlength=len(found))]
-        return int(times.max()) if len(times) else None
-
-    def _late(self, mark: Watermark | None, change: TableChange) -> int:
-        """How many of the rows are late; an update of one is one."""
-        if mark is None or mark.at is None:
-            return 0
-        added = self._times(mark, change.added, None)
-        removed = self._times(mark, change.removed, change.removed_columns)
-        return max(int((times < mark.at).sum()) for times in (added, removed))
-
-    def _times(
-        self, mark: Watermark, rows: ZSet, columns: Sequence[int] | None
-    ) -> npt.NDArray[np.int64]:
+    def _times(self, mark: Watermark, rows: ZSet, columns: Sequence[int] | None) -> Times:
         """The finite times of rows in microseconds.
 
         Args:
@@ -160,7 +155,7 @@ class Watermarks:
         info = self._catalog.tables.get(mark.table)
         at = None if info is None or not len(rows) else info.position(mark.column)
         if at is None or info is None or (columns is not None and at not in columns):
-            return np.zeros(0, np.int64)
+            return _NONE
         column = rows.columns[at if columns is None else columns.index(at)]
         values = _micros(column)
         if column.valid is not None:
@@ -170,7 +165,30 @@ class Watermarks:
         return values
 
 
-def _micros(column: Column) -> npt.NDArray[np.int64]:
+def _count_before(times: Times, at: int) -> int:
+    return int((times < at).sum()) if len(times) and int(times.min()) < at else 0
+
+
+def _greatest(added: Sequence[Times], gone: Sequence[Times]) -> int | None:
+    """The greatest time that is added and stays; None if there is none."""
+    if len(added) == 1:
+        return int(added[0].max()) if len(added[0]) else None
+    times, others = np.concatenate(added), np.concatenate(gone)
+    if len(others):
+        found, each = np.unique(np.concatenate([times, others]), return_inverse=True)
+        counts = np.bincount(each[: len(times)], minlength=len(found))
+        times = found[counts > np.bincount(each[len(times) :], minlength=len(found))]
+    return int(times.max()) if len(times) else None
+
+
+def _after(known: Mapping[str, Watermark], change: TableChange) -> Mapping[str, Watermark]:
+    """The watermarks after a change of their rows."""
+    gone = change.removed.columns[change.removed_columns.index(0)]
+    names = {gone.cell(i) for i in range(len(change.removed))}
+    return {n: mark for n, mark in known.items() if n not in names} | read(change.added)
+
+
+def _micros(column: Column) -> Times:
     """The times of a column in microseconds since 1970, the infinite ones as DuckDB has them."""
     assert isinstance(column, FixedColumn)
     values = column.values

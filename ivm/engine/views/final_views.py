@@ -134,27 +134,43 @@ def _one_row(relations: Sequence[str]) -> str:
 
 
 def _over(index: int, expr: exp.Expr, *, dated: bool) -> exp.Expr:
-    """A bound, over one of several watermarks; that of dates is a date."""
+    """A bound, over one of several watermarks; that of dates is a date.
+
+    Additions of no time, which make timestamps of dates, are left out of others.
+    """
+
+    def bare(node: exp.Expr) -> exp.Expr:
+        nothing = isinstance(node, exp.Add) and isinstance(node.expression, exp.Interval)
+        return node.this.unnest() if nothing and node.expression.name == "0" else node
+
     mark = exp.cast(column(index), "DATE") if dated else column(index)
-    return replace(expr, lambda _: mark.copy())
+    made = expr.copy() if dated else expr.copy().transform(bare)
+    return replace(made, lambda _: mark.copy())
 
 
 def _least(plan: Plan, exprs: Sequence[exp.Expr], passed: tuple[str, ColumnType]) -> Plan:
-    """The plan of the least of some bounds; it has no row while a watermark is unknown.
+    """The plan of the least of some bounds; it has no row or NULL while a watermark is unknown.
 
     Args:
         plan: of the watermarks.
         exprs: the bounds, each over one of them.
         passed: name and type of the column that the bound passes.
     """
+    bounds = tuple([_of_type(expr, passed[1]) for expr in exprs])
+    values = Project(plan, bounds, numbered([passed[1]] * len(exprs)))
+    if len(exprs) == 1:
+        return values
     known = [exp.Not(this=exp.Is(this=column(i), expression=exp.Null())) for i in range(len(exprs))]
-    bounds = tuple([cast(expr, passed[1]) for expr in exprs])
-    values = Project(filtered_by(plan, known), bounds, numbered([passed[1]] * len(exprs)))
     least: exp.Expr = column(0)
     for i in range(1, len(exprs)):
         smaller = exp.If(this=compared(exp.LT, least.copy(), column(i)), true=least)
         least = exp.Case(ifs=[smaller], default=column(i))
-    return Project(values, (least,), (passed,))
+    return Project(filtered_by(values, known), (least,), (passed,))
+
+
+def _of_type(expr: exp.Expr, type: ColumnType) -> exp.Expr:
+    """A bound in the type of the column: it has that by itself where no date is made of it."""
+    return cast(expr, type) if type.sql == "DATE" or expr.find(exp.Cast) else expr
 
 
 def _is_date(info: TableInfo, name: str) -> bool:
