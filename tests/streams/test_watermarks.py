@@ -73,7 +73,7 @@ WRONG = [
     ("CREATE TABLE t (a DATE) WITH (late = 'apply')", "needs a watermark"),
     ("CREATE TEMP TABLE t (a DATE, WATERMARK FOR a AS a)", "not temporary"),
     ("ALTER TABLE nope SET WATERMARK FOR a AS a", "no base table"),
-    ("ALTER TABLE clicks SET WATERMARK FOR ts AS ts WITH (x = 1)", "expected LATE"),
+    ("ALTER TABLE clicks SET WATERMARK FOR ts AS ts WITH (x = 1)", "one of late, idle_after"),
     ("ALTER TABLE clicks SET WATERMARK FOR id AS id", "'id' is of type INTEGER"),
     ("ALTER TABLE clicks ADVANCE WATERMARK TO", "expected a time"),
     ("ALTER TABLE clicks ADVANCE WATERMARK TO 'x'", "expected a time"),
@@ -358,3 +358,54 @@ def test_rows_removed_by_their_age_are_not_late() -> None:
 
 
 MINUTE = timedelta(minutes=1)
+
+
+def test_while_nothing_comes_it_goes_on_with_the_clock(tmp_path: Path) -> None:
+    now = [datetime(2026, 3, 5, 12, tzinfo=UTC)]  # the rows are of another day
+    path = tmp_path / "i.duckdb"
+
+    def tick(minutes: float) -> None:
+        now[0] += minutes * MINUTE
+        opened[-1].tick()
+
+    opened = list[ivm.Database]()
+
+    with ivm.connect(path, clock=lambda: now[0]) as db:
+        opened.append(db)
+        db.execute(CLICKS + "WITH (idle_after = INTERVAL '2 minutes')")
+        tick(60)
+        assert watermark(db) is None
+        insert(db, 1, "10:00")
+        tick(2)
+        assert watermark(db) == at("09:55")
+        tick(1.5)
+        assert watermark(db) == at("09:56") + MINUTE / 2
+        insert(db, 2, "10:01")
+        tick(2)
+        assert watermark(db) == at("09:56") + MINUTE / 2
+        insert(db, 3, "08:00")  # late, and nobody is idle
+        tick(2)
+        assert (watermark(db), late_rows(db)) == (at("09:56") + MINUTE / 2, 1)
+        tick(5)
+        assert watermark(db) == at("10:01")
+    now[0] += 600 * MINUTE
+    with ivm.connect(path, clock=lambda: now[0]) as db:
+        opened.append(db)
+        tick(0)
+        assert watermark(db) == at("10:01")  # what was sent meanwhile is still to come
+        tick(2)
+        assert watermark(db) == at("10:01")
+        tick(6)
+        assert watermark(db) == at("10:02")
+
+
+def test_an_idle_table_is_looked_at_by_itself() -> None:
+    with ivm.connect() as db:
+        db.execute(CLICKS + "WITH (idle_after = '200 milliseconds', late = 'refuse')")
+        db.execute(
+            "CREATE MATERIALIZED VIEW final AS SELECT id, ts FROM clicks EMIT ON WINDOW CLOSE"
+        )
+        db.execute("ALTER TABLE clicks SET WATERMARK FOR ts AS ts")
+        with db.subscribe("final") as feed:
+            insert(db, 1, "10:00")
+            assert feed.poll(20) is not None

@@ -15,18 +15,20 @@ from ivm.engine.engine import Engine
 from ivm.engine.opening.expired_rows import expire
 from ivm.engine.transactions.background_commits import commit_own
 from ivm.storage.errors import UnavailableError
+from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duckdb.duck import Cursor
 
 KIND = "clock"
 _WORK = "the ticking of the clock"
 RETAINED = 1.0
-"""Seconds between two looks at what is older than its table keeps it."""
+"""Seconds between two looks at what is older than its table keeps it, or idle."""
 _AGAIN = 1.0  # seconds after a failure
 _LONGEST = 60.0  # seconds: the system's clock may have been set meanwhile
 
 
 def tick(engine: Engine, cursor: Cursor, patience: float) -> bool:
-    """Commits what is due: the change of the clock, then the removal of rows that are too old.
+    """Commits what is due: the change of the clock and of watermarks that follow it, then the
+    removal of rows that are too old.
 
     Args:
         engine: of the database.
@@ -36,8 +38,11 @@ def tick(engine: Engine, cursor: Cursor, patience: float) -> bool:
     Returns:
         False if another transaction held the lock all that time.
     """
-    ticked = commit_own(engine, cursor, patience, lambda: engine.clock.due(cursor))
-    return ticked and expire(engine, cursor, patience)
+
+    def due() -> list[TableChange]:
+        return [*engine.clock.due(cursor), *engine.watermarks.idle(engine.clock.second())]
+
+    return commit_own(engine, cursor, patience, due) and expire(engine, cursor, patience)
 
 
 class ClockJob:
@@ -96,7 +101,7 @@ class ClockJob:
 
     def _pause(self) -> float | None:
         pause = self._engine.clock.pause()
-        if not self._engine.retention.rules:
+        if not self._engine.retention.rules and not self._engine.watermarks.follow_the_clock:
             return pause
         return RETAINED if pause is None else min(pause, RETAINED)
 
@@ -107,6 +112,8 @@ class ClockJob:
 def run_clock(engine: Engine) -> None:
     """Lets the clock tick from now on, while something reads it."""
 
+    watermarks = engine.watermarks
+
     def make(name: str, before: Job | None) -> ClockJob:
         return ClockJob(engine, before)
 
@@ -114,7 +121,7 @@ def run_clock(engine: Engine) -> None:
         job = engine.jobs.find(KIND, KIND)
         if isinstance(job, ClockJob):
             job.changed()
-        elif engine.clock.ticks() or engine.retention.rules:
+        elif engine.clock.ticks() or engine.retention.rules or watermarks.follow_the_clock:
             engine.jobs.changed(KIND, KIND)
 
     engine.jobs.run(KIND, make)

@@ -5,6 +5,7 @@ Law: `read(mark.row)` is the watermark.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,8 +21,8 @@ _TYPES = tuple(
     [
         type_of(sql)
         for sql in (
-            *("VARCHAR", "VARCHAR", "BIGINT", "VARCHAR"),
-            *("TIMESTAMP", "TIMESTAMP", "BIGINT"),
+            *("VARCHAR", "VARCHAR", "BIGINT", "VARCHAR", "BIGINT"),
+            *("TIMESTAMP", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "BIGINT"),
         )
     ]
 )
@@ -38,8 +39,11 @@ class Watermark:
         column: the name of the column that tells a row's time.
         delay: microseconds by which it is behind the greatest time.
         late: the policy for late rows: "apply" or "refuse".
+        idle_after: microseconds without rows after which it goes on with the clock; None: it does
+            not.
         at: its value in microseconds since 1970; None before the first row.
         greatest: the greatest time so far, in the same unit; None before the first row.
+        seen: when the last row came, in the same unit; None if idleness does not matter.
         late_rows: how many late rows there were, of changed and deleted ones too.
     """
 
@@ -47,41 +51,68 @@ class Watermark:
     column: str
     delay: int
     late: str
-    at: int | None
-    greatest: int | None
-    late_rows: int
+    idle_after: int | None = None
+    at: int | None = None
+    greatest: int | None = None
+    seen: int | None = None
+    late_rows: int = 0
     _row: list[ZSet] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @property
     def row(self) -> ZSet:
         """Its row of `_ivm.watermarks`."""
         if not self._row:
-            texts = [_text(text) for text in (self.table, self.column, self.late)]
-            self._row.append(self._with(texts[0], texts[1], _number(self.delay), texts[2]))
+            table, column, late = [_text(text) for text in (self.table, self.column, self.late)]
+            told = table, column, _number(self.delay), late, _number(self.idle_after)
+            self._row.append(self._with(told))
         return self._row[0]
 
-    def _with(self, *fixed: Column) -> ZSet:
-        numbers = [_number(n) for n in (self.at, self.greatest, self.late_rows)]
-        return ZSet((*fixed, *numbers), ones(1))
+    def _with(self, told: tuple[Column, ...]) -> ZSet:
+        numbers = [_number(n) for n in (self.at, self.greatest, self.seen, self.late_rows)]
+        return ZSet((*told, *numbers), ones(1))
 
-    def moved(self, at: int | None, greatest: int | None, late_rows: int) -> Watermark:
+    def moved(
+        self, *, at: int | None, greatest: int | None, seen: int | None, late_rows: int
+    ) -> Watermark:
         """The same further on; what stays of its row is shared, so that a record has it once."""
-        told = self.table, self.column, self.delay, self.late
-        new = Watermark(*told, at, greatest, late_rows)
-        new._row.append(new._with(*self.row.columns[:4]))
+        told = self.table, self.column, self.delay, self.late, self.idle_after
+        new = Watermark(*told, at, greatest, seen, late_rows)
+        new._row.append(new._with(self.row.columns[: len(told)]))
         return new
 
-    def after(self, added: int | None, late: int) -> Watermark:
+    def after(self, added: int | None, late: int, now: Callable[[], int]) -> Watermark:
         """The watermark after an epoch.
 
         Args:
             added: the greatest time of its rows; None if it has none.
             late: how many of its rows were late.
+            now: gives the microseconds since 1970.
         """
-        if added is None or (self.greatest is not None and added <= self.greatest):
-            return self.moved(self.at, self.greatest, self.late_rows + late) if late else self
-        at = max(added - self.delay, _FIRST if self.at is None else self.at)
-        return self.moved(at, added, self.late_rows + late)
+        at, greatest, seen = self.at, self.greatest, self.seen
+        if added is not None and self.idle_after is not None:
+            seen = now()
+        if added is not None and (greatest is None or added > greatest):
+            greatest, at = added, max(added - self.delay, _FIRST if at is None else at)
+        elif not late and seen == self.seen:
+            return self
+        return self.moved(at=at, greatest=greatest, seen=seen, late_rows=self.late_rows + late)
+
+    def idle(self, now: int, since: int) -> Watermark:
+        """The watermark at a time, to which no row has come since it was seen.
+
+        It goes on with the clock from the moment that it is idle.
+
+        Args:
+            now: the microseconds since 1970.
+            since: the time from which rows could come, in the same unit.
+        """
+        greatest, seen = self.greatest, self.seen
+        if self.idle_after is None or seen is None or greatest is None:
+            return self
+        at = greatest - self.delay + now - max(seen, since) - self.idle_after
+        if self.at is not None and at <= self.at:
+            return self
+        return self.moved(at=at, greatest=greatest, seen=seen, late_rows=self.late_rows)
 
 
 def _number(value: int | None) -> FixedColumn:

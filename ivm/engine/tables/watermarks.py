@@ -9,7 +9,7 @@ epoch never make each other late.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
@@ -45,15 +45,18 @@ class Watermarks:
 
     Args:
         catalog: has the tables.
+        now: gives the microseconds since 1970.
 
     Attributes:
         known: the committed ones by table; replaced, never changed.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, now: Callable[[], int]) -> None:
         self._catalog = catalog
+        self._now = now
         self.known: Mapping[str, Watermark] = {}
         self._next: dict[str, Watermark] = {}
+        self._since: int | None = None
 
     def load(self, cursor: Cursor) -> None:
         """Reads them as they are stored."""
@@ -97,8 +100,30 @@ class Watermarks:
             own = [change for change in changes if change.table == name]
             if own:
                 found.append((mark, self._after(mark, own, aging=aging)))
-        self._next = {new.table: new for old, new in found if new is not old}
-        return [replacement(old, new) for old, new in found if new is not old]
+        return self._replaced(found)
+
+    def idle(self, now: int) -> list[TableChange]:
+        """The change by which the watermarks of idle tables go on with the clock.
+
+        Nobody is idle while the database is closed: what has been sent meanwhile is still to come.
+
+        Args:
+            now: the microseconds since 1970.
+        """
+        if self._since is None:
+            self._since = now
+        marks, since = self.known.values(), self._since
+        return self._replaced([(mark, mark.idle(now, since)) for mark in marks])
+
+    @property
+    def follow_the_clock(self) -> bool:
+        """Returns whether one may become idle."""
+        return any(mark.idle_after is not None for mark in self.known.values())
+
+    def _replaced(self, found: Iterable[tuple[Watermark, Watermark]]) -> list[TableChange]:
+        moved = [(old, new) for old, new in found if new is not old]
+        self._next = {new.table: new for _, new in moved}
+        return [replacement(old, new) for old, new in moved]
 
     def _after(self, mark: Watermark, changes: Sequence[TableChange], *, aging: bool) -> Watermark:
         added = [self._times(mark, change.added, None) for change in changes]
@@ -109,7 +134,7 @@ class Watermarks:
             at, pairs = before.at, zip(added, gone, strict=True)
             # An update of a late row is one event.
             late = sum([max(_count_before(new, at), _count_before(old, at)) for new, old in pairs])
-        return mark.after(_greatest(added, gone), late)
+        return mark.after(_greatest(added, gone), late, self._now)
 
     def refuse_late(self, change: TableChange) -> None:
         """Refuses late rows where that is the policy of their table.

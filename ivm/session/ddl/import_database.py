@@ -40,8 +40,8 @@ _HISTORY = re.compile(r"_ivm/(histories|history_\d+_(added|touched))")
 _RECORDS = "(name VARCHAR, query VARCHAR, columns VARCHAR[], state VARCHAR, number BIGINT)"
 _WATERMARKS = WATERMARK_TABLES["watermarks"].replace(" NOT NULL", "")
 _MICROS = (
-    'SELECT "table", "column", delay, late, system.main.epoch_us(watermark), '
-    "system.main.epoch_us(greatest), late_rows %s"
+    'SELECT "table", "column", delay, late, idle_after, system.main.epoch_us(watermark), '
+    "system.main.epoch_us(greatest), system.main.epoch_us(seen), late_rows %s"
 )
 _IMPORTED = "temp.main._ivm_imported"
 

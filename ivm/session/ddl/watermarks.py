@@ -78,7 +78,7 @@ def advance(session: Session, name: st.Name, to: str, params: Params) -> None:
             raise SqlError(f"table {'.'.join(name)!r} has no watermark")
         at = _micros(session, session.engine.catalog.tables[old.table], old.column, to, params)
         if old.at is None or at > old.at:
-            new = old.moved(at, old.greatest, old.late_rows)
+            new = old.moved(at=at, greatest=old.greatest, seen=old.seen, late_rows=old.late_rows)
             transaction.add(replacement(old, new))
 
 
@@ -141,10 +141,11 @@ def _set(
     _begin(session, transaction)
     greatest = _greatest(session, info, column)
     late = clause.late or ("apply" if old is None else old.late)
-    new = Watermark(info.name, column, clause.delay, late, None, None, 0)
+    new = Watermark(info.name, column, clause.delay, late, clause.idle_after)
     if old is not None:
-        new = replace(new, at=old.at, late_rows=old.late_rows)
-    _replace(session, transaction, old, new.after(greatest, 0))
+        idle = old.idle_after if clause.idle_after is None else clause.idle_after
+        new = replace(new, idle_after=idle, at=old.at, seen=old.seen, late_rows=old.late_rows)
+    _replace(session, transaction, old, new.after(greatest, 0, session.engine.clock.time))
 
 
 def _column(info: TableInfo, name: str) -> str:

@@ -66,11 +66,14 @@ class WatermarkClause(NamedTuple):
         column: that tells a row's time, as written.
         delay: microseconds by which the watermark is behind the greatest time.
         late: the policy: "apply" or "refuse"; None for the one that there is, or the usual one.
+        idle_after: microseconds without rows after which it goes on with the clock; None for what
+            there is.
     """
 
     column: str
     delay: int
     late: str | None = None
+    idle_after: int | None = None
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,17 @@ Law: the text that DuckDB gets has blanks in the place of the clause, so offsets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ivm.sql.statements.nodes.nodes import Retention, WatermarkClause
 from ivm.sql.statements.nodes.own_nodes import SetRetention
 from ivm.sql.statements.own.durations import duration
-from ivm.sql.statements.own.watermarks import policy, with_watermark
+from ivm.sql.statements.own.table_options import options
+from ivm.sql.statements.own.watermarks import OPTIONS, with_options, with_watermark
 from ivm.sql.statements.text.tokens import Reader, SourceText, unquoted
 
 _OPTIONS = ("RETAIN", "RETAIN_BY")
-_CREATED = (*_OPTIONS, "LATE")
 
 
 def with_own_clauses(
@@ -27,15 +28,15 @@ def with_own_clauses(
     """
     at = reader.index("WITH", "(")
     inside = Reader(reader.tokens, at + 2)
-    if inside.peek() not in _CREATED:
+    if inside.peek() not in (*_OPTIONS, *OPTIONS):
         text, watermark = with_watermark(source, source.text, reader)
         return text, None, watermark
-    found = _options(inside, _CREATED)
+    found = options(inside, {**_VALUES, **OPTIONS})
     begin = reader.tokens[at].start - source.offset
     end = reader.tokens[inside.at - 1].end - source.offset
     text = source.text[:begin] + " " * (end - begin) + source.text[end:]
     text, watermark = with_watermark(source, text.rstrip(), Reader(reader.tokens[:at]))
-    return text.rstrip(), _retention(found, inside), _with_policy(watermark, found, inside)
+    return text.rstrip(), _retention(found, inside), _watermark(watermark, found, inside)
 
 
 def begins_retention(reader: Reader) -> bool:
@@ -59,7 +60,7 @@ def set_retention(source: SourceText, reader: Reader) -> SetRetention:
         retain = by = None
     else:
         reader.expect("SET", "(")
-        found = _options(reader, _OPTIONS)
+        found = options(reader, _VALUES)
         retain, by = found.get("RETAIN"), found.get("RETAIN_BY")
         if retain is None:
             raise reader.error("expected retain, the length of time")
@@ -67,24 +68,7 @@ def set_retention(source: SourceText, reader: Reader) -> SetRetention:
     return SetRetention(source.text, source.offset, name, retain, by, if_exists)
 
 
-def _options(reader: Reader, names: Sequence[str]) -> dict[str, str]:
-    """Reads options, each at most once; the reader is behind `)` then."""
-    found: dict[str, str] = {}
-    while True:
-        name = reader.peek()
-        if name not in names or name in found:
-            listed = ", ".join(names).lower()
-            raise reader.error(f"expected one of {listed}, each once")
-        reader.at += 1
-        reader.expect("=")
-        found[name] = _VALUES[name](reader)
-        if not reader.accept(","):
-            break
-    reader.expect(")")
-    return found
-
-
-def _retention(found: Mapping[str, str], reader: Reader) -> Retention | None:
+def _retention(found: Mapping[str, Any], reader: Reader) -> Retention | None:
     if not found.keys() & {*_OPTIONS}:
         return None
     if not found.keys() >= {*_OPTIONS}:
@@ -92,15 +76,14 @@ def _retention(found: Mapping[str, str], reader: Reader) -> Retention | None:
     return Retention(found["RETAIN"], found["RETAIN_BY"])
 
 
-def _with_policy(
-    watermark: WatermarkClause | None, found: Mapping[str, str], reader: Reader
+def _watermark(
+    clause: WatermarkClause | None, found: Mapping[str, Any], reader: Reader
 ) -> WatermarkClause | None:
-    late = found.get("LATE")
-    if late is None:
-        return watermark
-    if watermark is None:
-        raise reader.error("late needs a watermark: WATERMARK FOR column AS column - INTERVAL …")
-    return watermark._replace(late=late)
+    options = [name for name in OPTIONS if name in found]
+    if clause is None and options:
+        needed = "WATERMARK FOR column AS column - INTERVAL …"
+        raise reader.error(f"{options[0].lower()} needs a watermark: {needed}")
+    return clause and with_options(clause, found)
 
 
 def _length(reader: Reader) -> str:
@@ -120,5 +103,4 @@ def _column(reader: Reader) -> str:
 _VALUES: Mapping[str, Callable[[Reader], str]] = {
     "RETAIN": _length,
     "RETAIN_BY": _column,
-    "LATE": policy,
 }

@@ -6,11 +6,13 @@ The clause is that of Flink and RisingWave.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ivm.sql.statements.nodes.nodes import WatermarkClause
 from ivm.sql.statements.nodes.own_nodes import AdvanceWatermark, SetWatermark
-from ivm.sql.statements.own.durations import duration
+from ivm.sql.statements.own.durations import Duration, duration
+from ivm.sql.statements.own.table_options import options
 from ivm.sql.statements.text.tokens import NESTING, Reader, SourceText, Token, text_of
 from ivm.storage.identifiers import fold
 
@@ -73,10 +75,13 @@ def _clause(reader: Reader) -> WatermarkClause:
 
 
 def _delay(reader: Reader) -> int:
-    begin = reader.at
-    found = duration(reader)
+    return _micros(reader, duration(reader))
+
+
+def _micros(reader: Reader, found: Duration) -> int:
+    """The microseconds of a length that has just been read."""
     if found.months:
-        reader.at = begin
+        reader.at -= 1
         raise reader.error("expected a length of time without months, which differ in length")
     return found.days * _DAY + found.micros
 
@@ -88,6 +93,16 @@ def policy(reader: Reader) -> str:
         raise reader.error(f"late is one of {', '.join(map(repr, POLICIES))}")
     reader.at += 1
     return text
+
+
+OPTIONS: Mapping[str, Callable[[Reader], str | int]] = {"LATE": policy, "IDLE_AFTER": _delay}
+"""The options of a watermark, and what reads their values."""
+
+
+def with_options(clause: WatermarkClause, found: Mapping[str, Any]) -> WatermarkClause:
+    """The clause with its options."""
+    late, idle_after = found.get("LATE"), found.get("IDLE_AFTER")
+    return clause._replace(late=late, idle_after=idle_after)
 
 
 def begins_watermark(reader: Reader) -> bool:
@@ -124,8 +139,6 @@ def set_watermark(source: SourceText, reader: Reader) -> SetWatermark | AdvanceW
     before.finish()
     reader.at = at
     if reader.accept("WITH", "("):
-        reader.expect("LATE", "=")
-        clause = clause._replace(late=policy(reader))
-        reader.expect(")")
+        clause = with_options(clause, options(reader, OPTIONS))
     reader.finish()
     return SetWatermark(source.text, source.offset, name, clause, if_exists)

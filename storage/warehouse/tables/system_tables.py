@@ -70,7 +70,8 @@ CLOCK_TABLES = {
 
 WATERMARK_TABLES = {
     "watermarks": '("table" VARCHAR PRIMARY KEY, "column" VARCHAR NOT NULL, delay BIGINT NOT NULL, '
-    "late VARCHAR NOT NULL, watermark TIMESTAMP, greatest TIMESTAMP, late_rows BIGINT NOT NULL)",
+    "late VARCHAR NOT NULL, idle_after BIGINT, watermark TIMESTAMP, greatest TIMESTAMP, "
+    "seen TIMESTAMPTZ, late_rows BIGINT NOT NULL)",
 }
 """The same for watermarks; the first one has it made."""
 
