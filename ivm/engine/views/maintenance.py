@@ -177,12 +177,14 @@ class Maintenance:
         for change in changes:
             by_table.setdefault(change.table, []).append(change)
         for table, parts in by_table.items():
-            read = sources.get(table, ())
+            read = sources.get(table)
+            if not read:  # the transaction may have dropped or renamed it since
+                continue
             union = tuple(sorted({i for _, columns in read for i in columns}))
             whole, cancels = self._joined(parts, union)
             info = tables[table]
             types = [info.schema[i][1] for i in union]
-            pairs = _pairs(info, parts) if len(read) and cancels else 0
+            pairs = _pairs(info, parts) if cancels else 0
             for source, columns in read if len(whole) else ():
                 positions = [union.index(i) for i in columns]
                 delta = whole.project(positions)

@@ -255,3 +255,16 @@ def test_cascade_is_advised_only_where_it_helps(sql: str, helps: bool) -> None:
         if helps:
             db.execute(f"{sql} CASCADE")
             assert db.execute("SHOW MATERIALIZED VIEWS").fetchall() == []
+
+
+@pytest.mark.parametrize("end", ["ALTER TABLE t RENAME TO u", "DROP TABLE t"])
+@pytest.mark.parametrize("change", ["INSERT INTO t VALUES (2)", "DELETE FROM t"])
+def test_a_table_that_a_transaction_has_changed_can_go_in_it(end: str, change: str) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1)")
+        db.execute("CREATE TABLE other (a INTEGER)")
+        db.execute("CREATE MATERIALIZED VIEW v AS FROM other")
+        db.execute(f"BEGIN; {change}; INSERT INTO other VALUES (3); {end}; COMMIT")
+        assert db.execute("FROM v").fetchall() == [(3,)]
+        if "RENAME" in end:
+            assert len(db.execute("FROM u").fetchall()) == (2 if "INSERT" in change else 0)
