@@ -24,6 +24,7 @@ from ivm.engine.views.statement_time import told
 from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, fixes_all
 from ivm.sql.plan.nodes import Emit
 from ivm.sql.resolve.fixed_columns import text_parts
+from ivm.sql.statements.own.watermark_calls import WATERMARKS
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows, table, temporary
 
@@ -64,16 +65,21 @@ def verify_view(engine: Engine, cursor: Cursor, view: View) -> Verdict:
         if fixed is not None and view.plan is not None and not missing and not extra:
             ours = engine.views.text(view)
             missing, extra = compare(cursor, stored, ours, view.schema)
-    if isinstance(view.plan, Emit) and (missing or extra) and _outlives(engine, view.plan):
+    if isinstance(view.plan, Emit) and (missing or extra) and _outlives(engine, view, view.plan):
         kept = f"final as they were: {extra} rows, where the tables tell of {missing} others now"
         return Verdict(count, 0, 0, "; ".join(filter(None, [left_open, kept])))
     return Verdict(count, missing, extra, left_open)
 
 
-def _outlives(engine: Engine, plan: Emit) -> bool:
-    """Returns whether final rows may differ from what their tables tell: late rows came, or were
-    changed, or rows are removed by their age."""
+def _outlives(engine: Engine, view: View, plan: Emit) -> bool:
+    """Returns whether final rows may differ from what the tables tell now.
+
+    Late rows came, or were changed; rows are removed by their age; or the view looks at what may
+    change at any time: other tables, or a watermark itself.
+    """
     marks, rules = engine.watermarks.known, engine.retention.rules
+    if view.bases - {*plan.tables, WATERMARKS} or '_ivm."watermark ' in view.query:
+        return True
     return any(t in rules or (t in marks and marks[t].late_rows > 0) for t in plan.tables)
 
 

@@ -66,6 +66,10 @@ class Bounded(NamedTuple):
     relation: str
     columns: Mapping[int, Bound]
 
+    def only(self, column: int) -> Bounded:
+        """The bound of one column alone."""
+        return Bounded(self.relation, {i: b for i, b in self.columns.items() if i == column})
+
 
 Times: TypeAlias = Callable[[Scan], int | None]
 """The position of the time column of a scan; -1 if the scan has not got it; None if the relation
@@ -77,8 +81,10 @@ def bounds(plan: Plan, times: Times) -> list[Bounded]:
     match plan:
         case Scan():
             return _of_scan(plan, times)
-        case ViewScan() | Filter() | Distinct() | Emit():
+        case ViewScan() | Filter() | Distinct():
             return bounds(plan.input, times)
+        case Emit():  # its rows come when that one column is passed
+            return [each.only(plan.by) for each in bounds(plan.input, times)]
         case Project():
             return _mapped(bounds(plan.input, times), plan.exprs)
         case Join():
@@ -148,7 +154,7 @@ def _time_of_window(expr: exp.Expr, *, zoned: bool) -> exp.Expr | None:
     if not isinstance(end, exp.Add) or (zone is not None and not zoned):
         return None
     begin, width = _bare(end.this), _bare(end.expression)
-    if not isinstance(begin, exp.DateBin) or begin.args.get("origin"):
+    if not isinstance(begin, exp.DateBin) or _is_shifted(begin):
         return None
     if (
         text(_bare(begin.this)) != text(width)
@@ -190,27 +196,58 @@ def _step(expr: exp.Expr, *, zoned: bool) -> tuple[exp.Expr | None, str | None]:
         case exp.Add():
             left, right = expr.this, expr.expression
             moving, other = (left, right) if used(left) else (right, left)
-            return moving, _length(other, zoned=zoned)
+            return moving, _shift(moving, other, zoned=zoned)
         case exp.Sub():
-            return expr.this, _length(expr.expression, zoned=zoned)
-        case exp.DateBin() if not used(expr.this) and not expr.args.get("origin"):
+            return expr.this, _shift(expr.this, expr.expression, zoned=zoned)
+        case exp.DateBin() if not used(expr.this) and not _is_shifted(expr):
             fixed = _length(expr.this, zoned=zoned)
             return expr.expression, fixed and "weak"
         case exp.Anonymous() if expr.name.lower() == "time_bucket" and len(expr.expressions) == 3:
             width, moving, origin = expr.expressions
-            fixed = None if used(width) or used(origin) else _length(width, zoned=zoned)
+            offset = used(width) or used(origin) or isinstance(_bare(origin), exp.Interval)
+            fixed = None if offset else _length(width, zoned=zoned)
             return moving, fixed and "weak"
         case exp.TimestampTrunc() | exp.DateTrunc() if not zoned:
             return expr.this, "weak"
         case exp.Cast() if text(expr.to) in _ZONED and zoned:  # it has the type
             return expr.this, "strict"
-        case exp.Cast() if text(expr.to) in _COARSER and not (zoned or expr.args.get("safe")):
+        case exp.Cast() if text(expr.to) == "TIMESTAMP" and not (zoned or expr.args.get("safe")):
+            return expr.this, "strict"
+        case exp.Cast() if text(expr.to) == "DATE" and not (zoned or expr.args.get("safe")):
             return expr.this, "weak"
         case _:
             return None, None
 
 
-_COARSER = frozenset(["DATE", "TIMESTAMP"])
+def _is_shifted(bucket: exp.DateBin) -> bool:
+    """Returns whether buckets begin elsewhere by an offset or an origin."""
+    return any(bucket.args.get(part) for part in ("unit", "zone", "origin"))
+
+
+def _shift(moving: exp.Expr, by: exp.Expr, *, zoned: bool) -> str | None:
+    """How a time rises with the one that a constant is added to.
+
+    With months only days do: the 30th of January at noon and the 31st at ten come to one day.
+    """
+    kind = _length(by, zoned=zoned)
+    whole = exp.DateBin | exp.TimestampTrunc | exp.DateTrunc
+    begin = _bare(moving)
+    days = isinstance(begin, whole) and _unit(_width(begin)) in _DAYS | _MONTHS
+    return None if kind == "weak" and not days else kind
+
+
+def _width(begin: exp.Expr) -> exp.Expr:
+    """The unit, or the interval, whose beginning an expression is."""
+    found = begin.this if isinstance(begin, exp.DateBin) else begin.args["unit"]
+    assert isinstance(found, exp.Expr)
+    return found
+
+
+def _unit(width: exp.Expr) -> str:
+    unit = width.args.get("unit") if isinstance(width, exp.Interval) else width
+    return str(unit or "").upper().strip("'").removesuffix("S")
+
+
 _ZONED = frozenset(["TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"])
 _FIXED = frozenset(["HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"])
 _DAYS = frozenset(["DAY", "WEEK"])
@@ -222,7 +259,7 @@ def _length(expr: exp.Expr, *, zoned: bool) -> str | None:
     expr = _bare(expr)
     if not isinstance(expr, exp.Interval) or not isinstance(expr.this, exp.Literal):
         return None
-    unit = str(expr.args.get("unit") or "").upper().removesuffix("S")
+    unit = _unit(expr)
     if unit in _FIXED or (unit in _DAYS and not zoned):
         return "strict"
     return "weak" if unit in _MONTHS and not zoned else None
@@ -285,13 +322,18 @@ _SESSION_END = re.compile(
     r"CASE WHEN (c(\d+) \+ INTERVAL '\d+' \w+) >= c(\d+) THEN NULL ELSE \1 END"
 )
 """The end of a session, in the last of its rows."""
+_SESSION_BEGIN = re.compile(
+    r"CASE WHEN (c(\d+)) - INTERVAL '\d+' \w+ <= c(\d+) THEN NULL ELSE \1 END"
+)
+"""The begin of a session, in the first of its rows."""
 
 
 def _spans_of_sessions(plan: Window) -> tuple[int, int, Plan] | None:
     """The end of sessions among a window's columns, as `ivm.sql.statements.own.windows` writes it.
 
     A row joins a session if its time is at most the session's end. So a session whose end is before
-    all times that come is final, and so are the rows in it.
+    all times that come is final, and so are the rows in it. Nothing else may be computed by the two
+    windows, since their partitions go on.
 
     Returns:
         The column of the end, and the time's in the plan below the two windows; None if it is no
@@ -301,26 +343,59 @@ def _spans_of_sessions(plan: Window) -> tuple[int, int, Plan] | None:
     if not isinstance(project, Project) or not isinstance(project.input, Window):
         return None
     spans, moved = project.input, [position(e) for e in project.exprs]
-    if [moved[i] for i in plan.partition] != list(spans.partition) or not spans.order:
+    if [moved[i] for i in plan.partition] != list(spans.partition) or len(spans.order) != 1:
         return None
     time, count = spans.order[0].column, width(spans.input)
-    if [(moved[key.column], key.descending) for key in plan.order] != [(time, False)]:
+    order = [(moved[key.column], key.descending) for key in plan.order]
+    if order != [(time, False)] or spans.order[0].descending:
         return None
-    for i, call in enumerate(plan.calls):
-        at = position(call.function.expressions[0]) if call.function.expressions else None
-        told = None if at is None else _SESSION_END.fullmatch(text(project.exprs[at]))
-        if told and call.ignore_nulls and _is_first_to_come(call) and int(told[2]) == time:
-            lead = spans.calls[int(told[3]) - count].function
-            if lead.name.lower() == "lead" and [position(e) for e in lead.expressions] == [time]:
-                return width(project) + i, time, spans.input
-    return None
+    sides = [_neighbour(call, time) for call in spans.calls]
+    marks = [_mark(expr, time, count, sides) for expr in project.exprs]
+    if None in sides or "other" in marks:
+        return None
+    ends = [_span(call, marks) for call in plan.calls]
+    if None in ends or "end" not in ends:
+        return None
+    return width(project) + ends.index("end"), time, spans.input
 
 
-def _is_first_to_come(call: WindowCall) -> bool:
-    """Returns whether a call is the first value from the row on."""
+def _neighbour(call: WindowCall, time: int) -> str | None:
+    """Which row's time a call gives: that of the one before ("lag") or behind ("lead")."""
+    name = call.function.name.lower()
+    plain = call.frame is None and not call.ignore_nulls
+    known = [position(e) for e in call.function.expressions] == [time]
+    return name if plain and known and name in ("lag", "lead") else None
+
+
+def _mark(expr: exp.Expr, time: int, count: int, sides: Sequence[str | None]) -> str:
+    """What an expression tells of sessions: their "begin", their "end", "nothing", or "other".
+
+    Args:
+        expr: over the columns of the lower window.
+        time: the column of the time.
+        count: the columns below its calls.
+        sides: the row whose time each of them gives.
+    """
+    if all(i < count for i in used(expr)):
+        return "nothing"
+    for pattern, what, side in ((_SESSION_BEGIN, "begin", "lag"), (_SESSION_END, "end", "lead")):
+        told = pattern.fullmatch(text(expr))
+        if told and int(told[2]) == time and sides[int(told[3]) - count] == side:
+            return what
+    return "other"
+
+
+def _span(call: WindowCall, marks: Sequence[str]) -> str | None:
+    """The side of the session that a call gives to its rows; None if it gives anything else."""
+    at = position(call.function.expressions[0]) if len(call.function.expressions) == 1 else None
+    what = None if at is None else marks[at]
     frame = "" if call.frame is None else text(call.frame).upper()
-    wanted = "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
-    return call.function.name.lower() == "first_value" and frame == wanted
+    wanted = {
+        "begin": ("last_value", ""),
+        "end": ("first_value", "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"),
+    }
+    told = call.function.name.lower(), frame
+    return what if what in wanted and call.ignore_nulls and told == wanted[what] else None
 
 
 def _of_unnest(plan: Unnest, times: Times) -> list[Bounded]:
@@ -360,5 +435,8 @@ def _end_of_range(expr: exp.Expr) -> exp.Expr | None:
     down = isinstance(expr, exp.GenerateSeries) and isinstance(expr.args.get("step"), exp.Neg)
     if not down or not expr.args.get("is_end_exclusive"):
         return None
-    end: exp.Expr = expr.args["end"]
-    return end if _length(expr.args["step"].this, zoned=False) else None
+    end, step = expr.args["end"], _bare(expr.args["step"].this)
+    if _length(step, zoned=False) is None or not step.name.isdecimal():
+        return None  # the name of an interval is that of its number, which may be negative
+    assert isinstance(end, exp.Expr)
+    return end

@@ -45,6 +45,13 @@ def hours(db: ivm.Database, view: str = "hours") -> list[tuple[str, int]]:
     return [(f"{end:%H}", n) for end, n in db.execute(f"FROM {view} ORDER BY ALL").fetchall()]
 
 
+FROM_HERE = "OVER (ORDER BY ts RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)"
+HAND_MADE = f"first_value(e IGNORE NULLS) {FROM_HERE}"
+ENDS = (
+    "(SELECT *, CASE WHEN ts + INTERVAL '15' MINUTES >= next THEN NULL"
+    " ELSE ts + INTERVAL '15' MINUTES END AS e"
+    " FROM (SELECT *, lead(ts) OVER (ORDER BY ts) AS next FROM clicks))"
+)
 BOUNDED = [
     ("SELECT * FROM clicks", "ts <"),
     ("SELECT * FROM clicks WHERE k > 1", "ts <"),
@@ -56,7 +63,17 @@ BOUNDED = [
     ("SELECT window_start, k FROM tumble(clicks, ts, '1 hour')", "window_start <"),
     ("SELECT window_end, k FROM tumble(clicks, ts, '1 month')", "window_end <="),
     ("SELECT window_end, k FROM hop(clicks, ts, '1 minute', '1 hour')", "window_end <="),
-    ("SELECT window_end, k FROM hop(clicks, ts, '1 month', '1 year')", "window_end <"),
+    ("SELECT window_end, k FROM hop(clicks, ts, '1 month', '1 year')", None),
+    ("SELECT ts + INTERVAL 1 MONTH AS x, k FROM clicks", None),
+    ("SELECT date_trunc('day', ts) + INTERVAL 1 MONTH AS x, k FROM clicks", "x <"),
+    ("SELECT time_bucket(INTERVAL 1 HOUR, ts, INTERVAL 1 MONTH) AS b, k FROM clicks", None),
+    ("SELECT time_bucket(INTERVAL 1 HOUR, ts, INTERVAL 5 MINUTE) AS b, k FROM clicks", None),
+    ("SELECT unnest(range(TIMESTAMP '2026-03-01', ts, -INTERVAL '-1' HOUR)) FROM clicks", None),
+    ("SELECT ts, id FROM finals", None),
+    ("SELECT window_end, id FROM finals", "window_end <="),
+    (f"SELECT {HAND_MADE} AS window_end FROM {ENDS}", "window_end <"),
+    (f"SELECT {HAND_MADE} AS window_end, count(*) {FROM_HERE} FROM {ENDS}", None),
+    (f"SELECT {HAND_MADE} AS window_end, next FROM {ENDS}", None),
     ("SELECT window_end, k FROM cumulate(clicks, ts, '1 minute', '1 hour')", "window_end <="),
     ("FROM session(clicks, ts, '1 hour')", "window_end <"),
     ("SELECT k, window_end FROM session(clicks, ts, '1 hour', partition_by := [k]) GROUP BY ALL",
@@ -100,6 +117,8 @@ BOUNDED = [
 def test_a_query_is_taken_where_a_column_tells_when_its_rows_are_final(
     db: ivm.Database, query: str, by: str | None
 ) -> None:
+    finals = "SELECT window_end, ts, id FROM tumble(clicks, ts, '1 hour')"
+    db.execute(f"CREATE MATERIALIZED VIEW finals AS {finals} EMIT ON WINDOW CLOSE")
     create = f"CREATE MATERIALIZED VIEW v AS {query} EMIT ON WINDOW CLOSE"
     if by is None:
         with pytest.raises(UnsupportedError, match="EMIT ON WINDOW CLOSE"):
@@ -231,6 +250,48 @@ def test_a_final_view_is_not_left_without_its_watermark(db: ivm.Database) -> Non
     insert(db, 1, "10:30")
     insert(db, 2, "11:02")
     assert hours(db) == [("11", 1)]
+
+
+def test_rows_never_wait_for_another_watermark_than_at_first(db: ivm.Database) -> None:
+    db.execute("CREATE VIEW behind AS FROM plain")
+    db.execute(
+        "CREATE MATERIALIZED VIEW pairs AS SELECT clicks.ts, behind.k FROM clicks LEFT JOIN behind"
+        " ON behind.ts = clicks.ts EMIT ON WINDOW CLOSE"
+    )
+    with pytest.raises(UnsupportedError, match="'plain' is read by the final view pairs"):
+        db.execute("ALTER TABLE plain SET WATERMARK FOR ts AS ts")
+    db.execute("CREATE TABLE other (ts TIMESTAMP, k INTEGER, WATERMARK FOR ts AS ts)")
+    with pytest.raises(UnsupportedError, match="pairs' would wait for another watermark"):
+        db.execute("CREATE OR REPLACE VIEW behind AS FROM other")
+    db.execute("CREATE OR REPLACE VIEW behind AS SELECT * FROM plain WHERE k > 0")
+
+
+def test_a_comment_ends_with_its_line(tmp_path: Path) -> None:
+    with ivm.connect() as db:
+        make(db)
+        db.execute(
+            "CREATE MATERIALIZED VIEW v AS SELECT ts, id FROM clicks -- all\nEMIT ON WINDOW CLOSE"
+        )
+        insert(db, 1, "10:00")
+        assert [row["ok"] for row in verdicts(db)] == [True]
+        db.execute(f"EXPORT DATABASE '{tmp_path / 'out'}'")
+    with ivm.connect() as db:
+        db.execute(f"IMPORT DATABASE '{tmp_path / 'out'}'")
+        assert db.execute("FROM v").fetchall() == []
+
+
+def test_what_is_looked_up_is_as_it_was_at_the_close(db: ivm.Database) -> None:
+    query = "SELECT ts, clicks.id, v FROM clicks JOIN names USING (k)"
+    db.execute("CREATE TABLE names (k INTEGER PRIMARY KEY, v VARCHAR)")
+    db.execute("INSERT INTO names VALUES (1, 'old')")
+    db.execute(f"CREATE MATERIALIZED VIEW named AS {query} EMIT ON WINDOW CLOSE")
+    insert(db, 1, "10:00")
+    insert(db, 2, "11:00")
+    db.execute("UPDATE names SET v = 'new'")
+    insert(db, 3, "12:00")
+    assert [v for *_, v in db.execute("FROM named ORDER BY ts").fetchall()] == ["old", "new"]
+    (told,) = verdicts(db)
+    assert (told["ok"], told["left_open"].split(",")[0]) == (True, "final as they were: 1 rows")
 
 
 def test_its_state_ends_with_what_is_final(db: ivm.Database) -> None:

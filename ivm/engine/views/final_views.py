@@ -182,6 +182,29 @@ def _spelled(version: CatalogVersion, name: str) -> str:
     return ".".join([quote(part) for part in (version.database, *path_of(name))])
 
 
+def refuse_another_bound(before: View, after: View, offset: int) -> None:
+    """Refuses a change after which the rows of a final view would wait for something else.
+
+    Args:
+        before: the view as it is.
+        after: the same, bound anew.
+        offset: of the statement.
+
+    Raises:
+        UnsupportedError: its column, or the tables whose watermarks it waits for, are others.
+    """
+    old, new = before.plan, after.plan
+    if not isinstance(old, Emit) or not isinstance(new, Emit):
+        return
+    told = [(p.tables, p.by, p.inclusive, render(p.bound)) for p in (old, new)]
+    if told[0] != told[1]:
+        raise UnsupportedError(
+            f"the rows of the final view {before.name!r} would wait for another watermark: drop it "
+            "first, and make it again",
+            offset,
+        )
+
+
 def passed(plan: Emit) -> Plan:
     """The plan of the rows that are passed as the tables are now."""
     count = width(plan.input)
@@ -191,24 +214,18 @@ def passed(plan: Emit) -> Plan:
     return Project(joined, tuple([column(i) for i in range(count)]), plan.schema)
 
 
-def refilled(plan: Emit, table: str) -> list[str]:
-    """The statements that fill a view again: it keeps what is final.
-
-    Rows that are ahead of the watermark are those of a log that is about to be replayed.
+def refilled(plan: Emit, table: str) -> str:
+    """The statement that fills a view again: it keeps its rows, and gets those behind the last.
 
     Args:
         table: that holds the view, in SQL.
     """
-    by = quote(plan.stored.schema[plan.by][0])
-    sign = "<=" if plan.inclusive else "<"
-    bound, answer = render(plan.bound), render(passed(plan))
     names = ", ".join(f"c{i}" for i in range(width(plan)))
-    last = f"(SELECT system.main.max({by}) FROM {table})"
-    return [
-        f"DELETE FROM {table} WHERE ({by} {sign} ({bound})) IS NOT TRUE",
-        f"INSERT INTO {table} SELECT * FROM ({answer}) AS q({names})"
-        f" WHERE {last} IS NULL OR c{plan.by} > {last}",
-    ]
+    last = f"(SELECT system.main.max({quote(plan.stored.schema[plan.by][0])}) FROM {table})"
+    return (
+        f"INSERT INTO {table} SELECT * FROM ({render(passed(plan))}) AS q({names})"
+        f" WHERE {last} IS NULL OR c{plan.by} > {last}"
+    )
 
 
 def answer(view: View, plan: Emit) -> str:

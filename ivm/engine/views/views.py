@@ -9,7 +9,7 @@ are rewritten by the circuit's. Changefeeds of a view that is filled anew get th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import duckdb
@@ -349,19 +349,18 @@ class Views:
             raise failed from error
         save_view(cursor, self.stored(view, exact=not view.rounds))
 
-    def _fill(self, cursor: Cursor, view: View, table: str, statements: Sequence[str] = ()) -> None:
+    def _fill(self, cursor: Cursor, view: View, table: str, statement: str = "") -> None:
         """Fills a view's empty table with its query's answer, as the cursor's transaction sees it.
 
         Args:
-            statements: those that fill it; default one INSERT.
+            statement: that fills it; default an INSERT of the answer.
 
         Raises:
             UnsupportedError: a value in it, or in a relation it reads, cannot be maintained.
         """
         with self._warehouse.zone.on(cursor), told(cursor, view):
             try:
-                for sql in statements or [f"INSERT INTO {table} {self.text(view)}"]:
-                    run(cursor, sql)
+                run(cursor, statement or f"INSERT INTO {table} {self.text(view)}")
             except duckdb.Error as error:
                 raise error.__class__(of_our_sql(error)) from error
         for relation in (*[self._catalog.qualified[name] for name in view.reads], table):

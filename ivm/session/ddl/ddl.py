@@ -22,6 +22,7 @@ from ivm.catalog.columns import difference, same_columns, same_names
 from ivm.catalog.version import View
 from ivm.engine.opening.foreign_columns import without_reads
 from ivm.engine.transactions.transaction import Transaction
+from ivm.engine.views.final_views import refuse_another_bound
 from ivm.engine.views.view_reads import (
     demand_earlier,
     relations_read,
@@ -279,6 +280,7 @@ def _bound_anew(
             continue
         view = _reading_anew(session, _valid(session, statement, view, functions))
         bound = engine.views.bound(view, session.cursor, functions)
+        refuse_another_bound(view, bound, statement.offset)
         if (
             view.name in broken | unbound
             or not view.reads.isdisjoint(rebuilt)

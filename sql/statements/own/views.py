@@ -51,7 +51,8 @@ def _without_emit(source: SourceText, reader: Reader, begin: int) -> tuple[str, 
     tail = reader.tokens[-len(_EMIT) :]
     if [token.word for token in tail] != _EMIT or tail[0].start - source.offset <= begin:
         return source.text[begin:], False
-    return source.text[begin : tail[0].start - source.offset].rstrip(), True
+    last = reader.tokens[-len(_EMIT) - 1]
+    return source.text[begin : last.end - source.offset], True
 
 
 def _options(reader: Reader) -> dict[str, Any]:
