@@ -16,6 +16,7 @@ from ivm.access.functions import allowed
 from ivm.access.roles import Grant
 from ivm.catalog.names import NOTHING, NameRules
 from ivm.sql.parse.function_list import Macro, list_functions
+from ivm.sql.statements.own.watermark_calls import watermarked
 from ivm.sql.statements.text.duckdb_tree import read_or_error
 from ivm.sql.statements.text.stored_text import bare_lambdas, view_query
 from ivm.storage.errors import AccessError, SqlError
@@ -249,6 +250,9 @@ class Content:
         if found is not None:
             self._grant.demand_relation(found)
             return True
+        marked = watermarked(path)
+        if marked is not None:  # whoever reads a table may know how far it has come
+            return self._is_known(list(marked), depth)
         within = tuple(map(fold, path[:-1]))
         named = self._definitions.views.get(fold(path[-1]), [])
         views = [view for view in named if view.is_in(within)]

@@ -131,7 +131,8 @@ def refuse_view(view: View) -> None:
     Raises:
         UnsupportedError: always.
     """
+    tables = ", ".join(sorted(view.bases - view.time_relations)) or "none"
     raise UnsupportedError(
         f"{view.name!r} is a materialized view and cannot be changed directly: change its tables "
-        f"({', '.join(sorted(view.bases)) or 'none'}), or drop it with DROP MATERIALIZED VIEW"
+        f"({tables}), or drop it with DROP MATERIALIZED VIEW"
     )

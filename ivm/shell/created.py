@@ -13,6 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from ivm.database import Database
 from ivm.engine.tables.retention import Rule, stored_rules
+from ivm.engine.tables.watermark_rows import Watermark
 from ivm.engine.views.clock import spelled_tick
 from ivm.session.session import Session
 from ivm.shell.editing.completion import quoted
@@ -81,6 +82,7 @@ class _Records(NamedTuple):
 
     views: dict[str, StoredView]
     rules: dict[str, Rule]
+    marks: Mapping[str, Watermark]
     indexes: Mapping[str, ViewIndex]
 
 
@@ -88,7 +90,8 @@ def _recorded(session: Session) -> _Records:
     cursor, database = session.cursor, session.engine.catalog.database
     views = {view.name: view for view in load_views(cursor)}
     rules = {rule.table: rule for rule in stored_rules(cursor, database)}
-    return _Records(views, rules, load_view_indexes(cursor))
+    marks = session.engine.watermarks.known
+    return _Records(views, rules, marks, load_view_indexes(cursor))
 
 
 def _made(database: Database) -> Iterator[_Made]:
@@ -108,8 +111,11 @@ def _made(database: Database) -> Iterator[_Made]:
         elif kind == "sequence":  # whose name DuckDB writes without its schema and quotes
             text = f"CREATE SEQUENCE {written}{text.removeprefix(f'CREATE SEQUENCE {plain}')}"
             yield _Made(kind, name, text)
-        elif name in records.rules:
-            yield _Made(kind, name, text.rstrip().rstrip(";") + _of_rule(records.rules[name]))
+        elif kind == "table":
+            text = text.rstrip().rstrip(";")
+            text += _of_rule(records.rules[name]) if name in records.rules else ""
+            text += _of_mark(records.marks[name], written) if name in records.marks else ""
+            yield _Made(kind, name, text)
         else:
             yield _Made(kind, name, text, _read_by(text) if kind == "view" else ())
     for index in records.indexes.values():
@@ -125,6 +131,19 @@ def _of_view(view: StoredView, written: str, reserved: frozenset[str]) -> str:
 
 def _of_rule(rule: Rule) -> str:
     return f" WITH (retain = INTERVAL {literal(rule.retain)}, retain_by = {quote(rule.column)})"
+
+
+def _of_mark(mark: Watermark, written: str) -> str:
+    """The statement behind CREATE TABLE that gives the table its watermark."""
+    column = quote(mark.column)
+    delay = f" - INTERVAL '{mark.delay} microseconds'" if mark.delay else ""
+    options = [f"late = {literal(mark.late)}"]
+    if mark.idle_after is not None:
+        options.append(f"idle_after = '{mark.idle_after} microseconds'")
+    if mark.by is not None:
+        options.append(f"watermark_by = {quote(mark.by)}")
+    told = f"SET WATERMARK FOR {column} AS {column}{delay} WITH ({', '.join(options)})"
+    return f";\nALTER TABLE {written} {told}"
 
 
 def _path(name: str, reserved: frozenset[str]) -> str:

@@ -263,6 +263,8 @@ def test_every_kind_of_statement_is_decided(served: Served) -> None:
         "CREATE TABLE z FROM parquet 'f'",
         "ALTER TABLE t SET HISTORY 'f' AT EPOCH 1",
         "ALTER TABLE t RESET (retain)",
+        "ALTER TABLE t SET WATERMARK FOR a AS a",
+        "ALTER TABLE t ADVANCE WATERMARK TO now()",
         "CREATE MATERIALIZED VIEW z AS FROM t",
         "DROP MATERIALIZED VIEW v",
         "VERIFY MATERIALIZED VIEW v",
@@ -554,3 +556,25 @@ def test_the_wraps_themselves_are_allowed() -> None:
     assert passed > len(good) * 3 // 4
     served.db.close()
     _shared.clear()
+
+
+def test_whoever_reads_a_table_may_know_its_watermark() -> None:
+    served = Served()
+    with served.db as db:
+        db.execute("""
+            CREATE SCHEMA s; CREATE TABLE s.u (ts TIMESTAMP, WATERMARK FOR ts AS ts);
+            CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts);
+            CREATE VIEW open AS FROM t WHERE ts >= watermark('t');
+        """)
+        for role in ROLES:
+            assert served.run(role, "SELECT watermark('t'), watermark('s.u')") == [(None, None)]
+            assert served.run(role, "FROM open") == []
+            assert served.run(role, "SELECT watermark('s.u')", "s") == [(None,)]
+            for sql, schema in (
+                ("SELECT watermark('t')", "s"),
+                ("FROM open", "s"),
+                ("FROM _ivm.watermarks", None),
+                ('FROM _ivm."watermark nope"', None),
+            ):
+                with pytest.raises(AccessError):
+                    served.demand(role, sql, schema)

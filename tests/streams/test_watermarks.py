@@ -113,7 +113,7 @@ def test_infinite_and_missing_times_do_not_move_it(db: ivm.Database) -> None:
     insert(db, 1, "10:00")
     db.execute("INSERT INTO clicks VALUES (2, 'infinity', ''), (3, '-infinity', ''), (4, NULL, '')")
     assert watermark(db) == at("09:55")
-    assert late_rows(db) == 0
+    assert late_rows(db) == 1  # -infinity is before all
 
 
 def test_rows_of_one_transaction_are_not_late_to_each_other(db: ivm.Database) -> None:
@@ -409,3 +409,100 @@ def test_an_idle_table_is_looked_at_by_itself() -> None:
         with db.subscribe("final") as feed:
             insert(db, 1, "10:00")
             assert feed.poll(20) is not None
+
+
+DEVICES = """
+CREATE TABLE beats (id INTEGER PRIMARY KEY, ts TIMESTAMP, device {}, sent TIMESTAMP,
+    WATERMARK FOR ts AS ts - INTERVAL '1 minute') WITH (watermark_by = device{})
+"""
+
+
+def beat(db: ivm.Database, id: int, device: Any, clock: str) -> None:
+    db.execute("INSERT INTO beats VALUES (?, ?, ?, NULL)", [id, at(clock), device])
+
+
+@pytest.mark.parametrize(("type", "one", "two"), [("BIGINT", 1, 2), ("VARCHAR", "a'", "NULL")])
+def test_it_follows_the_slowest_part(tmp_path: Path, type: str, one: Any, two: Any) -> None:
+    path = tmp_path / "p.duckdb"
+    with ivm.connect(path) as db:
+        db.execute(DEVICES.format(type, ""))
+        beat(db, 1, one, "10:00")
+        assert watermark(db, "beats") == at("09:59")
+        beat(db, 2, two, "09:00")
+        beat(db, 3, one, "11:00")
+        assert (watermark(db, "beats"), late_rows(db)) == (at("09:59"), 1)
+        beat(db, 4, two, "10:30")
+        beat(db, 5, None, "23:00")
+        assert watermark(db, "beats") == at("10:29")
+    with ivm.connect(path) as db:
+        beat(db, 6, two, "12:00")
+        assert watermark(db, "beats") == at("10:59")
+        db.execute("ALTER TABLE beats RENAME device TO thing")
+        db.execute("ALTER TABLE beats RENAME TO pulses")
+        db.execute(
+            "INSERT INTO pulses VALUES (7, '2026-03-01 11:30', ?, NULL), (8, '2026-03-01 13:00', ?,"
+            " NULL), (9, NULL, ?, NULL), (10, 'infinity', ?, NULL)", [one, two, one, one],
+        )  # fmt: skip
+        assert watermark(db, "pulses") == at("11:29")
+        with pytest.raises(SqlError, match="no column 'thing' to tell parts apart"):
+            db.execute("ALTER TABLE pulses DROP thing")
+        db.execute(f"EXPORT DATABASE '{tmp_path / 'out'}'")
+        rows = db.execute("FROM _ivm.watermark_parts ORDER BY part").fetchall()
+    with ivm.connect() as db:
+        db.execute(f"IMPORT DATABASE '{tmp_path / 'out'}'")
+        assert db.execute("FROM _ivm.watermark_parts ORDER BY part").fetchall() == rows
+        db.execute("INSERT INTO pulses VALUES (11, '2026-03-01 12:30', ?, NULL)", [one])
+        assert watermark(db, "pulses") == at("12:29")
+        db.execute("DROP TABLE pulses")
+        assert db.execute("FROM _ivm.watermark_parts").fetchall() == []
+
+
+def test_an_idle_part_holds_up_no_other() -> None:
+    now = [datetime(2026, 3, 5, 12, tzinfo=UTC)]
+    with ivm.connect(clock=lambda: now[0]) as db:
+        db.tick()
+        db.execute(DEVICES.format("INTEGER", ", idle_after = '1 minute'"))
+        beat(db, 1, 1, "10:00")
+        beat(db, 2, 2, "09:00")
+        for minute in range(3):
+            now[0] += MINUTE / 2
+            beat(db, 3 + minute, 1, f"10:0{1 + minute}")
+            assert watermark(db, "beats") == (at("09:59") if minute < 2 else at("10:02"))
+        beat(db, 9, 2, "09:30")  # late, but alive again: it holds the watermark where it is
+        beat(db, 10, 1, "11:00")
+        db.tick()
+        assert (watermark(db, "beats"), late_rows(db)) == (at("10:02"), 2)
+        beat(db, 11, 2, "10:30")
+        assert watermark(db, "beats") == at("10:29")
+        now[0] += 3 * MINUTE
+        db.tick()
+        assert watermark(db, "beats") == at("11:01")  # the clock, since all are idle
+
+
+def test_parts_of_a_transaction_count_as_they_are_at_its_end(db: ivm.Database) -> None:
+    db.execute(DEVICES.format("INTEGER", ""))
+    beat(db, 1, 1, "10:00")
+    with db.transaction():
+        beat(db, 2, 2, "08:00")
+        db.execute("UPDATE beats SET device = 1 WHERE id = 2")
+        beat(db, 3, 1, "11:00")
+        beat(db, 4, 1, "12:00")
+        db.execute("DELETE FROM beats WHERE id = 4")
+    assert db.execute("SELECT part, greatest FROM _ivm.watermark_parts").fetchall() == [
+        ("1", at("11:00"))
+    ]
+    assert watermark(db, "beats") == at("10:59")
+    db.execute("ALTER TABLE beats SET WATERMARK FOR ts AS ts - INTERVAL '2 minutes'")
+    db.execute("ALTER TABLE clicks SET WATERMARK FOR ts AS ts WITH (watermark_by = id)")
+    insert(db, 1, "10:00")
+    insert(db, 2, "11:00")
+    assert (watermark(db), watermark(db, "beats")) == (at("10:00"), at("10:59"))
+    for sql, says in (
+        (
+            "ALTER TABLE beats SET WATERMARK FOR ts AS ts WITH (watermark_by = sent)",
+            "integers or te",
+        ),
+        ("ALTER TABLE beats SET WATERMARK FOR ts AS ts WITH (watermark_by = x)", "no column 'x'"),
+    ):
+        with pytest.raises(SqlError, match=says):
+            db.execute(sql)

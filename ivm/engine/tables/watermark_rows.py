@@ -11,18 +11,20 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from ivm.engine.tables.row_times import TIMED
 from ivm.sql.statements.own.watermark_calls import WATERMARKS
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, empty, ones
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _TYPES = tuple(
     [
         type_of(sql)
         for sql in (
             *("VARCHAR", "VARCHAR", "BIGINT", "VARCHAR", "BIGINT"),
-            *("TIMESTAMP", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "BIGINT"),
+            *("TIMESTAMP", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "BIGINT", "VARCHAR"),
         )
     ]
 )
@@ -45,6 +47,7 @@ class Watermark:
         greatest: the greatest time so far, in the same unit; None before the first row.
         seen: when the last row came, in the same unit; None if idleness does not matter.
         late_rows: how many late rows there were, of changed and deleted ones too.
+        by: the name of the column that tells its parts apart; None if it has none.
     """
 
     table: str
@@ -56,60 +59,75 @@ class Watermark:
     greatest: int | None = None
     seen: int | None = None
     late_rows: int = 0
+    by: str | None = None
     _row: list[ZSet] = field(default_factory=list, init=False, compare=False, repr=False)
+
+    def position(self, info: TableInfo) -> int | None:
+        """The position of the column in its table; None if another program has altered that."""
+        at = info.position(self.column)
+        return at if at is not None and info.schema[at][1].sql in TIMED else None
 
     @property
     def row(self) -> ZSet:
         """Its row of `_ivm.watermarks`."""
         if not self._row:
-            table, column, late = [_text(text) for text in (self.table, self.column, self.late)]
+            table, column, late, by = map(_text, (self.table, self.column, self.late, self.by))
             told = table, column, _number(self.delay), late, _number(self.idle_after)
-            self._row.append(self._with(told))
+            self._row.append(self._with(told, by))
         return self._row[0]
 
-    def _with(self, told: tuple[Column, ...]) -> ZSet:
+    def _with(self, told: tuple[Column, ...], by: Column) -> ZSet:
         numbers = [_number(n) for n in (self.at, self.greatest, self.seen, self.late_rows)]
-        return ZSet((*told, *numbers), ones(1))
+        return ZSet((*told, *numbers, by), ones(1))
 
     def moved(
         self, *, at: int | None, greatest: int | None, seen: int | None, late_rows: int
     ) -> Watermark:
         """The same further on; what stays of its row is shared, so that a record has it once."""
         told = self.table, self.column, self.delay, self.late, self.idle_after
-        new = Watermark(*told, at, greatest, seen, late_rows)
-        new._row.append(new._with(self.row.columns[: len(told)]))
+        new = Watermark(*told, at, greatest, seen, late_rows, self.by)
+        new._row.append(new._with(self.row.columns[: len(told)], self.row.columns[-1]))
         return new
 
-    def after(self, added: int | None, late: int, now: Callable[[], int]) -> Watermark:
+    def after(
+        self, added: int | None, late: int, now: Callable[[], int], slowest: int | None = None
+    ) -> Watermark:
         """The watermark after an epoch.
 
         Args:
             added: the greatest time of its rows; None if it has none.
             late: how many of its rows were late.
             now: gives the microseconds since 1970.
+            slowest: the time that the slowest part has come to; None without parts.
         """
         at, greatest, seen = self.at, self.greatest, self.seen
         if added is not None and self.idle_after is not None:
             seen = now()
         if added is not None and (greatest is None or added > greatest):
-            greatest, at = added, max(added - self.delay, _FIRST if at is None else at)
-        elif not late and seen == self.seen:
+            greatest = added
+        reached = greatest if self.by is None else slowest
+        if added is not None and reached is not None:
+            at = max(reached - self.delay, _FIRST if at is None else at)
+        if (at, greatest, seen, late) == (self.at, self.greatest, self.seen, 0):
             return self
         return self.moved(at=at, greatest=greatest, seen=seen, late_rows=self.late_rows + late)
 
-    def idle(self, now: int, since: int) -> Watermark:
+    def idle(self, now: int, since: int, slowest: int | None = None) -> Watermark:
         """The watermark at a time, to which no row has come since it was seen.
 
-        It goes on with the clock from the moment that it is idle.
+        It goes on with the clock from the moment that all its parts are idle.
 
         Args:
             now: the microseconds since 1970.
             since: the time from which rows could come, in the same unit.
+            slowest: the time that the slowest part which is not idle has come to.
         """
         greatest, seen = self.greatest, self.seen
         if self.idle_after is None or seen is None or greatest is None:
             return self
-        at = greatest - self.delay + now - max(seen, since) - self.idle_after
+        if slowest is None:
+            slowest = greatest + now - max(seen, since) - self.idle_after
+        at = slowest - self.delay
         if self.at is not None and at <= self.at:
             return self
         return self.moved(at=at, greatest=greatest, seen=seen, late_rows=self.late_rows)
@@ -121,7 +139,7 @@ def _number(value: int | None) -> FixedColumn:
     return FixedColumn(np.array([value], np.int64))
 
 
-def _text(text: str) -> ArrowColumn:
+def _text(text: str | None) -> ArrowColumn:
     return ArrowColumn(pa.array([text], pa.large_string()))
 
 

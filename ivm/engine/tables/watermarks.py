@@ -11,50 +11,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from ivm.catalog.catalog import Catalog
+from ivm.engine.tables.row_times import before, micros, time_column
+from ivm.engine.tables.watermark_parts import PARTS, Part, Parts, after, slowest
 from ivm.engine.tables.watermark_rows import Watermark, read, replacement
 from ivm.ingest.table_rules import Check
 from ivm.sql.statements.own.watermark_calls import WATERMARKS
 from ivm.storage.errors import ConstraintError
+from ivm.storage.identifiers import quote
 from ivm.storage.log.change import TableChange
 from ivm.storage.log.commit import Commit
-from ivm.storage.values.column import Column, FixedColumn, Mask
-from ivm.storage.values.zset import ZSet, from_arrow
-from ivm.storage.warehouse.duckdb.duck import Cursor, table
+from ivm.storage.values.column import Column, Mask
+from ivm.storage.values.zset import from_arrow
+from ivm.storage.warehouse.duckdb.duck import Cursor, rows, table
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
-TIMED = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "DATE")
-"""The types of columns that a watermark can follow."""
-
-Times: TypeAlias = npt.NDArray[np.int64]
-"""Times in microseconds since 1970."""
-
-_DAY = 86_400_000_000
-_LATEST = np.iinfo(np.int64).max  # `infinity`; its negative is `-infinity`
-_DAYS = np.iinfo(np.int32).max  # the same among dates
-_NONE: Times = np.zeros(0, np.int64)
+_INFINITY = 2**63 - 1
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Watermarks:
-    """The watermarks of one database; callers of `due` hold the writer lock.
+    """The watermarks of one database; callers hold the writer lock, but of `known`.
 
     Args:
         catalog: has the tables.
         now: gives the microseconds since 1970.
 
     Attributes:
+        now: the same.
         known: the committed ones by table; replaced, never changed.
     """
 
     def __init__(self, catalog: Catalog, now: Callable[[], int]) -> None:
         self._catalog = catalog
-        self._now = now
+        self.now = now
         self.known: Mapping[str, Watermark] = {}
+        self._parts: Mapping[str, Parts] = {}
         self._next: dict[str, Watermark] = {}
         self._since: int | None = None
 
@@ -63,10 +58,17 @@ class Watermarks:
         if WATERMARKS in self._catalog.tables:
             schema = self._catalog.tables[WATERMARKS].schema
             self.known = read(from_arrow(table(cursor, f"FROM {WATERMARKS}"), schema))
+            schema = self._catalog.tables[PARTS].schema
+            parts = from_arrow(table(cursor, f"FROM {PARTS}"), schema)
+            self._parts = after({}, [TableChange(PARTS, parts.slice(0, 0), (0, 1, 2, 3), parts)])
 
     def follow(self, commit: Commit) -> None:
         """Adopts the changes of a commit."""
-        self.known = self.after(commit.changes)
+        self.known, self._parts = self.after(commit.changes), after(self._parts, commit.changes)
+
+    def parts_after(self, name: str, changes: Iterable[TableChange]) -> Parts:
+        """The parts of a table after changes that are not committed yet."""
+        return after(self._parts, changes).get(name, {})
 
     def after(self, changes: Iterable[TableChange]) -> Mapping[str, Watermark]:
         """The watermarks after changes that are not committed yet."""
@@ -83,24 +85,38 @@ class Watermarks:
 
     def columns(self, table: str) -> frozenset[int]:
         """The positions of the columns that must be known of each row that goes."""
-        mark = self.known.get(table)
-        at = None if mark is None else self._catalog.tables[table].position(mark.column)
-        return frozenset() if at is None else frozenset((at,))
+        mark, info = self.known.get(table), self._catalog.tables.get(table)
+        if mark is None or info is None:
+            return frozenset()
+        named = [info.position(name) for name in (mark.column, mark.by) if name is not None]
+        return frozenset([at for at in named if at is not None])
 
-    def due(self, changes: Sequence[TableChange], *, aging: bool) -> list[TableChange]:
-        """The change by which the watermarks follow a transaction's changes of their tables.
+    def slowest(self, mark: Watermark, parts: Parts, now: int | None = None) -> int | None:
+        """How far the slowest part that is not idle has come; see `watermark_parts.slowest`."""
+        now = self.now() if now is None else now
+        return slowest(parts, now, self._since or 0, mark.idle_after)
+
+    def begun(self, mark: Watermark, info: TableInfo, cursor: Cursor) -> tuple[Watermark, Parts]:
+        """A watermark and its parts by the rows of its table, which have just come.
 
         Args:
-            changes: all of the transaction, which may make watermarks too.
-            aging: whether the changes remove rows by their age: these are not late.
+            mark: as it is declared, and as far as it had come under another declaration.
+            info: the table.
+            cursor: sees the rows.
         """
-        known = self.after(changes)
-        found = []
-        for name, mark in known.items():
-            own = [change for change in changes if change.table == name]
-            if own:
-                found.append((mark, self._after(mark, own, aging=aging)))
-        return self._replaced(found)
+        time, now = quote(mark.column), self.now()
+        finite = f"FROM {info.qualified} WHERE system.main.isfinite({time})"
+        last = f"system.main.epoch_us(system.main.max({time}))"
+        ((greatest,),) = rows(cursor, f"SELECT {last} {finite}")
+        parts = {}
+        if mark.by is not None:
+            by = quote(mark.by)
+            told = (
+                f"SELECT CAST({by} AS VARCHAR), {last} {finite} AND {by} IS NOT NULL GROUP BY ALL"
+            )
+            parts = {name: Part(int(at), now) for name, at in rows(cursor, told)}
+        reached = min([part.greatest for part in parts.values()], default=None)
+        return mark.after(greatest, 0, self.now, reached), parts
 
     def idle(self, now: int) -> list[TableChange]:
         """The change by which the watermarks of idle tables go on with the clock.
@@ -112,48 +128,22 @@ class Watermarks:
         """
         if self._since is None:
             self._since = now
-        marks, since = self.known.values(), self._since
-        return self._replaced([(mark, mark.idle(now, since)) for mark in marks])
+        since, found = self._since, []
+        for name, mark in self.known.items():
+            slowest = self.slowest(mark, self._parts.get(name, {}), now)
+            found.append((mark, mark.idle(now, since, slowest)))
+        return self.replacements(found)
 
     @property
     def follow_the_clock(self) -> bool:
         """Returns whether one may become idle."""
         return any(mark.idle_after is not None for mark in self.known.values())
 
-    def _replaced(self, found: Iterable[tuple[Watermark, Watermark]]) -> list[TableChange]:
+    def replacements(self, found: Iterable[tuple[Watermark, Watermark]]) -> list[TableChange]:
+        """The changes that put watermarks in the place of others, where they differ."""
         moved = [(old, new) for old, new in found if new is not old]
         self._next = {new.table: new for _, new in moved}
         return [replacement(old, new) for old, new in moved]
-
-    def _after(self, mark: Watermark, changes: Sequence[TableChange], *, aging: bool) -> Watermark:
-        added = [self._times(mark, change.added, None) for change in changes]
-        gone = [self._times(mark, change.removed, change.removed_columns) for change in changes]
-        before = self.known.get(mark.table)
-        late = 0
-        if not aging and before is not None and before.at is not None:
-            at, pairs = before.at, zip(added, gone, strict=True)
-            # An update of a late row is one event.
-            late = sum([max(_count_before(new, at), _count_before(old, at)) for new, old in pairs])
-        return mark.after(_greatest(added, gone), late, self._now)
-
-    def refuse_late(self, change: TableChange) -> None:
-        """Refuses late rows where that is the policy of their table.
-
-        Raises:
-            ConstraintError: names the first.
-        """
-        mark = self.known.get(change.table)
-        if mark is None or mark.late != "refuse" or mark.at is None:
-            return
-        for rows_, columns in ((change.added, None), (change.removed, change.removed_columns)):
-            times = self._times(mark, rows_, columns)
-            if len(times) and int(times.min()) < mark.at:
-                raise ConstraintError(
-                    f"late row: its {mark.column} {_spelled(int(times.min()))} is before the "
-                    f"watermark of table {mark.table!r}, {_spelled(mark.at)}. Its late rows are "
-                    f"refused; ALTER TABLE {mark.table} SET WATERMARK FOR … WITH (late = 'apply') "
-                    "takes them"
-                )
 
     def refusals(self, table: str) -> tuple[Check, ...]:
         """The check that a new row of a stream is not late, where late ones are refused."""
@@ -161,49 +151,29 @@ class Watermarks:
         at = None if mark is None else mark.at
         if mark is None or at is None or mark.late != "refuse":
             return ()
-        position = self._catalog.tables[table].position(mark.column)
-        assert position is not None
+        position = mark.position(self._catalog.tables[table])
 
         def holds(columns: Sequence[Column], count: int) -> Mask:
-            times, valid = _micros(columns[position]), columns[position].valid
-            late: Mask = (times < at) & (times != -_LATEST)
-            return ~late if valid is None else ~late | ~valid
+            return np.ones(count, np.bool_) if position is None else ~before(columns[position], at)
 
         return ((f"{mark.column} >= watermark({table!r})", holds),)
 
-    def _times(self, mark: Watermark, rows: ZSet, columns: Sequence[int] | None) -> Times:
-        """The finite times of rows in microseconds.
 
-        Args:
-            columns: the positions in the table of the rows' columns; None for all.
-        """
-        info = self._catalog.tables.get(mark.table)
-        at = None if info is None or not len(rows) else info.position(mark.column)
-        if at is None or info is None or (columns is not None and at not in columns):
-            return _NONE
-        column = rows.columns[at if columns is None else columns.index(at)]
-        values = _micros(column)
-        if column.valid is not None:
-            values = values[column.valid]
-        if len(values) and (values.max() == _LATEST or values.min() == -_LATEST):
-            values = values[(values != _LATEST) & (values != -_LATEST)]
-        return values
-
-
-def _count_before(times: Times, at: int) -> int:
-    return int((times < at).sum()) if len(times) and int(times.min()) < at else 0
-
-
-def _greatest(added: Sequence[Times], gone: Sequence[Times]) -> int | None:
-    """The greatest time that is added and stays; None if there is none."""
-    if len(added) == 1:
-        return int(added[0].max()) if len(added[0]) else None
-    times, others = np.concatenate(added), np.concatenate(gone)
-    if len(others):
-        found, each = np.unique(np.concatenate([times, others]), return_inverse=True)
-        counts = np.bincount(each[: len(times)], minlength=len(found))
-        times = found[counts > np.bincount(each[len(times) :], minlength=len(found))]
-    return int(times.max()) if len(times) else None
+def late_error(mark: Watermark, info: TableInfo, change: TableChange) -> ConstraintError:
+    """The error that a change has late rows; names the earliest."""
+    at = mark.position(info)
+    assert at is not None
+    assert mark.at is not None
+    pieces = (change.added, None), (change.removed, change.removed_columns)
+    found = [time_column(part, at, columns) for part, columns in pieces]
+    late = [micros(column)[before(column, mark.at)] for column in found if column is not None]
+    zone = "+00" if info.schema[at][1].sql == "TIMESTAMP WITH TIME ZONE" else ""
+    first, last = int(np.concatenate(late).min()), mark.at
+    return ConstraintError(
+        f"late row: its {mark.column} {_spelled(first)}{zone} is before the watermark of table "
+        f"{mark.table!r}, {_spelled(last)}{zone}. Its late rows are refused; ALTER TABLE "
+        f"{mark.table} SET WATERMARK FOR … WITH (late = 'apply') takes them"
+    )
 
 
 def _after(known: Mapping[str, Watermark], change: TableChange) -> Mapping[str, Watermark]:
@@ -213,18 +183,9 @@ def _after(known: Mapping[str, Watermark], change: TableChange) -> Mapping[str, 
     return {n: mark for n, mark in known.items() if n not in names} | read(change.added)
 
 
-def _micros(column: Column) -> Times:
-    """The times of a column in microseconds since 1970, the infinite ones as DuckDB has them."""
-    assert isinstance(column, FixedColumn)
-    values = column.values
-    if values.dtype.itemsize == 8:
-        return values
-    micros = values * np.int64(_DAY)
-    micros[values == _DAYS], micros[values == -_DAYS] = _LATEST, -_LATEST
-    return micros
-
-
 def _spelled(micros: int) -> str:
+    if abs(micros) >= _INFINITY:
+        return "infinity" if micros > 0 else "-infinity"
     try:
         return str((_BEGIN + timedelta(microseconds=micros)).replace(tzinfo=None))
     except OverflowError:  # before year 1, or after 9999

@@ -16,6 +16,7 @@ from ivm.engine.engine import Engine
 from ivm.engine.tables.default_values import DefaultValues
 from ivm.engine.tables.late_flush import LateFlush
 from ivm.engine.transactions.transaction_views import RefuseTemporary, TransactionViews
+from ivm.engine.transactions.watermark_moves import WatermarkMoves
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
@@ -45,6 +46,7 @@ class OpenChanges(IdleTimeout):
         reads_only: whether it has no lock, and reads a snapshot.
         time: what its statements tell of the time.
         aging: whether it removes rows by their age.
+        watermarks: of the tables, and what it moves of them.
     """
 
     reads_only = False
@@ -69,6 +71,7 @@ class OpenChanges(IdleTimeout):
         self._late_flush = LateFlush(engine.tables, cursor)
         self.time = TransactionTime(cursor, local or LocalTime(cursor), begun=begun)
         self._defaults = DefaultValues(engine.warehouse, cursor, self.time)
+        self.watermarks = WatermarkMoves(engine.watermarks, engine.catalog, self.changes)
         self._breaks = self._moved = False
         self.aging = False
         self.in_duckdb = False
@@ -163,8 +166,7 @@ class OpenChanges(IdleTimeout):
     def add_from_duckdb(self, change: TableChange, *, takes_late: bool = False) -> None:
         """Adds a change that the session's cursor has already made; the rest as of `add`."""
         if len(change):
-            if not (takes_late or self.aging):
-                self._engine.watermarks.refuse_late(change)
+            self.watermarks.note(change, takes_late=takes_late, aging=self.aging)
             self._engine.indexes.record(change)
             self.changes.append(change)
 

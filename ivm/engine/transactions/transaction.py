@@ -106,7 +106,7 @@ class Transaction(OpenChanges):
         """Adds the changes by which the watermarks follow its own, once."""
         if not self._moved:
             self._moved = True
-            for change in self._engine.watermarks.due(self.changes, aging=self.aging):
+            for change in self.watermarks.due(self._cursor):
                 self.add(change)
 
     def _commit_or_retry(self) -> None:

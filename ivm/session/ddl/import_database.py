@@ -38,11 +38,13 @@ _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _FROM = re.compile(r"\bFROM\s+'((?:[^']|'')*)'")
 _HISTORY = re.compile(r"_ivm/(histories|history_\d+_(added|touched))")
 _RECORDS = "(name VARCHAR, query VARCHAR, columns VARCHAR[], state VARCHAR, number BIGINT)"
-_WATERMARKS = WATERMARK_TABLES["watermarks"].replace(" NOT NULL", "")
-_MICROS = (
+_MARKS = (
     'SELECT "table", "column", delay, late, idle_after, system.main.epoch_us(watermark), '
-    "system.main.epoch_us(greatest), system.main.epoch_us(seen), late_rows %s"
+    "system.main.epoch_us(greatest), system.main.epoch_us(seen), late_rows, watermark_by %s"
 )
+_PARTS = 'SELECT "table", part, system.main.epoch_us(greatest), system.main.epoch_us(seen) %s'
+_WATERMARK = '_ivm."watermark '
+"""Stands in a macro that reads a watermark, which is there when its table is."""
 _IMPORTED = "temp.main._ivm_imported"
 
 
@@ -87,7 +89,11 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
         path = _path(statement)
         if path[:1] == ("_ivm",) or path in left_out:
             continue
-        if isinstance(statement, st.Ddl) and statement.target == "view":
+        waits = isinstance(statement, st.Ddl) and (
+            statement.target == "view"
+            or (statement.target == "macro" and _WATERMARK in statement.text)
+        )
+        if waits:
             plain.append((path, statement.text))
         else:
             run_statement(session, statement, None)
@@ -98,7 +104,9 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
     _import_histories(session, schema, load)
     columns = COLUMNS.replace(" NOT NULL", "")
     restore_rules(session, [Rule(*r) for r in _records(session, load, "retention", columns, "%s")])
-    restore_watermarks(session, _records(session, load, "watermarks", _WATERMARKS, _MICROS))
+    marks = _records(session, load, "watermarks", _columns("watermarks"), _MARKS)
+    parts = _records(session, load, "watermark_parts", _columns("watermark_parts"), _PARTS)
+    restore_watermarks(session, marks, parts)
     reasons = {text: broken for _, text, broken in views}
     for text in _ordered([*plain, *[(path, text) for path, text, _ in views]]):
         for statement in st.parse(text):
@@ -201,6 +209,10 @@ def _records(
     found = rows(cursor, query % f"FROM {_IMPORTED}")
     run(cursor, f"DROP TABLE {_IMPORTED}")
     return found
+
+
+def _columns(table: str) -> str:
+    return WATERMARK_TABLES[table].replace(" NOT NULL", "")
 
 
 def _folded(name: str) -> tuple[str, ...]:

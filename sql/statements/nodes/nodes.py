@@ -68,12 +68,14 @@ class WatermarkClause(NamedTuple):
         late: the policy: "apply" or "refuse"; None for the one that there is, or the usual one.
         idle_after: microseconds without rows after which it goes on with the clock; None for what
             there is.
+        by: the column that tells the parts of the stream apart; None for the one that there is.
     """
 
     column: str
     delay: int
     late: str | None = None
     idle_after: int | None = None
+    by: str | None = None
 
 
 @dataclass(frozen=True)

@@ -244,23 +244,26 @@ class SetHistory(Statement):
 
 @dataclass(frozen=True)
 class SetWatermark(Statement):
-    """ALTER TABLE [IF EXISTS] name SET WATERMARK FOR … [WITH (late = …)] | DROP WATERMARK.
+    """ALTER TABLE [IF EXISTS] name SET WATERMARK FOR … [WITH (…)] | DROP WATERMARK [FOR column].
 
     Attributes:
         clause: None to drop it.
+        dropped: the column whose watermark is dropped, if it is named.
     """
 
     name: Name
     clause: WatermarkClause | None
     if_exists: bool
+    dropped: str | None = None
 
 
 @dataclass(frozen=True)
 class AdvanceWatermark(Statement):
-    """ALTER TABLE name ADVANCE WATERMARK TO time; `to` is an expression as SQL."""
+    """ALTER TABLE [IF EXISTS] name ADVANCE WATERMARK TO time; `to` is an expression as SQL."""
 
     name: Name
     to: str
+    if_exists: bool
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 from ivm.sql.statements.nodes.nodes import Retention, WatermarkClause
 from ivm.sql.statements.nodes.own_nodes import SetRetention
 from ivm.sql.statements.own.durations import duration
-from ivm.sql.statements.own.table_options import options
+from ivm.sql.statements.own.table_options import column_name, options
 from ivm.sql.statements.own.watermarks import OPTIONS, with_options, with_watermark
-from ivm.sql.statements.text.tokens import Reader, SourceText, unquoted
+from ivm.sql.statements.text.tokens import Reader, SourceText
 
 _OPTIONS = ("RETAIN", "RETAIN_BY")
 
@@ -91,16 +91,7 @@ def _length(reader: Reader) -> str:
     return duration(reader).text
 
 
-def _column(reader: Reader) -> str:
-    """A column's name, which may be quoted as a text too."""
-    if not reader.done and reader.tokens[reader.at].text[:1] == "'":
-        reader.at += 1
-        return reader.tokens[reader.at - 1].text[1:-1].replace("''", "'")
-    reader.identifier()
-    return unquoted(reader.tokens[reader.at - 1])
-
-
 _VALUES: Mapping[str, Callable[[Reader], str]] = {
     "RETAIN": _length,
-    "RETAIN_BY": _column,
+    "RETAIN_BY": column_name,
 }

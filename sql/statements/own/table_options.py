@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ivm.sql.statements.text.tokens import Reader
+from ivm.sql.statements.text.tokens import Reader, unquoted
 
 
 def options(reader: Reader, readers: Mapping[str, Callable[[Reader], Any]]) -> dict[str, Any]:
@@ -30,3 +30,12 @@ def options(reader: Reader, readers: Mapping[str, Callable[[Reader], Any]]) -> d
             break
     reader.expect(")")
     return found
+
+
+def column_name(reader: Reader) -> str:
+    """A column's name, which may be quoted as a text too."""
+    if not reader.done and reader.tokens[reader.at].text[:1] == "'":
+        reader.at += 1
+        return reader.tokens[reader.at - 1].text[1:-1].replace("''", "'")
+    reader.identifier()
+    return unquoted(reader.tokens[reader.at - 1])

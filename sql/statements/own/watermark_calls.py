@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from ivm.sql.statements.text.spelling import Edit, Spelling
 from ivm.sql.statements.text.tokens import Token, is_string
 from ivm.sql.statements.text.tokens import kept_tokens as tokens_of
-from ivm.storage.identifiers import quote, split_name
+from ivm.storage.identifiers import fold, quote, split_name
 
 WATERMARKS = "_ivm.watermarks"
 """The canonical name of the table that has them all."""
-_CALL = re.compile(r"\bwatermark\s*\(", re.IGNORECASE)
+PREFIX = "watermark "
+"""Begins the names of the plain views that give a watermark each."""
+_CALL = re.compile(r"\bwatermark\s*(?:\(|/\*|--)", re.IGNORECASE)
 
 
 def relation_of(path: Sequence[str]) -> str:
@@ -26,7 +28,15 @@ def relation_of(path: Sequence[str]) -> str:
         path: of the table in its database; the schema main may be left out.
     """
     parts = path[1:] if len(path) > 1 and path[0].lower() == "main" else path
-    return f"_ivm.{quote('watermark ' + '.'.join(parts))}"
+    plain = [quote(part) if set(part) & {".", '"'} else part for part in parts]
+    return f"_ivm.{quote(PREFIX + '.'.join(plain))}"
+
+
+def watermarked(path: Sequence[str]) -> tuple[str, ...] | None:
+    """The path of the table whose watermark a relation gives; None for other relations."""
+    if len(path) < 2 or fold(path[-2]) != "_ivm" or not fold(path[-1]).startswith(PREFIX):
+        return None
+    return split_name(path[-1][len(PREFIX) :])
 
 
 def may_call_watermark(script: str) -> bool:
@@ -48,7 +58,7 @@ def _edit(found: Sequence[Token], at: int) -> Edit | None:
     words = [token.word for token in found[at + 1 : at + 4]]
     if len(words) < 3 or words[0] != "(" or words[2] != ")" or not is_string(found[at + 2]):
         return None
-    if at and found[at - 1].word == ".":
+    if (at and found[at - 1].word == ".") or found[at + 2].text[0] != "'":
         return None
     path = split_name(found[at + 2].text[1:-1].replace("''", "'"))
     text = f"(SELECT watermark FROM {relation_of(path)})"

@@ -12,7 +12,7 @@ from typing import Any
 from ivm.sql.statements.nodes.nodes import WatermarkClause
 from ivm.sql.statements.nodes.own_nodes import AdvanceWatermark, SetWatermark
 from ivm.sql.statements.own.durations import Duration, duration
-from ivm.sql.statements.own.table_options import options
+from ivm.sql.statements.own.table_options import column_name, options
 from ivm.sql.statements.text.tokens import NESTING, Reader, SourceText, Token, text_of
 from ivm.storage.identifiers import fold
 
@@ -95,14 +95,18 @@ def policy(reader: Reader) -> str:
     return text
 
 
-OPTIONS: Mapping[str, Callable[[Reader], str | int]] = {"LATE": policy, "IDLE_AFTER": _delay}
+OPTIONS: Mapping[str, Callable[[Reader], str | int]] = {
+    "LATE": policy,
+    "IDLE_AFTER": _delay,
+    "WATERMARK_BY": column_name,
+}
 """The options of a watermark, and what reads their values."""
 
 
 def with_options(clause: WatermarkClause, found: Mapping[str, Any]) -> WatermarkClause:
     """The clause with its options."""
-    late, idle_after = found.get("LATE"), found.get("IDLE_AFTER")
-    return clause._replace(late=late, idle_after=idle_after)
+    late, idle_after, by = [found.get(name) for name in OPTIONS]
+    return clause._replace(late=late, idle_after=idle_after, by=by)
 
 
 def begins_watermark(reader: Reader) -> bool:
@@ -112,7 +116,8 @@ def begins_watermark(reader: Reader) -> bool:
     words = [token.word for token in reader.tokens]
     if words[-2:] == ["DROP", "WATERMARK"]:
         return True
-    forms = ("SET", "WATERMARK", "FOR"), ("ADVANCE", "WATERMARK", "TO")
+    forms = [(verb, "WATERMARK", "FOR") for verb in ("SET", "DROP")]
+    forms.append(("ADVANCE", "WATERMARK", "TO"))
     return any(reader.find(*form) for form in forms)
 
 
@@ -128,10 +133,11 @@ def set_watermark(source: SourceText, reader: Reader) -> SetWatermark | AdvanceW
         to = text_of(source.script, reader.tokens[reader.at :])
         if not to:
             raise reader.error("expected a time")
-        return AdvanceWatermark(source.text, source.offset, name, to)
+        return AdvanceWatermark(source.text, source.offset, name, to, if_exists)
     if reader.accept("DROP", "WATERMARK"):
+        dropped = reader.label() if reader.accept("FOR") else None
         reader.finish()
-        return SetWatermark(source.text, source.offset, name, None, if_exists)
+        return SetWatermark(source.text, source.offset, name, None, if_exists, dropped)
     reader.expect("SET")
     at = reader.index("WITH", "(")
     before = Reader(reader.tokens[:at], reader.at)

@@ -64,6 +64,10 @@ _GUESS = re.compile(
     r'\nDid you mean "(pg_|duckdb_|sqlite_|pragma_|information_schema|_ivm)[^"]*"\?'
 )
 _VIEWS = re.compile(r"Table with name views does not exist!", re.IGNORECASE)
+_WATERMARK = re.compile(
+    r'Catalog Error: Scalar Function with name "?watermark"? does not exist!(\nDid you mean .*)?',
+    re.IGNORECASE,
+)
 _NO_WATERMARK = re.compile(
     r'Catalog Error: Table with name "?watermark (.+?)"? does not exist!(\nDid you mean .*)?'
 )
@@ -90,6 +94,9 @@ def translated(
     """
     message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error) or _LOST)
     message = _NO_WATERMARK.sub(r"table '\1' has no watermark", message)
+    message = _WATERMARK.sub(
+        "watermark() takes the name of a table as a text: watermark('name')", message
+    )
     message = _VIEWS.sub(r"\g<0>\nSHOW MATERIALIZED VIEWS lists the views.", message)
     message = _WINDOWS.sub(
         r"\g<0>\nA window of time is one of a relation, by its name: FROM \1(…)", message

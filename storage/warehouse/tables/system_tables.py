@@ -71,9 +71,11 @@ CLOCK_TABLES = {
 WATERMARK_TABLES = {
     "watermarks": '("table" VARCHAR PRIMARY KEY, "column" VARCHAR NOT NULL, delay BIGINT NOT NULL, '
     "late VARCHAR NOT NULL, idle_after BIGINT, watermark TIMESTAMP, greatest TIMESTAMP, "
-    "seen TIMESTAMPTZ, late_rows BIGINT NOT NULL)",
+    "seen TIMESTAMPTZ, late_rows BIGINT NOT NULL, watermark_by VARCHAR)",
+    "watermark_parts": '("table" VARCHAR, part VARCHAR, greatest TIMESTAMP NOT NULL, '
+    'seen TIMESTAMPTZ NOT NULL, PRIMARY KEY ("table", part))',
 }
-"""The same for watermarks; the first one has it made."""
+"""The same for watermarks; the first one has them made."""
 
 REQUEST_TABLES = {
     "requests": "(key VARCHAR PRIMARY KEY, micros BIGINT NOT NULL, digest VARCHAR NOT NULL, "

@@ -1,0 +1,124 @@
+"""The parts of a stream, such as its devices, and how far each has come: `WITH (watermark_by = …)`.
+
+Law: the watermark of a table with parts follows the slowest of those that are not idle. A part has
+a row of `_ivm.watermark_parts`, which changes in the epoch of its rows. Rows without a part move
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
+from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.zset import ZSet, ones
+
+PARTS = "_ivm.watermark_parts"
+_TYPES = tuple(
+    [type_of(sql) for sql in ("VARCHAR", "VARCHAR", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")]
+)
+_ALL = tuple(range(len(_TYPES)))
+
+
+class Part(NamedTuple):
+    """How far a part has come.
+
+    Attributes:
+        greatest: the greatest time so far, in microseconds since 1970.
+        seen: when its last row came, in the same unit.
+    """
+
+    greatest: int
+    seen: int
+
+    def is_idle(self, now: int, since: int, idle_after: int | None) -> bool:
+        """Returns whether nothing has come for some time; the arguments as of `Watermark.idle`."""
+        return idle_after is not None and now - max(self.seen, since) > idle_after
+
+
+Parts: TypeAlias = Mapping[str, Part]
+"""The parts of one table, by their values as texts."""
+
+
+def can_part(type: ColumnType) -> bool:
+    """Returns whether a column of the type can tell parts apart."""
+    return type.is_integer or type.is_string
+
+
+def greatest_by_part(
+    parts: Column, type: ColumnType, times: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]
+) -> dict[str, int]:
+    """The greatest time of each part.
+
+    Args:
+        parts: the column of the parts, one value a row.
+        type: of that column.
+        times: in microseconds, one a row.
+        kept: the rows that have a time.
+    """
+    values = parts.to_arrow(type)
+    known = kept & values.is_valid().to_numpy(zero_copy_only=False)
+    if not known.any():
+        return {}
+    encoded = pc.cast(values.filter(pa.array(known)), pa.string()).dictionary_encode()
+    names, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    found = np.full(len(names), np.iinfo(np.int64).min)
+    np.maximum.at(found, codes, times[known])
+    return dict(zip(names, found.tolist(), strict=True))
+
+
+def moved(parts: Parts, greatest: Mapping[str, int], now: int) -> Parts:
+    """The parts after rows with these greatest times have come."""
+    new = {
+        name: Part(max(at, parts[name].greatest) if name in parts else at, now)
+        for name, at in greatest.items()
+    }
+    return {**parts, **new}
+
+
+def slowest(parts: Parts, now: int, since: int, idle_after: int | None) -> int | None:
+    """The least of the times that the parts which are not idle have come to; None if all are."""
+    found = [p.greatest for p in parts.values() if not p.is_idle(now, since, idle_after)]
+    return min(found, default=None)
+
+
+def replaced(table: str, old: Parts, new: Parts) -> list[TableChange]:
+    """The change of the rows of a table's parts; none if nothing differs."""
+    gone = {name: part for name, part in old.items() if new.get(name) != part}
+    come = {name: part for name, part in new.items() if old.get(name) != part}
+    if not gone and not come:
+        return []
+    return [TableChange(PARTS, _rows(table, gone), _ALL, _rows(table, come))]
+
+
+def _rows(table: str, parts: Parts) -> ZSet:
+    texts = [pa.array(t, pa.large_string()) for t in ([table] * len(parts), list(parts))]
+    numbers = [np.array([part[i] for part in parts.values()], np.int64) for i in range(2)]
+    columns: list[Column] = [*map(ArrowColumn, texts), *map(FixedColumn, numbers)]
+    return ZSet(tuple(columns), ones(len(parts)))
+
+
+def after(known: Mapping[str, Parts], changes: Iterable[TableChange]) -> Mapping[str, Parts]:
+    """The parts of all tables after changes of their rows."""
+    for change in changes:
+        if change.table == PARTS:
+            found = {table: dict(parts) for table, parts in known.items()}
+            for table, name, *_ in _cells(change.removed, change.removed_columns):
+                found.get(table, {}).pop(name, None)
+            for table, name, *told in _cells(change.added, _ALL):
+                found.setdefault(table, {})[name] = Part(*told)
+            known = found
+    return known
+
+
+def _cells(rows: ZSet, columns: Sequence[int]) -> Iterator[list[Any]]:
+    order = [columns.index(i) for i in range(len(_TYPES)) if i in columns]
+    for i in range(len(rows)):
+        yield [rows.columns[at].cell(i) for at in order]

@@ -1,0 +1,191 @@
+"""What the changes of one transaction come to for the watermarks of their tables.
+
+Law: a change is judged as it is added, by the watermark that its table has then, and by the names
+and the columns of then; what it moves goes with the table, by whatever name it is known at the end,
+and with what stays of its rows. A watermark that the transaction makes begins with the rows that
+its table has at the end, none of which is late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ivm.catalog.catalog import Catalog
+from ivm.engine.tables.row_times import (
+    NONE,
+    Times,
+    before,
+    finite,
+    finite_times,
+    greatest,
+    micros,
+    time_column,
+)
+from ivm.engine.tables.watermark_parts import Parts, greatest_by_part, moved, replaced
+from ivm.engine.tables.watermark_rows import Watermark
+from ivm.engine.tables.watermarks import Watermarks, late_error
+from ivm.sql.statements.own.watermark_calls import WATERMARKS
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.column import concat
+from ivm.storage.values.consolidate import consolidate, distinct_rows
+from ivm.storage.values.types import ColumnType
+from ivm.storage.values.zset import ZSet, add
+from ivm.storage.warehouse.duckdb.duck import Cursor
+from ivm.storage.warehouse.tables.table_info import TableInfo
+
+
+@dataclass
+class _Moved:
+    """What has been added to and removed from one table.
+
+    Attributes:
+        table: its name as of the last change.
+        added: the finite times of new rows.
+        gone: those of removed rows.
+        late: the late events.
+        parts: the parts and times of both, with signs.
+        types: of these.
+    """
+
+    table: str
+    added: list[Times] = field(default_factory=list)
+    gone: list[Times] = field(default_factory=list)
+    late: int = 0
+    parts: list[ZSet] = field(default_factory=list)
+    types: tuple[ColumnType, ...] = ()
+
+
+class WatermarkMoves:
+    """The watermarks in one transaction.
+
+    Args:
+        watermarks: the committed ones.
+        catalog: as the transaction changes it.
+        changes: of the transaction; the list grows.
+    """
+
+    def __init__(
+        self, watermarks: Watermarks, catalog: Catalog, changes: Sequence[TableChange]
+    ) -> None:
+        self._watermarks, self._catalog, self._changes = watermarks, catalog, changes
+        self._moved: dict[int, _Moved] = {}
+        self._fresh: set[int] = set()
+        self._marked = False
+
+    @property
+    def marks(self) -> Mapping[str, Watermark]:
+        """The watermarks as of the transaction's statements so far."""
+        watermarks = self._watermarks
+        return watermarks.after(self._changes) if self._marked else watermarks.known
+
+    def begin(self, table: str) -> None:
+        """Notes that a table gets its watermark, or its parts, in this transaction."""
+        self._fresh.add(self._catalog.tables[table].oid)
+
+    def note(self, change: TableChange, *, takes_late: bool, aging: bool) -> None:
+        """Notes a change that is about to be added.
+
+        Args:
+            change: of a table.
+            takes_late: whether its late rows are not refused.
+            aging: whether it removes rows by their age: these are not late.
+
+        Raises:
+            ConstraintError: it has late rows, and its table refuses them.
+        """
+        self._marked |= change.table == WATERMARKS
+        mark = self.marks.get(change.table)
+        info = self._catalog.tables.get(change.table)
+        at = None if mark is None or info is None else mark.position(info)
+        if mark is None or info is None or at is None:
+            return
+        found = self._moved.setdefault(info.oid, _Moved(info.name))
+        found.table = info.name
+        if mark.at is not None and not aging and info.oid not in self._fresh:
+            late = _late(info, at, change, mark.at)
+            if late and mark.late == "refuse" and not takes_late:
+                raise late_error(mark, info, change)
+            found.late += late
+        _collect(found, info, mark, at, change)
+
+    def due(self, cursor: Cursor) -> list[TableChange]:
+        """The changes of the watermarks and their parts by which they follow the transaction.
+
+        Args:
+            cursor: sees the rows of tables that get a watermark in it.
+        """
+        if not self._moved and not self._fresh:
+            return []
+        marks, found, parts = self.marks, [], list[TableChange]()
+        for oid in {*self._moved, *self._fresh}:
+            info = self._info(oid)
+            mark = None if info is None else marks.get(info.name)
+            if info is None or mark is None:
+                continue
+            old = self._watermarks.parts_after(info.name, self._changes)
+            if oid in self._fresh:
+                new, now = self._watermarks.begun(mark, info, cursor)
+            else:
+                moved = self._moved[oid]
+                now = self._parts(mark, moved, old)
+                slowest = self._watermarks.slowest(mark, now)
+                new = mark.after(
+                    greatest(moved.added, moved.gone), moved.late, self._watermarks.now, slowest
+                )
+            found.append((mark, new))
+            parts += replaced(info.name, old, now)
+        return [*self._watermarks.replacements(found), *parts]
+
+    def _info(self, oid: int) -> TableInfo | None:
+        """The table, under the name that it has now; None if it is gone."""
+        tables, moved = self._catalog.tables, self._moved.get(oid)
+        info = None if moved is None else tables.get(moved.table)
+        if info is not None and info.oid == oid:
+            return info
+        return next((info for info in tables.values() if info.oid == oid), None)
+
+    def _parts(self, mark: Watermark, moved_: _Moved, old: Parts) -> Parts:
+        """The parts of a table after the transaction."""
+        if mark.by is None or not moved_.parts:
+            return old
+        rows = add(moved_.parts)
+        if len(moved_.parts) > 1:
+            rows = consolidate(rows, moved_.types)
+        parts, times = rows.filter(rows.weights > 0).columns
+        found = greatest_by_part(parts, moved_.types[0], micros(times), finite(times))
+        return moved(old, found, self._watermarks.now())
+
+
+def _late(info: TableInfo, at: int, change: TableChange, mark: int) -> int:
+    """How many events of a change are late: an update of a row is one."""
+    added = time_column(change.added, at, None)
+    removed = time_column(change.removed, at, change.removed_columns)
+    new = None if added is None else before(added, mark)
+    old = None if removed is None else before(removed, mark)
+    come = 0 if new is None else int(change.added.weights[new].sum())
+    gone = 0 if old is None else int(change.removed.weights[old].sum())
+    key = info.primary_key
+    if new is None or old is None or not come or not gone or not key:
+        return max(come, gone)
+    come_rows, gone_rows = change.added.filter(new), change.removed.filter(old)
+    positions = [change.removed_columns.index(i) for i in key]
+    keys = zip(come_rows.project(key).columns, gone_rows.project(positions).columns, strict=True)
+    types = [info.schema[i][1] for i in key]
+    return len(distinct_rows([concat(pair) for pair in keys], types).first)
+
+
+def _collect(found: _Moved, info: TableInfo, mark: Watermark, at: int, change: TableChange) -> None:
+    """Adds the times of a change, and those of its parts."""
+    for rows, columns, times in (
+        (change.added, None, found.added),
+        (change.removed, change.removed_columns, found.gone),
+    ):
+        column = time_column(rows, at, columns)
+        times.append(NONE if column is None else finite_times(column))
+        by = None if mark.by is None else info.position(mark.by)
+        part = None if by is None or column is None else time_column(rows, by, columns)
+        if by is not None and part is not None and column is not None:
+            weights = rows.weights if columns is None else -rows.weights
+            found.parts.append(ZSet((part, column), weights))
+            found.types = (info.schema[by][1], info.schema[at][1])
