@@ -38,10 +38,6 @@ class Part(NamedTuple):
     greatest: int
     seen: int
 
-    def is_idle(self, now: int, since: int, idle_after: int | None) -> bool:
-        """Returns whether nothing has come for some time; the arguments as of `Watermark.idle`."""
-        return idle_after is not None and now - max(self.seen, since) > idle_after
-
 
 Parts: TypeAlias = Mapping[str, Part]
 """The parts of one table, by their values as texts."""
@@ -74,7 +70,7 @@ def greatest_by_part(
     return dict(zip(names, found.tolist(), strict=True))
 
 
-def moved(parts: Parts, greatest: Mapping[str, int], now: int) -> Parts:
+def moved_parts(parts: Parts, greatest: Mapping[str, int], now: int) -> Parts:
     """The parts after rows with these greatest times have come."""
     new = {
         name: Part(max(at, parts[name].greatest) if name in parts else at, now)
@@ -85,16 +81,29 @@ def moved(parts: Parts, greatest: Mapping[str, int], now: int) -> Parts:
 
 def slowest(parts: Parts, now: int, since: int, idle_after: int | None) -> int | None:
     """The least of the times that the parts which are not idle have come to; None if all are."""
-    found = [p.greatest for p in parts.values() if not p.is_idle(now, since, idle_after)]
-    return min(found, default=None)
+    if idle_after is None or now - since <= idle_after:
+        return min([part.greatest for part in parts.values()], default=None)
+    last = now - idle_after
+    return min([part.greatest for part in parts.values() if part.seen >= last], default=None)
 
 
-def replaced(table: str, old: Parts, new: Parts) -> list[TableChange]:
-    """The change of the rows of a table's parts; none if nothing differs."""
-    gone = {name: part for name, part in old.items() if new.get(name) != part}
-    come = {name: part for name, part in new.items() if old.get(name) != part}
-    if not gone and not come:
+def replaced(
+    table: str, old: Parts, new: Parts, names: Iterable[str] | None = None
+) -> list[TableChange]:
+    """The change of the rows of a table's parts; none if nothing differs.
+
+    Args:
+        table: its name.
+        old: the parts before.
+        new: the parts after.
+        names: those that may differ; default all.
+    """
+    names = {*old, *new} if names is None else names
+    differ = [name for name in names if old.get(name) != new.get(name)]
+    if not differ:
         return []
+    gone = {name: old[name] for name in differ if name in old}
+    come = {name: new[name] for name in differ if name in new}
     return [TableChange(PARTS, _rows(table, gone), _ALL, _rows(table, come))]
 
 
@@ -109,12 +118,14 @@ def after(known: Mapping[str, Parts], changes: Iterable[TableChange]) -> Mapping
     """The parts of all tables after changes of their rows."""
     for change in changes:
         if change.table == PARTS:
-            found = {table: dict(parts) for table, parts in known.items()}
-            for table, name, *_ in _cells(change.removed, change.removed_columns):
-                found.get(table, {}).pop(name, None)
-            for table, name, *told in _cells(change.added, _ALL):
-                found.setdefault(table, {})[name] = Part(*told)
-            known = found
+            gone, come = _cells(change.removed, change.removed_columns), _cells(change.added, _ALL)
+            removed, added = [*gone], [*come]
+            found = {table: dict(known.get(table, {})) for table, *_ in (*removed, *added)}
+            for table, name, *_ in removed:
+                found[table].pop(name, None)
+            for table, name, *told in added:
+                found[table][name] = Part(*told)
+            known = {**known, **found}
     return known
 
 

@@ -22,7 +22,7 @@ from ivm.engine.tables.row_times import (
     micros,
     time_column,
 )
-from ivm.engine.tables.watermark_parts import Parts, greatest_by_part, moved, replaced
+from ivm.engine.tables.watermark_parts import greatest_by_part, moved_parts, replaced
 from ivm.engine.tables.watermark_rows import Watermark
 from ivm.engine.tables.watermarks import Watermarks, late_error
 from ivm.sql.statements.own.watermark_calls import WATERMARKS
@@ -124,17 +124,19 @@ class WatermarkMoves:
             if info is None or mark is None:
                 continue
             old = self._watermarks.parts_after(info.name, self._changes)
+            come: Mapping[str, int] = {}
             if oid in self._fresh:
                 new, now = self._watermarks.begun(mark, info, cursor)
             else:
                 moved = self._moved[oid]
-                now = self._parts(mark, moved, old)
+                come = self._come(mark, moved)
+                now = moved_parts(old, come, self._watermarks.now()) if come else old
                 slowest = self._watermarks.slowest(mark, now)
                 new = mark.after(
                     greatest(moved.added, moved.gone), moved.late, self._watermarks.now, slowest
                 )
             found.append((mark, new))
-            parts += replaced(info.name, old, now)
+            parts += replaced(info.name, old, now, None if oid in self._fresh else come)
         return [*self._watermarks.replacements(found), *parts]
 
     def _info(self, oid: int) -> TableInfo | None:
@@ -145,16 +147,16 @@ class WatermarkMoves:
             return info
         return next((info for info in tables.values() if info.oid == oid), None)
 
-    def _parts(self, mark: Watermark, moved_: _Moved, old: Parts) -> Parts:
-        """The parts of a table after the transaction."""
-        if mark.by is None or not moved_.parts:
-            return old
-        rows = add(moved_.parts)
-        if len(moved_.parts) > 1:
-            rows = consolidate(rows, moved_.types)
+    @staticmethod
+    def _come(mark: Watermark, moved: _Moved) -> Mapping[str, int]:
+        """The greatest times of the parts of rows that are added and stay."""
+        if mark.by is None or not moved.parts:
+            return {}
+        rows = add(moved.parts)
+        if len(moved.parts) > 1:
+            rows = consolidate(rows, moved.types)
         parts, times = rows.filter(rows.weights > 0).columns
-        found = greatest_by_part(parts, moved_.types[0], micros(times), finite(times))
-        return moved(old, found, self._watermarks.now())
+        return greatest_by_part(parts, moved.types[0], micros(times), finite(times))
 
 
 def _late(info: TableInfo, at: int, change: TableChange, mark: int) -> int:
