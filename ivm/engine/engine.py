@@ -82,7 +82,7 @@ class Engine:
         self.outbox = Outbox(self.tables)
         self.small = SmallTables(self.tables)
         self.clock = Clock(self.tables, self.small)
-        self.watermarks = Watermarks(catalog, lambda: self.clock.time())
+        self.watermarks = Watermarks(catalog, lambda: self.clock.time(), self._columns_of_views)
         self.jobs = Jobs()
         self.spark: Callable[[], SparkSession] = _no_spark
         self.spark_from: Callable[[], int | None] = lambda: None

@@ -326,3 +326,37 @@ def test_the_changefeed_of_a_final_view_has_each_row_once(tmp_path: Path, name: 
     assert len(told) > 10
     assert_same_rows(told, stream.model.final[name], name)
     stream.db.close()
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_without_late_rows_the_end_is_the_batch_answer_whatever_the_batches(seed: int) -> None:
+    random, now = Random(seed), BEGIN
+    rows = list[tuple[str, Row]]()
+    for id in range(300):
+        now += random.choice([0, 0, 1, 4, 40]) * MINUTE
+        table = random.choice("aab")
+        time = now - random.randrange(0, DELAYS[table] // MINUTE) * MINUTE
+        rows.append((table, (id, time, random.randrange(3), random.randrange(9))))
+    twin = duckdb.connect()
+    for table in DELAYS:
+        twin.execute(TABLES.format(table) + ")")
+        mine = [row for name, row in rows if name == table]
+        twin.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", mine)
+    for batch in (1, random.randrange(2, 60), len(rows)):
+        with ivm.connect() as db:
+            for table, delay in DELAYS.items():
+                clause = f", WATERMARK FOR ts AS ts - INTERVAL '{delay // MINUTE} minutes')"
+                db.execute(TABLES.format(table) + clause + " WITH (late = 'refuse')")
+            for name, view in VIEWS.items():
+                query = f"{view.query} EMIT ON WINDOW CLOSE"
+                db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+            for start in range(0, len(rows), batch):
+                with db.transaction():
+                    for table, row in rows[start : start + batch]:
+                        db.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", list(row))
+            for table in DELAYS:
+                db.advance(table, "infinity")
+            for name, view in VIEWS.items():
+                found = db.execute(f"FROM {name}").fetchall()
+                assert_same_rows(found, twin.execute(view.oracle).fetchall(), name)
+            assert all(row["ok"] for row in verdicts(db))

@@ -5,7 +5,7 @@ Law: `read(mark.row)` is the watermark.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,6 +28,7 @@ _TYPES = tuple(
         )
     ]
 )
+_ALL = tuple(range(len(_TYPES)))
 _FIRST = -9_223_372_022_400_000_000
 """The first time that a TIMESTAMP can have, in microseconds since 1970."""
 
@@ -152,7 +153,15 @@ def read(stored: ZSet) -> dict[str, Watermark]:
     return found
 
 
-def replacement(old: Watermark | None, new: Watermark | None) -> TableChange:
-    """The change of `_ivm.watermarks` that puts one in the place of another; None is no row."""
+def replacement(
+    old: Watermark | None, new: Watermark | None, columns: Sequence[int] = _ALL
+) -> TableChange:
+    """The change of `_ivm.watermarks` that puts one in the place of another; None is no row.
+
+    Args:
+        old: the one that goes.
+        new: the one that comes.
+        columns: what must be known of the one that goes, the first column among them.
+    """
     before, after = [empty(_TYPES) if mark is None else mark.row for mark in (old, new)]
-    return TableChange(WATERMARKS, before, tuple(range(len(_TYPES))), after)
+    return TableChange(WATERMARKS, before.project(columns), tuple(columns), after)

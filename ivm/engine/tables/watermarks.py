@@ -39,14 +39,21 @@ class Watermarks:
     Args:
         catalog: has the tables.
         now: gives the microseconds since 1970.
+        columns_read: positions of the columns of a table that views need.
 
     Attributes:
         now: the same.
         known: the committed ones by table; replaced, never changed.
     """
 
-    def __init__(self, catalog: Catalog, now: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        now: Callable[[], int],
+        columns_read: Callable[[str], frozenset[int]],
+    ) -> None:
         self._catalog = catalog
+        self._columns_read = columns_read
         self.now = now
         self.known: Mapping[str, Watermark] = {}
         self._parts: Mapping[str, Parts] = {}
@@ -143,7 +150,8 @@ class Watermarks:
         """The changes that put watermarks in the place of others, where they differ."""
         moved = [(old, new) for old, new in found if new is not old]
         self._next = {new.table: new for _, new in moved}
-        return [replacement(old, new) for old, new in moved]
+        columns = sorted({0, *self._columns_read(WATERMARKS)}) if moved else []
+        return [replacement(old, new, columns) for old, new in moved]
 
     def refusals(self, table: str) -> tuple[Check, ...]:
         """The check that a new row of a stream is not late, where late ones are refused."""
