@@ -38,6 +38,7 @@ def can_load(
         and info.history is None
         and info.position("rowid") is None  # DuckDB's fault `hidden_row_ids`
         and info.name not in session.engine.retention.rules
+        and info.name not in session.engine.watermarks.known
         and not session.names.temporary  # a view's text could mean them
         and not has_trigger(info, session.cursor)
     )

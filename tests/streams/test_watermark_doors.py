@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +244,81 @@ def test_another_program_that_alters_the_column_stops_it(tmp_path: Path) -> None
         assert marks(db) == {"clicks": (at("09:55"), 0)}
         run(db, "ALTER TABLE clicks DROP WATERMARK")
         assert marks(db) == {}
+
+
+@pytest.mark.parametrize("policy", ["apply", "refuse"])
+def test_a_bulk_load_is_met_by_the_watermark(db: ivm.Database, policy: str) -> None:
+    db.execute(f"{CLICKS} WITH (late = '{policy}', watermark_by = id)")
+    load = "INSERT INTO clicks SELECT NULL, 1, '2026-03-01 {}'::TIMESTAMP, '' FROM range(270_000)"
+    db.execute(load.format("10:00"))
+    assert marks(db) == {"clicks": (at("09:55"), 0)}
+    if policy == "refuse":
+        with pytest.raises(ConstraintError, match="late row"):
+            db.execute(load.format("08:00"))
+    else:
+        db.execute(load.format("08:00"))
+        assert marks(db) == {"clicks": (at("09:55"), 270_000)}
+
+
+def test_the_end_of_time_is_no_trap() -> None:
+    now = [datetime(2026, 3, 5, tzinfo=UTC)]
+    with ivm.connect(clock=lambda: now[0]) as db:
+        run(db, "CREATE TABLE c (d DATE, WATERMARK FOR d AS d) WITH (idle_after = '1 second')")
+        run(
+            db, "CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH (idle_after='1 second')"
+        )
+        run(db, "INSERT INTO c VALUES ('999999-12-31')")
+        run(db, "INSERT INTO t VALUES ('294247-01-10 04:00:54.775806')")
+        for _ in range(3):
+            now[0] += timedelta(days=1)
+            db.tick()
+        run(db, "CREATE TABLE old (d DATE)", "INSERT INTO old VALUES ('300000-01-01')")
+        run(db, "ALTER TABLE old SET WATERMARK FOR d AS d", "DROP TABLE c")
+
+
+PARTS = """
+CREATE TABLE c (id INTEGER, ts TIMESTAMP, dev {}, WATERMARK FOR ts AS ts)
+    WITH (watermark_by = dev, late = '{}'{})
+"""
+
+
+def part(id: int, clock: str, dev: Any) -> str:
+    return f"INSERT INTO c VALUES ({id}, '2026-03-01 {clock}', {dev})"
+
+
+def test_parts_and_their_columns(db: ivm.Database) -> None:
+    with pytest.raises(SqlError, match="watermark_by names integers or texts"):
+        db.execute(PARTS.format("HUGEINT", "apply", ""))
+    run(db, PARTS.format("INTEGER", "refuse", ""), part(1, "09:00", 2), part(2, "11:00", 1))
+    run(db, "UPDATE c SET dev = 2 WHERE id = 2")
+    assert marks(db) == {"c": (at("11:00"), 0)}
+    with pytest.raises(UnsupportedError, match="'dev', which would have another type"):
+        db.execute("ALTER TABLE c ALTER dev TYPE VARCHAR")
+    other = "ALTER TABLE c SET WATERMARK FOR ts AS ts WITH (watermark_by = id)"
+    run(db, "BEGIN", other)
+    with pytest.raises(ConstraintError, match="late row"):
+        db.execute(part(3, "01:00", 1))
+    run(db, "ROLLBACK", "ALTER TABLE c SET WATERMARK FOR ts AS ts WITH (late = 'apply')")
+    run(db, "BEGIN", part(3, "01:00", 1), other, "COMMIT", "ALTER TABLE c ADD x INTEGER")
+    assert marks(db) == {"c": (at("11:00"), 1)}
+    found = db.execute("SELECT part FROM _ivm.watermark_parts ORDER BY ALL").fetchall()
+    assert found == [("1",), ("2",), ("3",)]
+
+
+def test_rows_without_a_part_move_nothing(tmp_path: Path) -> None:
+    now = [datetime(2026, 3, 5, 12, tzinfo=UTC)]
+    path = tmp_path / "p.duckdb"
+    with ivm.connect(path, clock=lambda: now[0]) as db:
+        db.tick()
+        run(db, PARTS.format("INTEGER", "apply", ", idle_after = '1 minute'"))
+        run(db, part(1, "23:00", "NULL"))
+        assert marks(db) == {"c": (None, 0)}
+        run(db, part(1, "10:00", 1), part(2, "23:00", "NULL"))
+        now[0] += timedelta(seconds=100)
+        db.tick()
+        assert marks(db) == {"c": (at("10:00") + timedelta(seconds=40), 0)}
+        run(db, part(3, "09:00", 2))
+    now[0] += timedelta(hours=5)
+    with ivm.connect(path, clock=lambda: now[0]) as db:
+        run(db, part(4, "12:00", 1))  # nobody was idle meanwhile
+        assert marks(db) == {"c": (at("10:00") + timedelta(seconds=40), 1)}

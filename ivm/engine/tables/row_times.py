@@ -21,10 +21,16 @@ Times: TypeAlias = npt.NDArray[np.int64]
 """Times in microseconds since 1970."""
 NONE: Times = np.zeros(0, np.int64)
 
-_DAY = 86_400_000_000
+DAY = 86_400_000_000
+"""The microseconds of a day."""
 _LATEST = np.iinfo(np.int64).max  # `infinity`; its negative is `-infinity`
 _DAYS = np.iinfo(np.int32).max  # the same among dates
-_MOST_DAYS = _LATEST // _DAY
+_MOST_DAYS = _LATEST // DAY
+
+
+def within(time: int) -> int:
+    """A time, or that of the last day of a TIMESTAMP, or the first."""
+    return min(max(time, -_MOST_DAYS * DAY), _MOST_DAYS * DAY) if abs(time) > _LATEST else time
 
 
 def micros(column: Column) -> Times:
@@ -33,7 +39,7 @@ def micros(column: Column) -> Times:
     values = column.values
     if values.dtype.itemsize == 8:
         return values
-    times: Times = values.clip(-_MOST_DAYS, _MOST_DAYS) * np.int64(_DAY)
+    times: Times = values.clip(-_MOST_DAYS, _MOST_DAYS) * np.int64(DAY)
     times[values == _DAYS], times[values == -_DAYS] = _LATEST, -_LATEST
     return times
 

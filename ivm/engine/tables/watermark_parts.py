@@ -45,7 +45,7 @@ Parts: TypeAlias = Mapping[str, Part]
 
 def can_part(type: ColumnType) -> bool:
     """Returns whether a column of the type can tell parts apart."""
-    return type.is_integer or type.is_string
+    return type.is_string or (type.is_integer and type.dtype is not None and not type.dtype.names)
 
 
 def greatest_by_part(

@@ -31,6 +31,8 @@ _TYPES = tuple(
 _ALL = tuple(range(len(_TYPES)))
 _FIRST = -9_223_372_022_400_000_000
 """The first time that a TIMESTAMP can have, in microseconds since 1970."""
+_LAST = 2**63 - 2
+"""The last one."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class Watermark:
             return self
         if slowest is None:
             slowest = greatest + now - max(seen, since) - self.idle_after
-        at = slowest - self.delay
+        at = min(slowest - self.delay, _LAST)
         if self.at is not None and at <= self.at:
             return self
         return self.moved(at=at, greatest=greatest, seen=seen, late_rows=self.late_rows)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from ivm.catalog.catalog import Catalog
-from ivm.engine.tables.row_times import before, micros, time_column
+from ivm.engine.tables.row_times import DAY, before, micros, time_column, within
 from ivm.engine.tables.watermark_parts import PARTS, Part, Parts, after, slowest
 from ivm.engine.tables.watermark_rows import Watermark, read, replacement
 from ivm.ingest.table_rules import Check
@@ -101,29 +101,30 @@ class Watermarks:
     def slowest(self, mark: Watermark, parts: Parts, now: int | None = None) -> int | None:
         """How far the slowest part that is not idle has come; see `watermark_parts.slowest`."""
         now = self.now() if now is None else now
-        return slowest(parts, now, self._since or 0, mark.idle_after)
+        since = now if self._since is None else self._since
+        return slowest(parts, now, since, mark.idle_after)
 
-    def begun(self, mark: Watermark, info: TableInfo, cursor: Cursor) -> tuple[Watermark, Parts]:
-        """A watermark and its parts by the rows of its table, which have just come.
+    def begun(self, mark: Watermark, info: TableInfo, cursor: Cursor) -> tuple[int | None, Parts]:
+        """The greatest time of a table's rows, and its parts, all of which have just come.
 
         Args:
-            mark: as it is declared, and as far as it had come under another declaration.
+            mark: of the table.
             info: the table.
             cursor: sees the rows.
         """
-        time, now = quote(mark.column), self.now()
+        at, time, now = mark.position(info), quote(mark.column), self.now()
+        dated = at is not None and info.schema[at][1].sql == "DATE"
+        last = f"system.main.max({time})"
+        last = f"{last} - DATE '1970-01-01'" if dated else f"system.main.epoch_us({last})"
         finite = f"FROM {info.qualified} WHERE system.main.isfinite({time})"
-        last = f"system.main.epoch_us(system.main.max({time}))"
-        ((greatest,),) = rows(cursor, f"SELECT {last} {finite}")
-        parts = {}
-        if mark.by is not None:
-            by = quote(mark.by)
-            told = (
-                f"SELECT CAST({by} AS VARCHAR), {last} {finite} AND {by} IS NOT NULL GROUP BY ALL"
-            )
-            parts = {name: Part(int(at), now) for name, at in rows(cursor, told)}
-        reached = min([part.greatest for part in parts.values()], default=None)
-        return mark.after(greatest, 0, self.now, reached), parts
+        unit = DAY if dated else 1
+        if mark.by is None:
+            ((found,),) = rows(cursor, f"SELECT {last} {finite}")
+            return None if found is None else within(found * unit), {}
+        by = quote(mark.by)
+        told = f"SELECT CAST({by} AS VARCHAR), {last} {finite} AND {by} IS NOT NULL GROUP BY ALL"
+        parts = {name: Part(within(at * unit), now) for name, at in rows(cursor, told)}
+        return max([part.greatest for part in parts.values()], default=None), parts
 
     def idle(self, now: int) -> list[TableChange]:
         """The change by which the watermarks of idle tables go on with the clock.

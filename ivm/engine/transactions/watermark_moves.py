@@ -71,6 +71,7 @@ class WatermarkMoves:
         self._watermarks, self._catalog, self._changes = watermarks, catalog, changes
         self._moved: dict[int, _Moved] = {}
         self._fresh: set[int] = set()
+        self._parted: set[int] = set()
         self._marked = False
 
     @property
@@ -79,9 +80,9 @@ class WatermarkMoves:
         watermarks = self._watermarks
         return watermarks.after(self._changes) if self._marked else watermarks.known
 
-    def begin(self, table: str) -> None:
-        """Notes that a table gets its watermark, or its parts, in this transaction."""
-        self._fresh.add(self._catalog.tables[table].oid)
+    def begin(self, table: str, *, parts_alone: bool) -> None:
+        """Notes that a table gets its watermark, or other parts of it, in this transaction."""
+        (self._parted if parts_alone else self._fresh).add(self._catalog.tables[table].oid)
 
     def note(self, change: TableChange, *, takes_late: bool, aging: bool) -> None:
         """Notes a change that is about to be added.
@@ -115,28 +116,30 @@ class WatermarkMoves:
         Args:
             cursor: sees the rows of tables that get a watermark in it.
         """
-        if not self._moved and not self._fresh:
+        oids = {*self._moved, *self._fresh, *self._parted}
+        if not oids:
             return []
         marks, found, parts = self.marks, [], list[TableChange]()
-        for oid in {*self._moved, *self._fresh}:
+        for oid in oids:
             info = self._info(oid)
             mark = None if info is None else marks.get(info.name)
             if info is None or mark is None:
                 continue
             old = self._watermarks.parts_after(info.name, self._changes)
-            come: Mapping[str, int] = {}
-            if oid in self._fresh:
-                new, now = self._watermarks.begun(mark, info, cursor)
+            moved = self._moved.get(oid) or _Moved(info.name)
+            come: Mapping[str, int] | None = None
+            if oid in self._fresh or oid in self._parted:
+                last, now = self._watermarks.begun(mark, info, cursor)
             else:
-                moved = self._moved[oid]
                 come = self._come(mark, moved)
+                last = max(come.values(), default=None)
                 now = moved_parts(old, come, self._watermarks.now()) if come else old
-                slowest = self._watermarks.slowest(mark, now)
-                new = mark.after(
-                    greatest(moved.added, moved.gone), moved.late, self._watermarks.now, slowest
-                )
-            found.append((mark, new))
-            parts += replaced(info.name, old, now, None if oid in self._fresh else come)
+            if mark.by is None and oid not in self._fresh:
+                last = greatest(moved.added, moved.gone)
+            slowest = self._watermarks.slowest(mark, now)
+            late = 0 if oid in self._fresh else moved.late
+            found.append((mark, mark.after(last, late, self._watermarks.now, slowest)))
+            parts += replaced(info.name, old, now, come)
         return [*self._watermarks.replacements(found), *parts]
 
     def _info(self, oid: int) -> TableInfo | None:

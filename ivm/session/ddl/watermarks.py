@@ -177,7 +177,7 @@ def _set(
         new = replace(new, idle_after=idle, by=by or old.by, late_rows=old.late_rows)
         new = replace(new, at=old.at, greatest=old.greatest, seen=old.seen)
     if old is None or old.by != new.by:
-        transaction.watermarks.begin(info.name)
+        transaction.watermarks.begin(info.name, parts_alone=old is not None)
     else:
         engine = session.engine
         parts = engine.watermarks.parts_after(info.name, transaction.changes)
@@ -300,7 +300,11 @@ def move_watermarks(
             column = _renamed(old, info, mark.column)
             _refuse_type(old, info, mark.column, column)
             by = None if mark.by is None else _part_column(info, _renamed(old, info, mark.by))
+            if by is not None and mark.by is not None:
+                _refuse_type(old, info, mark.by, by)
             new = replace(mark, table=info.name, column=_column(info, column), by=by)
+            if new == mark:
+                continue
             parts = session.engine.watermarks.parts_after(name, transaction.changes)
             _replace(session, transaction, mark, new, parts)
 
