@@ -14,7 +14,8 @@ import pyarrow as pa
 from ivm.engine.tables.row_times import TIMED
 from ivm.sql.statements.own.watermark_calls import WATERMARKS
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
+from ivm.storage.values import dictionary
+from ivm.storage.values.column import Column, DictionaryColumn, FixedColumn
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, empty, ones
 from ivm.storage.warehouse.tables.table_info import TableInfo
@@ -142,8 +143,11 @@ def _number(value: int | None) -> FixedColumn:
     return FixedColumn(np.array([value], np.int64))
 
 
-def _text(text: str | None) -> ArrowColumn:
-    return ArrowColumn(pa.array([text], pa.large_string()))
+def _text(text: str | None) -> Column:
+    """A text as a number of the dictionary, which is compared and recorded without Arrow."""
+    codes = dictionary.encode(pa.array([text], pa.large_string()), force=True)
+    assert codes is not None
+    return DictionaryColumn(codes)
 
 
 def read(stored: ZSet) -> dict[str, Watermark]:
