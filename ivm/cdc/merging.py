@@ -99,7 +99,7 @@ class Merging:
         events, lines = self._behind_truncates(found)
         given = self.records.displaced(self.info) if self.follows else None
         merged, left = self._merged(path, events, lines, None if found.truncates else given)
-        self.transaction.add(merged.change, takes_late=True)
+        self.transaction.add(merged.change, late="counted")
         if self.follows and (given or merged.displaced) and (len(events) or found.truncates):
             self.records.displace(self.info, merged.displaced)
         keys |= self._keys(events, lines, sorted(merged.refused))

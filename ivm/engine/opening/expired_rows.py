@@ -66,7 +66,7 @@ def _remove(
         none = empty([type for _, type in held.info.schema])
         return [TableChange(rule.table, rows, held.columns, none)] if len(rows) else []
 
-    return commit_own(engine, cursor, patience, due, aging=True)
+    return commit_own(engine, cursor, patience, due, late="not counted")
 
 
 def _read_ahead(engine: Engine, patience: float, rule: Rule, threshold: int) -> bool:

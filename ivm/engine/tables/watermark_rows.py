@@ -5,8 +5,9 @@ Law: `read(mark.row)` is the watermark.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from ivm.engine.tables.row_times import TIMED
 from ivm.sql.statements.own.watermark_calls import WATERMARKS
 from ivm.storage.log.change import TableChange
 from ivm.storage.values import dictionary
-from ivm.storage.values.column import Column, DictionaryColumn, FixedColumn
+from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, FixedColumn
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, empty, ones
 from ivm.storage.warehouse.tables.table_info import TableInfo
@@ -64,7 +65,6 @@ class Watermark:
     seen: int | None = None
     late_rows: int = 0
     by: str | None = None
-    _row: list[ZSet] = field(default_factory=list, init=False, compare=False, repr=False)
 
     def position(self, info: TableInfo) -> int | None:
         """The position of the column in its table; None if another program has altered that."""
@@ -74,24 +74,10 @@ class Watermark:
     @property
     def row(self) -> ZSet:
         """Its row of `_ivm.watermarks`."""
-        if not self._row:
-            table, column, late, by = map(_text, (self.table, self.column, self.late, self.by))
-            told = table, column, _number(self.delay), late, _number(self.idle_after)
-            self._row.append(self._with(told, by))
-        return self._row[0]
-
-    def _with(self, told: tuple[Column, ...], by: Column) -> ZSet:
-        numbers = [_number(n) for n in (self.at, self.greatest, self.seen, self.late_rows)]
-        return ZSet((*told, *numbers, by), ones(1))
-
-    def moved(
-        self, *, at: int | None, greatest: int | None, seen: int | None, late_rows: int
-    ) -> Watermark:
-        """The same further on; what stays of its row is shared, so that a record has it once."""
-        told = self.table, self.column, self.delay, self.late, self.idle_after
-        new = Watermark(*told, at, greatest, seen, late_rows, self.by)
-        new._row.append(new._with(self.row.columns[: len(told)], self.row.columns[-1]))
-        return new
+        table, column, late, by = map(_text, (self.table, self.column, self.late, self.by))
+        declared = table, column, _constant(self.delay), late, _constant(self.idle_after)
+        reached = map(_number, (self.at, self.greatest, self.seen, self.late_rows))
+        return ZSet((*declared, *reached, by), ones(1))
 
     def after(
         self, added: int | None, late: int, now: Callable[[], int], slowest: int | None = None
@@ -114,7 +100,7 @@ class Watermark:
             at = max(reached - self.delay, _FIRST if at is None else at)
         if (at, greatest, seen, late) == (self.at, self.greatest, self.seen, 0):
             return self
-        return self.moved(at=at, greatest=greatest, seen=seen, late_rows=self.late_rows + late)
+        return replace(self, at=at, greatest=greatest, seen=seen, late_rows=self.late_rows + late)
 
     def idle(self, now: int, since: int, slowest: int | None = None) -> Watermark:
         """The watermark at a time, to which no row has come since it was seen.
@@ -134,7 +120,7 @@ class Watermark:
         at = min(slowest - self.delay, _LAST)
         if self.at is not None and at <= self.at:
             return self
-        return self.moved(at=at, greatest=greatest, seen=seen, late_rows=self.late_rows)
+        return replace(self, at=at)
 
 
 def _number(value: int | None) -> FixedColumn:
@@ -143,11 +129,17 @@ def _number(value: int | None) -> FixedColumn:
     return FixedColumn(np.array([value], np.int64))
 
 
+_MARKS = 1024
+"""Watermarks of which what is declared is kept: one object, which a record of a move has once."""
+_constant = functools.lru_cache(maxsize=_MARKS)(_number)
+
+
+@functools.lru_cache(maxsize=_MARKS)
 def _text(text: str | None) -> Column:
     """A text as a number of the dictionary, which is compared and recorded without Arrow."""
-    codes = dictionary.encode(pa.array([text], pa.large_string()), force=True)
-    assert codes is not None
-    return DictionaryColumn(codes)
+    array = pa.array([text], pa.large_string())
+    codes = dictionary.encode(array, force=True)
+    return ArrowColumn(array) if codes is None else DictionaryColumn(codes)
 
 
 def read(stored: ZSet) -> dict[str, Watermark]:

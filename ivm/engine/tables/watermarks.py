@@ -57,7 +57,6 @@ class Watermarks:
         self.now = now
         self.known: Mapping[str, Watermark] = {}
         self._parts: Mapping[str, Parts] = {}
-        self._next: dict[str, Watermark] = {}
         self._since: int | None = None
 
     def load(self, cursor: Cursor) -> None:
@@ -82,12 +81,10 @@ class Watermarks:
         known = self.known
         for change in changes:
             if change.table == WATERMARKS:
-                for mark in self._next.values():
-                    if mark.row is change.added:  # made by `due`, with what is known of it
-                        known = {**known, mark.table: mark}
-                        break
-                else:
-                    known = _after(known, change)
+                gone = change.removed.columns[change.removed_columns.index(0)]
+                names = {gone.cell(i) for i in range(len(change.removed))}
+                kept = {name: mark for name, mark in known.items() if name not in names}
+                known = kept | read(change.added)
         return known
 
     def columns(self, table: str) -> frozenset[int]:
@@ -150,7 +147,6 @@ class Watermarks:
     def replacements(self, found: Iterable[tuple[Watermark, Watermark]]) -> list[TableChange]:
         """The changes that put watermarks in the place of others, where they differ."""
         moved = [(old, new) for old, new in found if new is not old]
-        self._next = {new.table: new for _, new in moved}
         columns = sorted({0, *self._columns_read(WATERMARKS)}) if moved else []
         return [replacement(old, new, columns) for old, new in moved]
 
@@ -183,13 +179,6 @@ def late_error(mark: Watermark, info: TableInfo, change: TableChange) -> Constra
         f"{mark.table!r}, {_spelled(last)}{zone}. Its late rows are refused; ALTER TABLE "
         f"{mark.table} SET WATERMARK FOR … WITH (late = 'apply') takes them"
     )
-
-
-def _after(known: Mapping[str, Watermark], change: TableChange) -> Mapping[str, Watermark]:
-    """The watermarks after a change of their rows."""
-    gone = change.removed.columns[change.removed_columns.index(0)]
-    names = {gone.cell(i) for i in range(len(change.removed))}
-    return {n: mark for n, mark in known.items() if n not in names} | read(change.added)
 
 
 def _spelled(micros: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ivm.engine.engine import Aside, Engine
 from ivm.engine.transactions.transaction import Transaction
+from ivm.engine.transactions.watermark_moves import Late
 from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duckdb.duck import Cursor
 
@@ -23,8 +24,7 @@ def commit_own(
     cursor: Cursor,
     patience: float,
     due: Callable[[], Sequence[TableChange]],
-    *,
-    aging: bool = False,
+    late: Late = "refused",
 ) -> bool:
     """Commits changes as one epoch.
 
@@ -33,7 +33,7 @@ def commit_own(
         cursor: of the caller's own.
         patience: seconds to wait for the writer lock.
         due: gives the changes, under the lock.
-        aging: whether they remove rows by their age.
+        late: what becomes of their late rows.
 
     Returns:
         False if another transaction held the lock all that time.
@@ -49,11 +49,10 @@ def commit_own(
         engine.writer_lock.release()
         return True
     transaction = Transaction(engine, cursor, _nothing_is_temporary, owned=True)
-    transaction.aging = aging
     transaction.break_failing_views()
     try:
         for change in changes:
-            transaction.add(change)
+            transaction.add(change, late)
         transaction.commit()
     except BaseException:
         transaction.rollback()

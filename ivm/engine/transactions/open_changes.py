@@ -16,7 +16,7 @@ from ivm.engine.engine import Engine
 from ivm.engine.tables.default_values import DefaultValues
 from ivm.engine.tables.late_flush import LateFlush
 from ivm.engine.transactions.transaction_views import RefuseTemporary, TransactionViews
-from ivm.engine.transactions.watermark_moves import WatermarkMoves
+from ivm.engine.transactions.watermark_moves import Late, WatermarkMoves
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
@@ -45,8 +45,7 @@ class OpenChanges(IdleTimeout):
         held: the seconds for which it held the lock; known when it is over.
         reads_only: whether it has no lock, and reads a snapshot.
         time: what its statements tell of the time.
-        aging: whether it removes rows by their age.
-        watermarks: of the tables, and what it moves of them.
+        watermark_moves: what it comes to for the watermarks of its tables.
     """
 
     reads_only = False
@@ -71,9 +70,8 @@ class OpenChanges(IdleTimeout):
         self._late_flush = LateFlush(engine.tables, cursor)
         self.time = TransactionTime(cursor, local or LocalTime(cursor), begun=begun)
         self._defaults = DefaultValues(engine.warehouse, cursor, self.time)
-        self.watermarks = WatermarkMoves(engine.watermarks, engine.catalog, self.changes)
-        self._breaks = self._moved = False
-        self.aging = False
+        self.watermark_moves = WatermarkMoves(engine.watermarks, engine.catalog, self.changes)
+        self._breaks = False
         self.in_duckdb = False
         self._at_commit: list[Callable[[], object]] = []
         self._afterwards: list[Callable[[], None]] = []
@@ -148,12 +146,12 @@ class OpenChanges(IdleTimeout):
         builds = stored and not (changed or self.changes_catalog)
         return self._engine.indexes.secondary.find(table, key, builds=builds)
 
-    def add(self, change: TableChange, *, takes_late: bool = False) -> None:
+    def add(self, change: TableChange, late: Late = "refused") -> None:
         """Adds a change that DuckDB has not made.
 
         Args:
             change: of a table.
-            takes_late: whether late rows of it are not refused here, whatever the table's policy.
+            late: what becomes of its late rows.
 
         Raises:
             ConstraintError: it has late rows, and its table refuses them.
@@ -161,12 +159,12 @@ class OpenChanges(IdleTimeout):
         if len(change):
             if self.in_duckdb:
                 self._engine.tables.write_changes(self._cursor, [change])
-            self.add_from_duckdb(change, takes_late=takes_late)
+            self.add_from_duckdb(change, late)
 
-    def add_from_duckdb(self, change: TableChange, *, takes_late: bool = False) -> None:
+    def add_from_duckdb(self, change: TableChange, late: Late = "refused") -> None:
         """Adds a change that the session's cursor has already made; the rest as of `add`."""
         if len(change):
-            self.watermarks.note(change, takes_late=takes_late, aging=self.aging)
+            self.watermark_moves.note(change, late)
             self._engine.indexes.record(change)
             self.changes.append(change)
 

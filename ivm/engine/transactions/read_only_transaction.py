@@ -15,6 +15,7 @@ from ivm.catalog.version import View
 from ivm.engine.engine import Engine
 from ivm.engine.transactions.transaction import Transaction
 from ivm.engine.transactions.transaction_views import RefuseTemporary
+from ivm.engine.transactions.watermark_moves import Late
 from ivm.storage.errors import UnavailableError
 from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duckdb.duck import Cursor, run
@@ -41,7 +42,7 @@ class ReadOnlyTransaction(Transaction):
     def begin_time(self) -> None:
         """Does nothing: the snapshot is of one time."""
 
-    def add(self, change: TableChange, *, takes_late: bool = False) -> None:
+    def add(self, change: TableChange, late: Late = "refused") -> None:
         """Refuses the change."""
         raise changes_nothing(f"table {change.table!r} cannot be changed")
 

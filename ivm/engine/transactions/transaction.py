@@ -102,15 +102,9 @@ class Transaction(OpenChanges):
                 self.leave_duckdb()
                 self._engine.broken.break_failing(error, self.changes)
 
-    def _move_watermarks(self) -> None:
-        """Adds the changes by which the watermarks follow its own, once."""
-        if not self._moved:
-            self._moved = True
-            for change in self.watermarks.due(self._cursor):
-                self.add(change)
-
     def _commit_or_retry(self) -> None:
-        self._move_watermarks()
+        for change in self.watermark_moves.take(self._cursor):
+            self.add(change)
         try:
             if self.in_duckdb:
                 self._commit_in_duckdb()

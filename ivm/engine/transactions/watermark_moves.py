@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from ivm.catalog.catalog import Catalog
 from ivm.engine.tables.row_times import (
@@ -33,6 +34,11 @@ from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
 from ivm.storage.warehouse.duckdb.duck import Cursor
 from ivm.storage.warehouse.tables.table_info import TableInfo
+
+Late: TypeAlias = Literal["refused", "counted", "not counted"]
+"""What becomes of late rows: they are refused, where that is the policy of their table, else
+counted; counted in any case, as those of streams, which are dead letters before; or neither, as
+those that go by their age."""
 
 
 @dataclass
@@ -70,8 +76,7 @@ class WatermarkMoves:
     ) -> None:
         self._watermarks, self._catalog, self._changes = watermarks, catalog, changes
         self._moved: dict[int, _Moved] = {}
-        self._fresh: set[int] = set()
-        self._parted: set[int] = set()
+        self._begun: set[int] = set()
         self._marked = False
 
     @property
@@ -80,17 +85,23 @@ class WatermarkMoves:
         watermarks = self._watermarks
         return watermarks.after(self._changes) if self._marked else watermarks.known
 
-    def begin(self, table: str, *, parts_alone: bool) -> None:
+    def begin(self, table: str) -> None:
         """Notes that a table gets its watermark, or other parts of it, in this transaction."""
-        (self._parted if parts_alone else self._fresh).add(self._catalog.tables[table].oid)
+        self._begun.add(self._catalog.tables[table].oid)
 
-    def note(self, change: TableChange, *, takes_late: bool, aging: bool) -> None:
+    def end(self, table: str) -> None:
+        """Forgets what has been noted of a table whose watermark is dropped."""
+        info = self._catalog.tables.get(table)
+        if info is not None:
+            self._moved.pop(info.oid, None)
+            self._begun.discard(info.oid)
+
+    def note(self, change: TableChange, late: Late) -> None:
         """Notes a change that is about to be added.
 
         Args:
             change: of a table.
-            takes_late: whether its late rows are not refused.
-            aging: whether it removes rows by their age: these are not late.
+            late: what becomes of its late rows.
 
         Raises:
             ConstraintError: it has late rows, and its table refuses them.
@@ -103,44 +114,52 @@ class WatermarkMoves:
             return
         found = self._moved.setdefault(info.oid, _Moved(info.name))
         found.table = info.name
-        if mark.at is not None and not aging and info.oid not in self._fresh:
-            late = _late(info, at, change, mark.at)
-            if late and mark.late == "refuse" and not takes_late:
+        if mark.at is not None and late != "not counted":
+            events = _late(info, at, change, mark.at)
+            if events and mark.late == "refuse" and late == "refused":
                 raise late_error(mark, info, change)
-            found.late += late
+            found.late += events
         _collect(found, info, mark, at, change)
 
-    def due(self, cursor: Cursor) -> list[TableChange]:
-        """The changes of the watermarks and their parts by which they follow the transaction.
+    def take(self, cursor: Cursor) -> list[TableChange]:
+        """The changes of the watermarks and their parts by which they follow what has been noted.
+
+        It is forgotten then.
 
         Args:
             cursor: sees the rows of tables that get a watermark in it.
         """
-        oids = {*self._moved, *self._fresh, *self._parted}
-        if not oids:
+        if not self._moved and not self._begun:
             return []
         marks, found, parts = self.marks, [], list[TableChange]()
-        for oid in oids:
+        for oid in {*self._moved, *self._begun}:
             info = self._info(oid)
             mark = None if info is None else marks.get(info.name)
-            if info is None or mark is None:
-                continue
-            old = self._watermarks.parts_after(info.name, self._changes)
-            moved = self._moved.get(oid) or _Moved(info.name)
-            come: Mapping[str, int] | None = None
-            if oid in self._fresh or oid in self._parted:
-                last, now = self._watermarks.begun(mark, info, cursor)
-            else:
-                come = self._come(mark, moved)
-                last = max(come.values(), default=None)
-                now = moved_parts(old, come, self._watermarks.now()) if come else old
-            if mark.by is None and oid not in self._fresh:
-                last = greatest(moved.added, moved.gone)
-            slowest = self._watermarks.slowest(mark, now)
-            late = 0 if oid in self._fresh else moved.late
-            found.append((mark, mark.after(last, late, self._watermarks.now, slowest)))
-            parts += replaced(info.name, old, now, come)
+            if info is not None and mark is not None:
+                new, changed = self._after(mark, info, cursor)
+                found.append((mark, new))
+                parts += changed
+        self._moved, self._begun = {}, set()
         return [*self._watermarks.replacements(found), *parts]
+
+    def _after(
+        self, mark: Watermark, info: TableInfo, cursor: Cursor
+    ) -> tuple[Watermark, list[TableChange]]:
+        """A watermark after the transaction, and the change of its parts."""
+        watermarks, moved = self._watermarks, self._moved.get(info.oid) or _Moved(info.name)
+        old = new = watermarks.parts_after(info.name, self._changes)
+        come: Mapping[str, int] | None = None
+        if info.oid in self._begun:
+            last, new = watermarks.begun(mark, info, cursor)
+        elif mark.by is None:
+            last = greatest(moved.added, moved.gone)
+        else:
+            come = _come(moved)
+            last = max(come.values(), default=None)
+            new = moved_parts(old, come, watermarks.now()) if come else old
+        slowest = watermarks.slowest(mark, new)
+        after = mark.after(last, moved.late, watermarks.now, slowest)
+        return after, replaced(info.name, old, new, come)
 
     def _info(self, oid: int) -> TableInfo | None:
         """The table, under the name that it has now; None if it is gone."""
@@ -150,16 +169,16 @@ class WatermarkMoves:
             return info
         return next((info for info in tables.values() if info.oid == oid), None)
 
-    @staticmethod
-    def _come(mark: Watermark, moved: _Moved) -> Mapping[str, int]:
-        """The greatest times of the parts of rows that are added and stay."""
-        if mark.by is None or not moved.parts:
-            return {}
-        rows = add(moved.parts)
-        if len(moved.parts) > 1:
-            rows = consolidate(rows, moved.types)
-        parts, times = rows.filter(rows.weights > 0).columns
-        return greatest_by_part(parts, moved.types[0], micros(times), finite(times))
+
+def _come(moved: _Moved) -> Mapping[str, int]:
+    """The greatest times of the parts of rows that are added and stay."""
+    if not moved.parts:
+        return {}
+    rows = add(moved.parts)
+    if len(moved.parts) > 1:
+        rows = consolidate(rows, moved.types)
+    parts, times = rows.filter(rows.weights > 0).columns
+    return greatest_by_part(parts, moved.types[0], micros(times), finite(times))
 
 
 def _late(info: TableInfo, at: int, change: TableChange, mark: int) -> int:

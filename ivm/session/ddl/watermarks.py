@@ -49,7 +49,7 @@ def set_watermark(session: Session, statement: st.SetWatermark, params: Params) 
             raise SqlError(
                 f"{'.'.join(statement.name)!r} is no base table of this database", statement.offset
             )
-        old = transaction.watermarks.marks.get(name)
+        old = transaction.watermark_moves.marks.get(name)
         if statement.clause is None:
             _refuse_column(catalog.tables[name], statement, old)
             _drop(session, transaction, name, old)
@@ -79,12 +79,12 @@ def advance(session: Session, name: st.Name, to: str, params: Params) -> None:
     """
     with session.writing() as transaction:
         found = session.names.resolve(name)
-        old = transaction.watermarks.marks.get(found or "")
+        old = transaction.watermark_moves.marks.get(found or "")
         if old is None:
             raise SqlError(f"table {'.'.join(name)!r} has no watermark")
         at = _micros(session, session.engine.catalog.tables[old.table], old.column, to, params)
         if old.at is None or at > old.at:
-            new = old.moved(at=at, greatest=old.greatest, seen=old.seen, late_rows=old.late_rows)
+            new = replace(old, at=at)
             transaction.add(replacement(old, new))
 
 
@@ -177,7 +177,7 @@ def _set(
         new = replace(new, idle_after=idle, by=by or old.by, late_rows=old.late_rows)
         new = replace(new, at=old.at, greatest=old.greatest, seen=old.seen)
     if old is None or old.by != new.by:
-        transaction.watermarks.begin(info.name, parts_alone=old is not None)
+        transaction.watermark_moves.begin(info.name)
     else:
         engine = session.engine
         parts = engine.watermarks.parts_after(info.name, transaction.changes)
@@ -284,7 +284,7 @@ def move_watermarks(
         SqlError: a table has lost the column that its watermark follows.
     """
     tables = session.engine.catalog.tables
-    known = transaction.watermarks.marks
+    known = transaction.watermark_moves.marks
     if tables == before or not known:
         return
     now = {info.oid: info for info in tables.values()}
@@ -341,7 +341,7 @@ def restore_watermarks(
             own = {name: Part(*told) for of, name, *told in parts if of == mark.table}
             if mark.table in session.engine.catalog.tables:
                 _begin(session, transaction)
-                old = transaction.watermarks.marks.get(mark.table)
+                old = transaction.watermark_moves.marks.get(mark.table)
                 _replace(session, transaction, old, mark, own)
 
 
@@ -372,6 +372,8 @@ def _replace(
     transaction.add(replacement(old, new))
     for change in replaced(new.table, {}, parts) if new is not None else ():
         transaction.add(change)
+    if new is None and old is not None:
+        transaction.watermark_moves.end(old.table)
     if old is not None and (new is None or new.table != old.table):
         run(session.cursor, f"DROP VIEW IF EXISTS {relation_of(path_of(old.table))}")
     if new is not None and (old is None or new.table != old.table):
