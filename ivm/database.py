@@ -335,7 +335,7 @@ class Database(RowWrites, Streams):
             SqlError: the table has no watermark, or `to` is no time.
         """
         path = name_parts(table)
-        self._with_session(lambda session: advance(session, path, "$1", [to]))
+        self._with_session(lambda session: advance(session, path, to))
 
     # -- closing --------------------------------------------------------------------------------
 

@@ -35,11 +35,13 @@ from ivm.session.ddl import view_statements
 from ivm.session.ddl.copied_database import finish_copy
 from ivm.session.ddl.ddl_refusals import refuse_alias, refuse_conflicts, refuse_types, refuse_unfit
 from ivm.session.ddl.indexed_alters import renames_table, without_indexes
-from ivm.session.ddl.retention import follow_tables, refuse_retention, retain_created
+from ivm.session.ddl.own_clauses import created, refuse_clauses
+from ivm.session.ddl.retention import follow_tables, retain_created
 from ivm.session.ddl.retyped_views import create_anew, is_retyped
+from ivm.session.ddl.stored_watermarks import move_watermarks
 from ivm.session.ddl.stream_positions import move_positions
 from ivm.session.ddl.view_indexes import change_index
-from ivm.session.ddl.watermarks import mark_created, move_watermarks, refuse_watermark
+from ivm.session.ddl.watermarks import set_clause
 from ivm.session.dml import refuse_hidden
 from ivm.session.names.refused_settings import refuse_meaning
 from ivm.session.queries.query import query
@@ -95,8 +97,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params, *, retypes: bool = 
     """
     refuse_meaning(statement)
     refuse_alias(session, statement)
-    refuse_retention(statement)
-    refuse_watermark(statement)
+    refuse_clauses(statement)
     indexed = change_index(session, statement)
     if indexed is not None:
         return indexed
@@ -237,16 +238,30 @@ def changed(
     refuse_unfit(session.cursor, engine.catalog.tables, before, typed)
     follow_tables(session, statement, before)
     move_positions(session, transaction, before)
-    move_watermarks(session, transaction, before)
-    if statement.retention is not None:
-        retain_created(session, statement, before)
-    if statement.watermark is not None:
-        mark_created(session, transaction, statement, before)
+    move_watermarks(session, transaction, before, statement)
+    if statement.retention is not None or statement.watermark is not None:
+        _note_clauses(session, transaction, statement, before)
     affected = _affected(session, statement, before, typed | transaction.unbound)
     session.refuse_temporary([(view.name, view.query) for view in affected])
     rebuilt = _bound_anew(session, transaction, statement, affected, typed, retypes)
     broken = engine.broken.names()
     transaction.rebuild([view for view in rebuilt if view.name not in broken])
+
+
+def _note_clauses(
+    session: Session,
+    transaction: Transaction,
+    statement: st.Ddl,
+    before: Mapping[str, TableInfo],
+) -> None:
+    """Notes what the clauses of ours say of a table that has just been created."""
+    info = created(session, statement, before)
+    if info is None:
+        return
+    if statement.retention is not None:
+        retain_created(session, statement.retention, info)
+    if statement.watermark is not None:
+        set_clause(session, transaction, info, statement.watermark)
 
 
 def _bound_anew(

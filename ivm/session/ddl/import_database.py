@@ -16,7 +16,7 @@ from typing import Any
 from ivm.engine.tables.retention import COLUMNS, Rule
 from ivm.session.ddl import view_statements
 from ivm.session.ddl.retention import restore_rules
-from ivm.session.ddl.watermarks import restore_watermarks
+from ivm.session.ddl.stored_watermarks import restore_watermarks
 from ivm.session.results.result import Result
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from ivm.engine.tables.retention import COLUMNS, TABLE, TIMED, Rule, stored_rules
 from ivm.ingest.fast_path_rules import has_trigger
 from ivm.ingest.parameters import Params
-from ivm.session.dml import refuse_own
+from ivm.session.ddl.own_clauses import altered, column_now
 from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.nodes.nodes import Retention
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.warehouse.duckdb.duck import run
 from ivm.storage.warehouse.tables.table_info import TableInfo
@@ -22,60 +23,29 @@ from ivm.storage.warehouse.tables.table_info import TableInfo
 
 def set_retention(session: Session, statement: st.SetRetention, params: Params) -> Result:
     """Runs ALTER TABLE … SET (retain = …) and RESET (retain)."""
-    refuse_own(statement.name)
     with session.writing() as transaction:
-        catalog = session.engine.catalog
-        name = session.names.resolve(statement.name)
-        if name is None and statement.if_exists:
+        info = altered(session, statement)
+        if info is None:
             return Result("done")
-        if name is None or name not in catalog.tables:
-            raise SqlError(
-                f"{'.'.join(statement.name)!r} is no base table of this database", statement.offset
-            )
         transaction.change_catalog()
         transaction.begin_in_duckdb()
-        known = {rule.table: rule for rule in stored_rules(session.cursor, catalog.database)}
+        rules = stored_rules(session.cursor, session.engine.catalog.database)
+        known = {rule.table: rule for rule in rules}
         rule = None
         if statement.retain is not None:
-            by = statement.by or (known[name].column if name in known else None)
+            by = statement.by or (known[info.name].column if info.name in known else None)
             if by is None:
                 raise SqlError(
                     "retain_by is needed: the column that tells a row's time", statement.offset
                 )
-            rule = _rule(catalog.tables[name], by, statement.retain, session)
-        _write(session, name, rule)
+            rule = _rule(info, by, statement.retain, session)
+        _write(session, info.name, rule)
     return Result("done")
 
 
-def refuse_retention(statement: st.Ddl) -> None:
-    """Refuses a rule for what is no table of the database, or a temporary one.
-
-    Raises:
-        UnsupportedError: it is such.
-    """
-    if statement.retention and (statement.target != "table" or statement.temporary):
-        raise UnsupportedError(
-            "only a table of this database, which is not temporary, can lose rows by their age",
-            statement.offset,
-        )
-
-
-def retain_created(session: Session, statement: st.Ddl, before: Mapping[str, TableInfo]) -> None:
-    """Notes the rule of a table that has just been created, unless it was there before.
-
-    Args:
-        before: the tables before.
-    """
-    retention, catalog = statement.retention, session.engine.catalog
-    name = None if statement.name is None else session.names.resolve(statement.name)
-    if retention is None:
-        return
-    if name is None or name not in catalog.tables:
-        raise UnsupportedError(
-            "only a table of this database can lose rows by their age", statement.offset
-        )
-    if name not in before or statement.replace:
-        _write(session, name, _rule(catalog.tables[name], retention.by, retention.retain, session))
+def retain_created(session: Session, retention: Retention, info: TableInfo) -> None:
+    """Notes the rule of a table that has just been created."""
+    _write(session, info.name, _rule(info, retention.by, retention.retain, session))
 
 
 def restore_rules(session: Session, found: Iterable[Rule]) -> None:
@@ -111,17 +81,9 @@ def follow_tables(session: Session, statement: st.Ddl, before: Mapping[str, Tabl
         if now is None:
             _write(session, rule.table, None)
         elif now != old or statement.target == "trigger":
-            column = _renamed(old, now, rule)
+            column = column_now(old, now, rule.column)
             _write(session, rule.table, None)
             _write(session, now.name, _rule(now, column, rule.retain, session))
-
-
-def _renamed(old: TableInfo, now: TableInfo, rule: Rule) -> str:
-    """The name that the rule's column has now."""
-    at = old.position(rule.column)
-    same = at is not None and len(now.schema) == len(old.schema)
-    gone = now.position(rule.column) is None
-    return now.schema[at][0] if gone and same and at is not None else rule.column
 
 
 def _rule(info: TableInfo, column: str, retain: str, session: Session) -> Rule:
