@@ -126,7 +126,8 @@ def _made(database: Database) -> Iterator[_Made]:
 def _of_view(view: StoredView, written: str, reserved: frozenset[str]) -> str:
     columns = f" ({_columns(view.columns, reserved)})" if view.columns else ""
     tick = "" if view.tick is None else f" WITH (tick = '{spelled_tick(view.tick)}')"
-    return f"CREATE MATERIALIZED VIEW {written}{columns}{tick} AS\n{written_query(view)}"
+    query = written_query(view.query, view.final)
+    return f"CREATE MATERIALIZED VIEW {written}{columns}{tick} AS\n{query}"
 
 
 def _of_rule(rule: Rule) -> str:

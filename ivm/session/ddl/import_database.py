@@ -224,7 +224,9 @@ def _created(view: StoredView) -> str:
     listed = f" ({', '.join(map(quote, view.columns))})" if view.columns else ""
     path = ".".join(map(quote, path_of(view.name)))
     ticks = f" WITH (tick = '{view.tick} microseconds')" if view.tick is not None else ""
-    return f"CREATE MATERIALIZED VIEW {path}{listed}{ticks} AS {written_query(view)}"
+    return (
+        f"CREATE MATERIALIZED VIEW {path}{listed}{ticks} AS {written_query(view.query, view.final)}"
+    )
 
 
 def _indexed(index: ViewIndex) -> str:

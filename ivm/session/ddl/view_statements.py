@@ -330,7 +330,7 @@ def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
         "name": pa.array(list(views), pa.string()),
         "strategy": pa.array([session.engine.views.strategy(view) for view in found], pa.string()),
         "reads": pa.array([", ".join(sorted(view.reads)) for view in found], pa.string()),
-        "query": pa.array([written_query(view) for view in found], pa.string()),
+        "query": pa.array([written_query(view.query, view.final) for view in found], pa.string()),
     }
     indexes = [_indexes(session, name) for name in views]
     if any(indexes):

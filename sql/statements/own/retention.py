@@ -11,7 +11,7 @@ from typing import Any
 from ivm.sql.statements.nodes.nodes import Retention, WatermarkClause
 from ivm.sql.statements.nodes.own_nodes import SetRetention
 from ivm.sql.statements.own.durations import duration
-from ivm.sql.statements.own.table_options import column_name, options
+from ivm.sql.statements.own.options import column_name, options
 from ivm.sql.statements.own.watermarks import OPTIONS, with_options, with_watermark
 from ivm.sql.statements.text.tokens import Reader, SourceText
 

@@ -16,6 +16,7 @@ from ivm.sql.statements.nodes.own_nodes import (
     VerifyView,
 )
 from ivm.sql.statements.own.durations import duration
+from ivm.sql.statements.own.options import options
 from ivm.sql.statements.own.with_ties import without_ties_clause
 from ivm.sql.statements.text.tokens import Reader, SourceText
 from ivm.storage.errors import UnsupportedError
@@ -33,7 +34,10 @@ def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name()
     columns = reader.columns() if reader.peek() == "(" else ()
-    options = _options(reader) if reader.accept("WITH") else {}
+    found = {}
+    if reader.accept("WITH"):
+        reader.expect("(")
+        found = options(reader, _OPTIONS)
     reader.expect("AS")
     if reader.done:
         raise reader.error("expected the view's query")
@@ -43,7 +47,8 @@ def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView
     begin -= ahead
     flags = begin, replace, if_not_exists
     given = source.text, source.offset, name, columns, query
-    return CreateView(*given, *flags, final=final, **options)
+    values = {option.lower(): value for option, value in found.items()}
+    return CreateView(*given, *flags, final=final, **values)
 
 
 def _without_emit(source: SourceText, reader: Reader, begin: int) -> tuple[str, bool]:
@@ -53,23 +58,6 @@ def _without_emit(source: SourceText, reader: Reader, begin: int) -> tuple[str, 
         return source.text[begin:], False
     last = reader.tokens[-len(_EMIT) - 1]
     return source.text[begin : last.end - source.offset], True
-
-
-def _options(reader: Reader) -> dict[str, Any]:
-    """Reads `(backfill = 'spark', tick = '1 minute')`, after WITH."""
-    found: dict[str, Any] = {}
-    reader.expect("(")
-    while True:
-        name = "" if reader.done else reader.tokens[reader.at].text.lower()
-        if name not in _OPTIONS or name in found:
-            raise reader.error("a view's options are backfill and tick, each once")
-        reader.at += 1
-        reader.expect("=")
-        found[name] = _OPTIONS[name](reader)
-        if not reader.accept(","):
-            break
-    reader.expect(")")
-    return found
 
 
 def _backfill(reader: Reader) -> str:
@@ -91,7 +79,7 @@ def _tick(reader: Reader) -> int:
     return micros
 
 
-_OPTIONS: dict[str, Callable[[Reader], Any]] = {"backfill": _backfill, "tick": _tick}
+_OPTIONS: dict[str, Callable[[Reader], Any]] = {"BACKFILL": _backfill, "TICK": _tick}
 
 
 def drop_view(source: SourceText, reader: Reader) -> DropView:

@@ -12,7 +12,7 @@ from typing import Any
 from ivm.sql.statements.nodes.nodes import WatermarkClause
 from ivm.sql.statements.nodes.own_nodes import AdvanceWatermark, SetWatermark
 from ivm.sql.statements.own.durations import Duration, duration
-from ivm.sql.statements.own.table_options import column_name, options
+from ivm.sql.statements.own.options import column_name, options
 from ivm.sql.statements.text.tokens import NESTING, Reader, SourceText, Token, text_of
 from ivm.storage.identifiers import fold
 

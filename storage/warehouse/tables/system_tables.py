@@ -10,7 +10,7 @@ import contextlib
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, cast
+from typing import Literal, cast
 
 import duckdb
 
@@ -134,19 +134,9 @@ class StoredView:
     final: bool = False
 
 
-class HasQuery(Protocol):
-    """A view, as far as its text goes."""
-
-    @property
-    def query(self) -> str: ...
-
-    @property
-    def final(self) -> bool: ...
-
-
-def written_query(view: HasQuery) -> str:
+def written_query(query: str, final: bool) -> str:
     """The query behind AS in the statement that creates a view."""
-    return f"{view.query} EMIT ON WINDOW CLOSE" if view.final else view.query
+    return f"{query} EMIT ON WINDOW CLOSE" if final else query
 
 
 def create_schema(cursor: Cursor, catalog: str, database_id: str) -> None:
