@@ -7,7 +7,7 @@ and the emitted ones are stored with the view.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -86,13 +86,6 @@ class Emit(Operator):
         waiting = PendingRows(self.types, self._by).added(ZSet(tuple(columns), weights))
         self._before = self._after = waiting
         self._passed = self._passes = bound
-
-    def contents(self, inputs: Fetch) -> Iterator[ZSet]:
-        """What is passed of the rows that there are now: those of a view that is filled first."""
-        for chunk in inputs(0):
-            waiting = PendingRows(self.types, self._by).added(self._open(chunk, None))
-            if self._passed is not None:
-                yield waiting.parted(self._passed, inclusive=self._inclusive)[0]
 
     def describe(self) -> str:
         return "Emit"

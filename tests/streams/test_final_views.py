@@ -101,7 +101,7 @@ VIEWS = {
         "SELECT id, ts, v + 1 FROM a WHERE k > 0", "SELECT id, ts, v + 1 FROM a WHERE k > 0 AND"
         " isfinite(ts)", by=1, after=True,
     ),
-    "days": Final(
+    "truncated": Final(
         "SELECT date_trunc('hour', ts), k, min(v) FROM a GROUP BY ALL HAVING count(*) > 1",
         f"SELECT date_trunc('hour', ts), k, min(v) FROM a {FINITE} GROUP BY ALL"
         " HAVING count(*) > 1",

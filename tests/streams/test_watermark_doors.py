@@ -50,51 +50,50 @@ def run(db: ivm.Database, *script: str) -> None:
         db.execute(statement)
 
 
-IN_ONE_TRANSACTION = [
-    (CLICKS, [row("10:30"), "ALTER TABLE clicks DROP expires"], {"clicks": (at("10:25"), 0)}),
-    (CLICKS, [row("10:30"), "ALTER TABLE clicks RENAME ts TO t2"], {"clicks": (at("10:25"), 0)}),
-    (CLICKS, [row("10:30"), "ALTER TABLE clicks RENAME TO hits"], {"hits": (at("10:25"), 0)}),
-    (CLICKS, [row("10:30"), "DROP TABLE clicks"], {}),
-    (CLICKS, [row("10:30"), "DROP TABLE clicks", CLICKS], {"clicks": (None, 0)}),
-    (CLICKS, ["DROP TABLE clicks", CLICKS, row("05:00")], {"clicks": (at("04:55"), 0)}),
-    (CLICKS, [row("10:30"), "ALTER TABLE clicks DROP WATERMARK"], {}),
-    (CLICKS, ["ALTER TABLE clicks DROP WATERMARK", row("01:00")], {}),
-    ("SELECT 1", [CLICKS, row("10:30"), "DELETE FROM clicks", row("09:30")],
-     {"clicks": (at("09:25"), 0)}),
-    ("SELECT 1", [CLICKS, row("10:30"), "ALTER TABLE clicks RENAME TO hits"],
-     {"hits": (at("10:25"), 0)}),
-    ("SELECT 1", [CLICKS, row("10:30"), "DROP TABLE clicks"], {}),
-    (CLICKS, ["ALTER TABLE clicks RENAME TO hits", row("03:00").replace("clicks", "hits")],
+ALTERED: list[tuple[list[str], dict[str, Any]]] = [
+    ([row("10:30"), "ALTER TABLE clicks DROP expires"], {"clicks": (at("10:25"), 0)}),
+    ([row("10:30"), "ALTER TABLE clicks RENAME ts TO t2"], {"clicks": (at("10:25"), 0)}),
+    ([row("10:30"), "ALTER TABLE clicks RENAME TO hits"], {"hits": (at("10:25"), 0)}),
+    ([row("10:30"), "DROP TABLE clicks"], {}),
+    ([row("10:30"), "DROP TABLE clicks", CLICKS], {"clicks": (None, 0)}),
+    (["DROP TABLE clicks", CLICKS, row("05:00")], {"clicks": (at("04:55"), 0)}),
+    ([row("10:30"), "ALTER TABLE clicks DROP WATERMARK"], {}),
+    (["ALTER TABLE clicks DROP WATERMARK", row("01:00")], {}),
+    (["ALTER TABLE clicks RENAME TO hits", row("03:00").replace("clicks", "hits")],
      {"hits": (at("09:55"), 1)}),
-    (CLICKS, ["ALTER TABLE clicks RENAME ts TO t2", row("03:00")], {"clicks": (at("09:55"), 1)}),
-    (CLICKS, [row("23:00"), "ALTER TABLE clicks SET WATERMARK FOR ts AS ts - INTERVAL '1 minute'",
-              "DELETE FROM clicks WHERE ts > '2026-03-01 22:00'"], {"clicks": (at("09:59"), 0)}),
+    (["ALTER TABLE clicks RENAME ts TO t2", row("03:00")], {"clicks": (at("09:55"), 1)}),
+    ([row("23:00"), "ALTER TABLE clicks SET WATERMARK FOR ts AS ts - INTERVAL '1 minute'",
+      "DELETE FROM clicks WHERE ts > '2026-03-01 22:00'"], {"clicks": (at("09:59"), 0)}),
 ]  # fmt: skip
+CREATED: list[tuple[list[str], dict[str, Any]]] = [
+    ([CLICKS, row("10:30"), "DELETE FROM clicks", row("09:30")], {"clicks": (at("09:25"), 0)}),
+    ([CLICKS, row("10:30"), "ALTER TABLE clicks RENAME TO hits"], {"hits": (at("10:25"), 0)}),
+    ([CLICKS, row("10:30"), "DROP TABLE clicks"], {}),
+]
 
 
-@pytest.mark.parametrize(("begin", "script", "wanted"), IN_ONE_TRANSACTION)
+@pytest.mark.parametrize(("script", "wanted"), ALTERED)
 def test_ddl_and_rows_of_one_transaction(
-    db: ivm.Database, begin: str, script: list[str], wanted: dict[str, Any]
+    db: ivm.Database, script: list[str], wanted: dict[str, Any]
 ) -> None:
-    if begin == CLICKS:
-        run(db, CLICKS, row("10:00"))
+    run(db, CLICKS, row("10:00"), "BEGIN", *script, "COMMIT")
+    assert marks(db) == wanted
+    run(db, "CREATE TABLE other (ts TIMESTAMP, WATERMARK FOR ts AS ts)")
+    run(db, "INSERT INTO other VALUES ('2026-03-01')")
+    assert marks(db) == {**wanted, "other": (at("00:00"), 0)}
+
+
+@pytest.mark.parametrize(("script", "wanted"), CREATED)
+def test_a_table_and_its_rows_of_one_transaction(
+    db: ivm.Database, script: list[str], wanted: dict[str, Any]
+) -> None:
     run(db, "BEGIN", *script, "COMMIT")
     assert marks(db) == wanted
-    if begin == CLICKS:
-        run(db, "CREATE TABLE other (ts TIMESTAMP, WATERMARK FOR ts AS ts)")
-        run(db, "INSERT INTO other VALUES ('2026-03-01')")
-        assert marks(db) == {**wanted, "other": (at("00:00"), 0)}
 
 
-@pytest.mark.parametrize(("begin", "script", "wanted"), IN_ONE_TRANSACTION)
-def test_a_rollback_of_them(
-    db: ivm.Database, begin: str, script: list[str], wanted: dict[str, Any]
-) -> None:
-    run(db, CLICKS, row("10:00"), FINAL.replace("hours", "h"))
-    run(db, "DROP MATERIALIZED VIEW h", "BEGIN")
-    for statement in script if begin == CLICKS else []:
-        db.execute(statement)
-    run(db, "ROLLBACK", row("10:20"))
+@pytest.mark.parametrize("script", [script for script, _ in ALTERED])
+def test_a_rollback_of_them(db: ivm.Database, script: list[str]) -> None:
+    run(db, CLICKS, row("10:00"), "BEGIN", *script, "ROLLBACK", row("10:20"))
     assert marks(db) == {"clicks": (at("10:15"), 0)}
     assert db.execute("SELECT watermark('clicks')").fetchall() == [(at("10:15"),)]
 
@@ -176,6 +175,47 @@ def test_names_with_dots_and_quotes_have_watermarks_of_their_own(db: ivm.Databas
     run(db, """INSERT INTO "a.b" VALUES ('2026-03-01 11:00')""")
     found = db.execute("""SELECT watermark('a.b'), watermark /* "x" */ ('"a.b"')""").fetchall()
     assert found == [(at("10:00"), at("11:00"))]
+
+
+COLUMNS = [
+    ("SELECT Watermark( 'clicks' ), 1", ["Watermark( 'clicks' )", "1"]),
+    ("SELECT id, watermark('clicks') FROM clicks", ["id", "watermark('clicks')"]),
+    ("SELECT DISTINCT watermark('clicks') FROM clicks", ["watermark('clicks')"]),
+    ("SELECT watermark('clicks') AS w, watermark('clicks') AS x", ["w", "x"]),
+    ("FROM clicks SELECT watermark('clicks') WHERE id > 1", ["watermark('clicks')"]),
+    ("SELECT 1 AS a, watermark('clicks') UNION ALL SELECT 2, watermark('clicks') LIMIT 1",
+     ["a", "watermark('clicks')"]),
+    ("SELECT y FROM (SELECT watermark('clicks')) AS q(y)", ["y"]),
+    ("SELECT coalesce(NULL, watermark('clicks')) AS w ORDER BY 1, watermark('clicks')", ["w"]),
+    ("SELECT count(DISTINCT watermark('clicks')) AS n FROM clicks", ["n"]),
+    ("SELECT id FROM clicks GROUP BY id, watermark('clicks')", ["id"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "names"), COLUMNS)
+def test_a_column_of_it_has_the_name_that_was_written(
+    db: ivm.Database, query: str, names: list[str]
+) -> None:
+    run(db, CLICKS, row("10:00"))
+    assert db.execute(query).fetch_arrow_table().column_names == names
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("SELECT 1, watermark('nope') FROM clicks", "watermark"),
+        ("SELECT watermark('clicks'), nope FROM clicks", "nope"),
+        ("SELECT nope, watermark('clicks') FROM clicks", "nope"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT 1, watermark('nope') AS w", "watermark"),
+    ],
+)
+def test_an_error_beside_a_call_is_told_where_it_is(
+    db: ivm.Database, query: str, place: str
+) -> None:
+    db.execute(CLICKS)
+    with pytest.raises(SqlError) as caught:
+        db.execute(query)
+    assert caught.value.position == query.index(place)
 
 
 def test_only_views_that_read_it_keep_a_table(db: ivm.Database) -> None:

@@ -136,16 +136,20 @@ def _one_row(relations: Sequence[str]) -> str:
 def _over(index: int, expr: exp.Expr, *, dated: bool) -> exp.Expr:
     """A bound, over one of several watermarks; that of dates is a date.
 
-    Additions of no time, which make timestamps of dates, are left out of others.
+    What makes timestamps of dates (casts, additions of no time) is left out of others.
     """
-
-    def bare(node: exp.Expr) -> exp.Expr:
-        nothing = isinstance(node, exp.Add) and isinstance(node.expression, exp.Interval)
-        return node.this.unnest() if nothing and node.expression.name == "0" else node
-
     mark = exp.cast(column(index), "DATE") if dated else column(index)
-    made = expr.copy() if dated else expr.copy().transform(bare)
+    made = expr.copy() if dated else expr.copy().transform(_of_timestamps)
     return replace(made, lambda _: mark.copy())
+
+
+def _of_timestamps(node: exp.Expr) -> exp.Expr:
+    """A step of a bound, or what it is of where that is a timestamp of the same type."""
+    nothing = isinstance(node, exp.Add) and isinstance(node.expression, exp.Interval)
+    same = isinstance(node, exp.Cast) and node.to.this != exp.DType.DATE
+    if same or (nothing and node.expression.name == "0"):
+        return _of_timestamps(node.this.unnest())
+    return node
 
 
 def _least(plan: Plan, exprs: Sequence[exp.Expr], passed: tuple[str, ColumnType]) -> Plan:

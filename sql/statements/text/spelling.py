@@ -71,19 +71,19 @@ class Spelling:
         """The offset in `script` of one in `text`."""
         shift = 0  # of what stands behind the edits so far
         for start, end, text in self.edits:
+            if offset < start + shift:
+                break
             if offset < start + shift + len(text):
-                return self._within(
-                    start, end, text[max(offset - start - shift, 0) :], offset - shift
-                )
+                return self._within(start, end, text[offset - start - shift :])
             shift += len(text) - (end - start)
         return offset - shift
 
-    def _within(self, start: int, end: int, behind: str, offset: int) -> int:
-        """A place in what an edit replaces: that of the word which stands there in the edit."""
+    def _within(self, start: int, end: int, behind: str) -> int:
+        """A place in what an edit replaces: that of the word which stands there, or its begin."""
         word = _WORD.match(behind)
         again = re.compile(rf"(?<!\w){re.escape(word[0])}(?!\w)") if word else None
         found = again.search(self.script, start, end) if again else None
-        return found.start() if found else min(offset, max(start, end - 1))
+        return found.start() if found else start
 
     def naming(self, found: StringForNameError) -> Spelling:
         """The spelling with the name that a string is.
