@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import cdc, demo, everyday, run, shapes, spark_memory, steady
+from benchmarks import cdc, demo, everyday, run, shapes, steady
 from benchmarks.harness import cells, plan, report, stream, workload
 from benchmarks.harness.shape_cases import SHAPES, Shape
+from benchmarks.spark import memory
 from benchmarks.tpch import tpch
 from tests.support.spark import session
 
@@ -106,10 +107,10 @@ def test_the_memory_of_a_fill_is_measured_and_its_view_verified(tmp_path: Path) 
     session()  # or the test is not run
     parquet = tmp_path / "parquet"
     tpch.generate(parquet, 0.01)
-    numbers = spark_memory.measure(tmp_path, parquet, "join", 64 << 20)
+    numbers = memory.measure(tmp_path, parquet, "join", 64 << 20)
     assert 0 < numbers.state < numbers.kept < numbers.followed
     assert numbers.jvm > numbers.worker > 0
-    assert len(spark_memory.line("join", numbers)) == len(spark_memory.HEAD)
+    assert len(memory.line("join", numbers)) == len(memory.HEAD)
 
 
 @pytest.mark.full

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.spark import measure
+from benchmarks.spark.fills import measure
 from benchmarks.tpch import tpch
 from benchmarks.tpch.tpch_queries import QUERIES
 from tests.support.spark import session

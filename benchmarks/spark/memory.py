@@ -1,4 +1,4 @@
-"""Measure the memory of first fills: `python -m benchmarks.spark_memory`.
+"""Measure the memory of first fills: `python -m benchmarks.spark.memory`.
 
 A history of several times the memory given stays in its Parquet files; views of several kinds are
 filled on Spark, each in a process of its own. DuckDB has `--memory` in our process, Spark's driver
@@ -28,7 +28,7 @@ import ivm
 from benchmarks.harness.cells import peak_bytes
 from benchmarks.harness.maintain import commit, verify
 from benchmarks.harness.report import machine
-from benchmarks.spark import OPTIONS, Phases
+from benchmarks.spark.fills import OPTIONS, Phases
 from benchmarks.tpch import tpch
 from benchmarks.tpch_refresh import apply_plainly, refreshes
 from ivm.ingest.key_index import LateIndex
@@ -177,7 +177,7 @@ HEAD = f"{'view':10}{'s':>9}{'load s':>8}" + "".join(
 
 def main() -> None:
     """Measure at a scale."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_memory", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.memory", description=__doc__)
     parser.add_argument("--scale", type=float, default=10.0, help="TPC-H's scale factor")
     parser.add_argument("--memory", type=int, default=512, help="MiB of DuckDB's memory")
     parser.add_argument("--views", nargs="*", default=list(VIEWS), choices=list(VIEWS))
@@ -201,7 +201,7 @@ def main() -> None:
 
 def _apart(parquet: Path, name: str, memory: int) -> dict[str, Any]:
     """What `measure` tells of one view in another process."""
-    command = [sys.executable, "-m", "benchmarks.spark_memory", "--one", "--views", name]
+    command = [sys.executable, "-m", "benchmarks.spark.memory", "--one", "--views", name]
     command += ["--parquet", str(parquet), "--memory", str(memory)]
     told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     return json.loads(told.splitlines()[-1])  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Time commits beside a first fill on Spark: `python -m benchmarks.spark_beside`.
+"""Time commits beside a first fill on Spark: `python -m benchmarks.spark.beside`.
 
 A writer commits one order after the other, as fast as it can up to a rate, first alone and then
 while Spark fills a view that joins and groups the orders. Shown are the latencies of both, how many
@@ -18,7 +18,7 @@ import numpy as np
 import ivm
 from benchmarks.harness.maintain import verify
 from benchmarks.harness.report import machine
-from benchmarks.spark import OPTIONS
+from benchmarks.spark.fills import OPTIONS
 
 TABLES = """
 CREATE TABLE customers (id BIGINT PRIMARY KEY, region VARCHAR);
@@ -96,7 +96,7 @@ def measure(folder: Path, orders: int, rate: float) -> None:
 
 def main() -> None:
     """Measure with so many orders."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_beside", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.beside", description=__doc__)
     parser.add_argument("--orders", type=int, default=10_000_000)
     parser.add_argument("--rate", type=float, default=1_000, help="commits a second at most")
     arguments = parser.parse_args()

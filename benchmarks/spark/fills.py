@@ -1,4 +1,4 @@
-"""Time first fills on Spark beside DuckDB's: `python -m benchmarks.spark`.
+"""Time first fills on Spark beside DuckDB's: `python -m benchmarks.spark.fills`.
 
 Each of TPC-H's 22 views is filled once by Spark and once by DuckDB, in copies of one file. Shown
 are the seconds of Spark's phases (export, stages, load), of the whole, and of DuckDB's whole, which
@@ -123,7 +123,7 @@ def line(name: str, phases: Phases, whole: float, peer: float, tasks: Tasks) -> 
 
 def main() -> None:
     """Measure at a scale."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.fills", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-H's scale factor")
     parser.add_argument("--views", nargs="*", default=list(QUERIES), help="default all 22")
     parser.add_argument("--lake", action="store_true", help="leave the tables in their files")

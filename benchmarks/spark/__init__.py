@@ -1,0 +1,1 @@
+"""First fills on Spark: their times, their memory, and what goes on beside them."""
