@@ -147,7 +147,7 @@ def _of_timestamps(node: exp.Expr) -> exp.Expr:
     """A step of a bound, or what it is of where that is a timestamp of the same type."""
     nothing = isinstance(node, exp.Add) and isinstance(node.expression, exp.Interval)
     same = isinstance(node, exp.Cast) and node.to.this != exp.DType.DATE
-    if same or (nothing and node.expression.name == "0"):
+    if (same and node.this.find(exp.Column)) or (nothing and node.expression.name == "0"):
         return _of_timestamps(node.this.unnest())
     return node
 
