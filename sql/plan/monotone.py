@@ -41,7 +41,7 @@ def _step(expr: exp.Expr, *, zoned: bool) -> tuple[exp.Expr | None, Rise | None]
             return moving, _shift(moving, other, zoned=zoned)
         case exp.Sub():
             return expr.this, _shift(expr.this, expr.expression, zoned=zoned)
-        case exp.DateBin() if not used(expr.this) and not _is_shifted(expr):
+        case exp.DateBin() if not used(expr.this) and not _begins_elsewhere(expr):
             fixed = _length(expr.this, zoned=zoned)
             return expr.expression, fixed and "weak"
         case exp.Anonymous() if expr.name.lower() == "time_bucket" and len(expr.expressions) == 3:
@@ -61,7 +61,7 @@ def _step(expr: exp.Expr, *, zoned: bool) -> tuple[exp.Expr | None, Rise | None]
             return None, None
 
 
-def _is_shifted(bucket: exp.DateBin) -> bool:
+def _begins_elsewhere(bucket: exp.DateBin) -> bool:
     """Returns whether buckets begin elsewhere by an offset or an origin."""
     return any(bucket.args.get(part) for part in ("unit", "zone", "origin"))
 
@@ -76,6 +76,12 @@ def _shift(moving: exp.Expr, by: exp.Expr, *, zoned: bool) -> Rise | None:
     begin = _bare(moving)
     days = isinstance(begin, whole) and _unit(_width(begin)) in _DAYS | _MONTHS
     return None if kind == "weak" and not days else kind
+
+
+def is_shifted(expr: exp.Expr, *, zoned: bool) -> bool:
+    """Returns whether an expression is a time and a constant, as long for each time, and exact."""
+    shifts = isinstance(expr, exp.Add | exp.Sub) and not used(expr.expression)
+    return shifts and _length(expr.expression, zoned=zoned) == "strict"
 
 
 def _length(expr: exp.Expr, *, zoned: bool) -> Rise | None:
@@ -110,7 +116,7 @@ def time_of_window(expr: exp.Expr, *, zoned: bool) -> exp.Expr | None:
     if not isinstance(end, exp.Add) or (zone is not None and not zoned):
         return None
     begin, width = _bare(end.this), _bare(end.expression)
-    if not isinstance(begin, exp.DateBin) or _is_shifted(begin):
+    if not isinstance(begin, exp.DateBin) or _begins_elsewhere(begin):
         return None
     if (
         text(_bare(begin.this)) != text(width)

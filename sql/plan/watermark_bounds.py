@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 from sqlglot import exp
 
 from ivm.sql.plan.columns import origins
+from ivm.sql.plan.compared_times import AtLeast, at_least, last_before
 from ivm.sql.plan.expressions import column, replace, used
 from ivm.sql.plan.monotone import end_of_range, rise, time_of_window
 from ivm.sql.plan.nodes import (
@@ -74,33 +75,40 @@ class Bounded(NamedTuple):
 Times: TypeAlias = Callable[[Scan], int | None]
 """The position of the time column of a scan; -1 if the scan has not got it; None if the relation
 has no watermark."""
+Known: TypeAlias = Callable[[Plan], list[Bounded] | None]
+"""The bounds of a plan where they are given; None for those that follow from what is below."""
 
 
 def bounds(plan: Plan, times: Times) -> list[Bounded]:
     """The bounds of a plan's columns, for each scan of a table with a watermark."""
+    return _bounds(plan, lambda node: _of_scan(node, times) if isinstance(node, Scan) else None)
+
+
+def _bounds(plan: Plan, known: Known) -> list[Bounded]:
+    given = known(plan)
+    if given is not None:
+        return given
     match plan:
-        case Scan():
-            return _of_scan(plan, times)
         case ViewScan() | Filter() | Distinct():
-            return bounds(plan.input, times)
+            return _bounds(plan.input, known)
         case Emit():  # its rows come when that one column is passed
-            return [each.only(plan.by) for each in bounds(plan.input, times)]
+            return [each.only(plan.by) for each in _bounds(plan.input, known)]
         case Project():
-            return _mapped(bounds(plan.input, times), plan.exprs)
+            return _mapped(_bounds(plan.input, known), plan.exprs)
         case Join():
-            return _of_join(plan, times)
+            return _of_join(plan, known)
         case Aggregate():
-            return _of_group(plan, plan.groups, times)
+            return _of_aggregate(plan, known)
         case GroupRecompute() | TopK():
-            return _of_group(plan, plan.partition, times)
+            return _of_group(plan, plan.partition, known)
         case Window():
-            return _of_window(plan, times)
+            return _of_window(plan, known)
         case Union(negated=()) | SetOp():
-            return [each for part in inputs(plan) for each in bounds(part, times)]
+            return [each for part in inputs(plan) for each in _bounds(part, known)]
         case Unnest():
-            return _of_unnest(plan, times)
+            return _of_unnest(plan, known)
         case _:
-            found = [each for part in inputs(plan) for each in bounds(part, times)]
+            found = [each for part in inputs(plan) for each in _bounds(part, known)]
             return [Bounded(each.relation, {}) for each in found]
 
 
@@ -145,35 +153,79 @@ def _of_expression(expr: exp.Expr, columns: Mapping[int, Bound]) -> Bound | None
     return bound._replace(expr=over, inclusive=bound.inclusive and kind == "strict")
 
 
-def _of_join(plan: Join, times: Times) -> list[Bounded]:
-    """A pair is final when both of its rows are; a row without a match when none can come."""
-    left, right = bounds(plan.left, times), bounds(plan.right, times)
-    split = width(plan.left)
-    keys = dict(zip(plan.left_keys, plan.right_keys, strict=True))
-    equal = {right: left for left, right in keys.items()}
+def _of_join(plan: Join, known: Known) -> list[Bounded]:
+    """A pair is final when both of its rows are; a row without a match when none can come.
+
+    What the condition of the join says of one side's times by the other's bounds those too.
+    """
+    last = last_before(plan)
+    left = _bounds(plan.left, known)
+    right = (
+        _bounds(plan.right, known)
+        if last is None
+        else _mapped(_bounds(last.rows, known), last.exprs)
+    )
     if plan.kind == "full":
         return [Bounded(each.relation, {}) for each in (*left, *right)]
-    passed = [
-        Bounded(
-            each.relation,
-            _with(each.columns, keys, split) if plan.kind == "inner" else each.columns,
-        )
-        for each in left
-    ]
+    split, told, inner = width(plan.left), at_least(plan), plan.kind == "inner"
+    of_right = [(at - split, expr) for at, expr in told if at >= split]
+    of_left = [(at, expr) for at, expr in told if at < split]
+    found = []
+    for each in left:
+        met = _across(plan.right, each.columns, of_right) if inner else {}
+        found.append(Bounded(each.relation, {**each.columns, **_moved(met, split)}))
     for each in right:
-        met = {equal[i]: bound for i, bound in each.columns.items() if i in equal}
-        own = {split + i: bound for i, bound in each.columns.items()}
-        passed.append(Bounded(each.relation, {**met, **(own if plan.kind == "inner" else {})}))
-    return passed
+        own = _moved(each.columns, split)
+        passed = own if inner and last is None else {}
+        found.append(Bounded(each.relation, {**_across(plan.left, own, of_left), **passed}))
+    return found
 
 
-def _with(columns: Mapping[int, Bound], keys: Mapping[int, int], split: int) -> Mapping[int, Bound]:
-    """The bounds of the left side, of the right columns that are equal to its own too."""
-    return {**columns, **{split + keys[i]: bound for i, bound in columns.items() if i in keys}}
+def _moved(columns: Mapping[int, Bound], by: int) -> Mapping[int, Bound]:
+    return {by + i: bound for i, bound in columns.items()}
+
+
+def _across(
+    side: Plan, columns: Mapping[int, Bound], told: Sequence[AtLeast]
+) -> Mapping[int, Bound]:
+    """The bounds of one side of a join by those of the other.
+
+    Args:
+        side: the plan of that side.
+        columns: the bounds of the other, by the positions in the join.
+        told: what the columns of the side are at least, by those positions.
+    """
+    found = dict[int, Bound]()
+    for at, expr in told:
+        bound = _of_expression(expr, columns)
+        if bound is not None:
+            found = {**_spread(side, at, bound), **found}
+    return found
+
+
+def _spread(plan: Plan, at: int, bound: Bound) -> Mapping[int, Bound]:
+    """The bounds of the columns of rows of which one column is bounded, by what is made of it."""
+    below, column = _made_of(plan, at)
+    given = [Bounded("", {column: bound})]
+    (found,) = _bounds(plan, lambda node: given if node is below else _none_of(node))
+    return {**found.columns, at: bound}
+
+
+def _made_of(plan: Plan, at: int) -> tuple[Plan, int]:
+    """The plan, and its column, that gives a column to all that is made of it row by row."""
+    if isinstance(plan, Project | Filter | Distinct | ViewScan | Unnest):
+        below = origins(plan)[0].get(at)
+        if below is not None:
+            return _made_of(plan.input, below)
+    return plan, at
+
+
+def _none_of(plan: Plan) -> list[Bounded] | None:
+    return [] if isinstance(plan, Scan) else None
 
 
 def _of_group(
-    plan: Aggregate | GroupRecompute | TopK | Window, by: Sequence[int], times: Times
+    plan: Aggregate | GroupRecompute | TopK | Window, by: Sequence[int], known: Known
 ) -> list[Bounded]:
     """A group is final when none of its rows can change: only the bounds of its keys tell."""
     (own,) = origins(plan)
@@ -182,36 +234,50 @@ def _of_group(
             each.relation,
             {i: each.columns[at] for i, at in own.items() if at in by and at in each.columns},
         )
-        for each in bounds(plan.input, times)
+        for each in _bounds(plan.input, known)
     ]
 
 
-def _of_window(plan: Window, times: Times) -> list[Bounded]:
-    found = _of_group(plan, plan.partition, times)
+def _of_aggregate(plan: Aggregate, known: Known) -> list[Bounded]:
+    """The least time of a group, alone, changes only from and to one that is not before a bound."""
+    found = _of_group(plan, plan.groups, known)
+    calls = [(call.function, len(call.arguments), call.parameters) for call in plan.aggregates]
+    if calls != [("min", 1, ())]:
+        return found
+    at, (least,) = len(plan.groups), plan.aggregates[0].arguments
+    below = _bounds(plan.input, known)
+    return [
+        Bounded(each.relation, {**each.columns, **({at: rows[least]} if least in rows else {})})
+        for each, rows in zip(found, [each.columns for each in below], strict=True)
+    ]
+
+
+def _of_window(plan: Window, known: Known) -> list[Bounded]:
+    found = _of_group(plan, plan.partition, known)
     spans = spans_of_sessions(plan)
     if spans is None:
         return found
     end, time, below = spans
     return [
         Bounded(each.relation, {**each.columns, **({end: at[time]} if time in at else {})})
-        for each, at in zip(found, [b.columns for b in bounds(below, times)], strict=True)
+        for each, at in zip(found, [b.columns for b in _bounds(below, known)], strict=True)
     ]
 
 
-def _of_unnest(plan: Unnest, times: Times) -> list[Bounded]:
+def _of_unnest(plan: Unnest, known: Known) -> list[Bounded]:
     """Elements of a range that ends at a bounded time are after that time."""
-    below = bounds(plan.input, times)
+    below = _bounds(plan.input, known)
     found = []
-    for each, elements in zip(below, _ranges(plan, times), strict=True):
+    for each, elements in zip(below, _ranges(plan, known), strict=True):
         kept = {i: each.columns[at] for i, at in enumerate(plan.kept) if at in each.columns}
         found.append(Bounded(each.relation, {**kept, **elements.columns}))
     return found
 
 
-def _ranges(plan: Unnest, times: Times) -> list[Bounded]:
+def _ranges(plan: Unnest, known: Known) -> list[Bounded]:
     """The bounds of the elements of the lists."""
     if plan.call is not None or plan.outer or not isinstance(plan.input, Project):
-        return [Bounded(each.relation, {}) for each in bounds(plan.input, times)]
+        return [Bounded(each.relation, {}) for each in _bounds(plan.input, known)]
     ends = {
         len(plan.kept) + i: end
         for i, at in enumerate(plan.lists)
@@ -226,5 +292,5 @@ def _ranges(plan: Unnest, times: Times) -> list[Bounded]:
                 if (bound := _of_expression(end, each.columns)) is not None
             },
         )
-        for each in bounds(plan.input.input, times)
+        for each in _bounds(plan.input.input, known)
     ]

@@ -52,6 +52,8 @@ ENDS = (
     " ELSE ts + INTERVAL '15' MINUTES END AS e"
     " FROM (SELECT *, lead(ts) OVER (ORDER BY ts) AS next FROM clicks))"
 )
+PAIRS = "FROM clicks a JOIN clicks b ON a.k = b.k AND b.ts"
+LEFT = "FROM clicks a LEFT JOIN clicks b ON a.k = b.k AND b.ts"
 BOUNDED = [
     ("SELECT * FROM clicks", "ts <"),
     ("SELECT * FROM clicks WHERE k > 1", "ts <"),
@@ -98,6 +100,35 @@ BOUNDED = [
     ("SELECT ts, lag(k) OVER (PARTITION BY k ORDER BY ts) FROM clicks", None),
     ("SELECT ts, k FROM clicks ORDER BY ts LIMIT 3", None),
     ("SELECT k, max(ts) AS ts FROM clicks GROUP BY ALL", None),
+    ("SELECT k, min(ts) AS t FROM clicks GROUP BY ALL", "t <"),
+    ("SELECT k, min(ts) AS t, count(*) FROM clicks GROUP BY ALL", None),
+    ("SELECT k, min(ts, 2) AS t FROM clicks GROUP BY ALL", None),
+    (f"SELECT a.ts, b.k {PAIRS} BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR", "ts <"),
+    (f"SELECT a.ts + INTERVAL 1 HOUR AS due, b.k {LEFT} BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR",
+     "due <"),
+    (f"SELECT a.ts, b.k {LEFT} - a.ts <= INTERVAL 1 HOUR", "ts <"),
+    (f"SELECT a.ts, b.k {LEFT} - INTERVAL 1 HOUR < a.ts + INTERVAL 5 MINUTE", "ts <"),
+    (f"SELECT a.ts, b.k {LEFT} <= a.ts", "ts <"),
+    (f"SELECT a.ts, b.k {LEFT} >= a.ts", None),
+    (f"SELECT a.ts, b.k {LEFT} - a.ts <= INTERVAL 1 MONTH", None),
+    (f"SELECT a.ts, b.k {LEFT} BETWEEN a.ts AND a.ts + INTERVAL 1 MONTH", None),
+    (f"SELECT a.ts, b.k {LEFT} BETWEEN a.ts AND a.ts + b.k * INTERVAL 1 HOUR", None),
+    (f"SELECT a.ts, b.k {LEFT} <= a.ts OR b.k = 1", None),
+    (f"SELECT a.ts, b.k {LEFT} <= a.ts AND b.k = 1", "ts <"),
+    (f"SELECT a.ts, b.k {LEFT.replace('LEFT', 'FULL')} <= a.ts", None),
+    (f"SELECT a.ts, b.k {LEFT.replace('clicks', 'zoned')} <= a.ts + INTERVAL 1 HOUR", "ts <"),
+    (f"SELECT a.ts, b.k {LEFT.replace('clicks', 'zoned')} <= a.ts + INTERVAL 1 DAY", None),
+    (f"SELECT a.ts, b.k {LEFT.replace('clicks b', 'zoned b')} <= a.ts", None),
+    (f"SELECT a.ts::DATE AS d, b.k {LEFT} <= a.ts", "d <"),
+    (f"SELECT c.ts, a.k {PAIRS} <= a.ts JOIN clicks c ON c.k = b.k AND a.ts <= c.ts", "ts <"),
+    ("SELECT a.ts, b.k FROM clicks a ASOF JOIN clicks b ON a.k = b.k AND a.ts >= b.ts", "ts <"),
+    ("SELECT a.ts, b.k FROM clicks a ASOF LEFT JOIN clicks b ON a.ts > b.ts", "ts <"),
+    ("SELECT a.ts, b.ts AS t FROM clicks a ASOF JOIN clicks b ON a.ts <= b.ts", None),
+    ("SELECT a.ts, b.k FROM clicks a ASOF JOIN clicks b ON a.k = b.k AND a.ts <= b.ts", None),
+    ("SELECT a.ts, b.k FROM clicks a ASOF FULL JOIN clicks b ON a.ts >= b.ts", None),
+    ("SELECT b.ts, b.k FROM clicks a ASOF JOIN clicks b ON a.ts >= b.ts", None),
+    ("SELECT a.ts, b.k FROM clicks a, (SELECT *, lead(ts) OVER (ORDER BY k, ts) AS n FROM clicks) b"
+     " WHERE a.ts >= b.ts AND (b.n IS NULL OR a.ts < b.n)", None),
     ("SELECT count(*) FROM clicks", None),
     ("SELECT ts, k FROM plain", None),
     ("SELECT year(ts) AS y, k FROM clicks", None),

@@ -1,0 +1,150 @@
+"""Compared times: what the conditions of a join say of a time of one side by one of the other.
+
+Law: in each pair, the value of a column is at least that of the expression beside it. Both have one
+type of time; a length of time is brought to the other side only where nothing is lost by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from sqlglot import exp
+
+from ivm.sql.plan.expressions import column, compared, conjuncts, position, structure, used
+from ivm.sql.plan.monotone import is_shifted
+from ivm.sql.plan.nodes import Join, Plan, Project, Window, width
+
+AtLeast: TypeAlias = tuple[int, exp.Expr]
+"""A column of a join, and an expression over its columns that is never greater."""
+
+_TIMES = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+
+
+def at_least(plan: Join) -> list[AtLeast]:
+    """The columns of one side, each with what the other side's columns say of it.
+
+    Positions are those of an inner join: the right side's come behind the left side's.
+    """
+    split = width(plan.left)
+    found = list[AtLeast]()
+    for left, right in zip(plan.left_keys, plan.right_keys, strict=True):
+        found += [(left, column(split + right)), (split + right, column(left))]
+    for term in conjuncts(plan.residual):
+        for great, small in _ordered(term.unnest()):
+            solved = _solved(plan, *_without_difference(great.unnest(), small.unnest()))
+            if solved is not None:
+                found.append(solved)
+    return found
+
+
+def _ordered(term: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """The pairs of values that a condition compares, the one that is not less first."""
+    match term:
+        case exp.GT() | exp.GTE():
+            yield term.this, term.expression
+        case exp.LT() | exp.LTE():
+            yield term.expression, term.this
+        case exp.Between() if not term.args.get("symmetric"):
+            yield term.this, term.args["low"]
+            yield term.args["high"], term.this
+
+
+def _without_difference(great: exp.Expr, small: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+    """A comparison of times, in the place of one of their difference with a length of time."""
+    if isinstance(great, exp.Sub) and not used(small) and used(great.expression):
+        return great.this.unnest(), exp.Add(this=great.expression.copy(), expression=small.copy())
+    if isinstance(small, exp.Sub) and not used(great) and used(small.expression):
+        later = exp.Sub(this=small.this.copy(), expression=great.copy())
+        return small.expression.unnest(), later
+    return great, small
+
+
+def _solved(plan: Join, great: exp.Expr, small: exp.Expr) -> AtLeast | None:
+    """A comparison, brought to a column on its greater side; None if it tells nothing of one."""
+    schema, split = (*plan.left.schema, *plan.right.schema), width(plan.left)
+    own, other = used(great), used(small)
+    if len(own) != 1 or len(other) != 1 or len({i < split for i in own | other}) != 2:
+        return None
+    types = {schema[i][1].sql for i in own | other}
+    if len(types) != 1 or not types.issubset(_TIMES):
+        return None
+    zoned = types == {_TIMES[1]}
+    while (at := position(great)) is None:
+        if not is_shifted(great, zoned=zoned):
+            return None
+        opposite = exp.Sub if isinstance(great, exp.Add) else exp.Add
+        great, small = great.this.unnest(), opposite(this=small.copy(), expression=great.expression)
+    return at, small
+
+
+class Last(NamedTuple):
+    """The right side of an ASOF join.
+
+    Attributes:
+        rows: of which each row of the left side is joined with the last that is not after it.
+        exprs: the columns of the right side over them; what is not theirs is the next row's time.
+    """
+
+    rows: Plan
+    exprs: Sequence[exp.Expr]
+
+
+def last_before(plan: Join) -> Last | None:
+    """The right side of a join with the last row before each; None if the join is another.
+
+    So an ASOF join is written: each row stands with the next time of its key, up to which it is the
+    last. A row that comes changes the pairs of times from its own on alone.
+    """
+    project = plan.right if isinstance(plan.right, Project) else None
+    window = plan.right if project is None else project.input
+    if plan.kind != "inner" or not isinstance(window, Window):
+        return None
+    rows = window.input
+    time = _time_of_next(window)
+    exprs = [column(i) for i in range(width(window))] if project is None else project.exprs
+    origin = [position(e) for e in exprs]
+    keys = {origin[i] for i in plan.right_keys}
+    if time is None or keys != set(window.partition) or not {time, width(rows)} <= set(origin):
+        return None
+    own, next = [width(plan.left) + origin.index(i) for i in (time, width(rows))]
+    return Last(rows, exprs) if _is_last(conjuncts(plan.residual), own, next) else None
+
+
+def _time_of_next(window: Window) -> int | None:
+    """The column of which a window gives the next value in its order, and nothing else."""
+    order = window.order[0] if window.order else None
+    if len(window.calls) != 1 or order is None or order.descending:
+        return None
+    call = window.calls[0]
+    leads = call.function.name.lower() == "lead" and not call.ignore_nulls and call.frame is None
+    told = [position(e) for e in call.function.expressions] == [order.column]
+    return order.column if leads and told else None
+
+
+def _is_last(terms: Sequence[exp.Expr], own: int, next: int) -> bool:
+    """Returns whether conditions hold of the last row not after a time alone.
+
+    Args:
+        terms: the conditions.
+        own: the column of the row's time.
+        next: that of the time of the row behind it.
+    """
+    met = {structure(term.unnest()) for term in terms}
+    for last in filter(None, [_until(term.unnest(), next) for term in terms]):
+        after = exp.GT if isinstance(last, exp.LTE) else exp.GTE
+        if structure(compared(after, last.this.copy(), column(own))) in met:
+            return True
+    return False
+
+
+def _until(term: exp.Expr, next: int) -> exp.LT | exp.LTE | None:
+    """The comparison with the next time, where there is one; None for another condition."""
+    if not isinstance(term, exp.Or):
+        return None
+    null, before = term.this.unnest(), term.expression.unnest()
+    is_null = isinstance(null, exp.Is) and isinstance(null.expression, exp.Null)
+    if not is_null or position(null.this) != next:
+        return None
+    compares = isinstance(before, exp.LT | exp.LTE) and position(before.expression) == next
+    return before if compares else None
