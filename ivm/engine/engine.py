@@ -88,7 +88,9 @@ class Engine:
         self.spark_from: Callable[[], int | None] = lambda: None
         self.unfilled = Unfilled(warehouse, catalog)
         self.indexes = KeyIndexes(self.tables, self._columns_read, self.maintenance.saved)
-        self.retention = Retention(self.tables, self.indexes, self._columns_of_views)
+        self.retention = Retention(
+            self.tables, self.indexes, self._columns_of_views, self.watermarks
+        )
         self._saved_indexes: Indexes = {}
         self.definitions = Definitions(warehouse, catalog)
         self.scan_settings = ScanSettings()

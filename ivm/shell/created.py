@@ -113,8 +113,10 @@ def _made(database: Database) -> Iterator[_Made]:
             yield _Made(kind, name, text)
         elif kind == "table":
             text = text.rstrip().rstrip(";")
-            text += _of_rule(records.rules[name]) if name in records.rules else ""
+            rule = records.rules.get(name)
+            text += f" WITH {_of_rule(rule)}" if rule and not rule.behind else ""
             text += _of_mark(records.marks[name], written) if name in records.marks else ""
+            text += f";\nALTER TABLE {written} SET {_of_rule(rule)}" if rule and rule.behind else ""
             yield _Made(kind, name, text)
         else:
             yield _Made(kind, name, text, _read_by(text) if kind == "view" else ())
@@ -131,7 +133,9 @@ def _of_view(view: StoredView, written: str, reserved: frozenset[str]) -> str:
 
 
 def _of_rule(rule: Rule) -> str:
-    return f" WITH (retain = INTERVAL {literal(rule.retain)}, retain_by = {quote(rule.column)})"
+    if rule.behind:
+        return f"(retain = INTERVAL {literal(rule.length)} BEHIND WATERMARK)"
+    return f"(retain = INTERVAL {literal(rule.retain)}, retain_by = {quote(rule.column)})"
 
 
 def _of_mark(mark: Watermark, written: str) -> str:

@@ -16,8 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ivm.engine.tables.key_indexes import KeyIndexes
+from ivm.engine.tables.row_times import INFINITY
 from ivm.engine.tables.stored_tables import StoredTables
+from ivm.engine.tables.watermarks import Watermarks
 from ivm.ingest.snapshot import Snapshot
+from ivm.sql.statements.own.retention import BEHIND
 from ivm.storage.arrangement.arrangement import Arrangement, Layout
 from ivm.storage.log.change import TableChange
 from ivm.storage.log.commit import Commit
@@ -43,7 +46,7 @@ _UNITS: Mapping[str, str] = {
     "TIMESTAMP WITH TIME ZONE": "system.main.epoch_us(t)",
     "TIMESTAMP": "system.main.epoch_us(CAST(t AS TIMESTAMP))",
     "DATE": "CAST(t AS DATE) - DATE '1970-01-01'"
-    " + CASE WHEN CAST(CAST(t AS DATE) AS TIMESTAMPTZ) < t THEN 1 ELSE 0 END",
+    " + CASE WHEN CAST(CAST(t AS DATE) AS TIMESTAMP) < CAST(t AS TIMESTAMP) THEN 1 ELSE 0 END",
 }
 TIMED = tuple(_UNITS)
 """The types of columns that tell a row's time."""
@@ -55,12 +58,22 @@ class Rule(NamedTuple):
     Attributes:
         table: canonical name.
         column: the name of the column that tells a row's time.
-        retain: the length of time, as DuckDB writes an INTERVAL.
+        retain: the length of time, as DuckDB writes an INTERVAL, and from when it counts.
     """
 
     table: str
     column: str
     retain: str
+
+    @property
+    def behind(self) -> bool:
+        """Returns whether the length counts from the table's watermark, and not from now."""
+        return self.retain.endswith(BEHIND)
+
+    @property
+    def length(self) -> str:
+        """The length of time alone."""
+        return self.retain.removesuffix(BEHIND)
 
 
 class ExpiringRows:
@@ -185,6 +198,7 @@ class Retention:
         tables: the tables as stored.
         indexes: whose columns a removal has too.
         columns_read: positions of the columns of a table that views need.
+        watermarks: of the tables.
 
     Attributes:
         rules: by the tables' canonical names; replaced, never changed.
@@ -196,7 +210,9 @@ class Retention:
         tables: StoredTables,
         indexes: KeyIndexes,
         columns_read: Callable[[str], frozenset[int]],
+        watermarks: Watermarks,
     ) -> None:
+        self._watermarks = watermarks
         self._tables = tables
         self._warehouse, self._catalog = tables.warehouse, tables.catalog
         self._indexes = indexes
@@ -204,7 +220,7 @@ class Retention:
         self.rules: Mapping[str, Rule] = {}
         self.reading = threading.Lock()
         self._expiring: dict[str, ExpiringRows] = {}
-        self._thresholds: dict[Rule, tuple[int, str, int]] = {}
+        self._thresholds: dict[Rule, tuple[int, str, int | None]] = {}
 
     def load(self, cursor: Cursor) -> None:
         """Reads the rules as the cursor sees them; callers hold the writer lock."""
@@ -250,22 +266,30 @@ class Retention:
             cursor: computes it, once a minute: within one no time zone has another offset.
 
         Returns:
-            None where DDL has just taken the column.
+            None where DDL has just taken the column, and while there is no watermark to count from.
         """
-        type = self._type(rule)
-        if type is None:
+        type, last = self._type(rule), self._watermark(rule) if rule.behind else now
+        if type is None or last is None:
             return None
-        begin = now if type == "DATE" else now // _MINUTE * _MINUTE
+        begin = last if rule.behind or type == "DATE" else last // _MINUTE * _MINUTE
         known = self._thresholds.get(rule)
         if known is None or known[:2] != (begin, type):
+            zoned = not rule.behind or type == "TIMESTAMP WITH TIME ZONE"
+            time = "make_timestamptz" if zoned else "make_timestamp"
             sql = (
                 f"SELECT {_UNITS[type]} FROM (SELECT"
-                " system.main.make_timestamptz($1) - CAST($2 AS INTERVAL) AS t)"
+                f" TRY(system.main.{time}($1) - CAST($2 AS INTERVAL)) AS t)"
             )
             with self._warehouse.zone.on(cursor):
-                found = int(rows(cursor, sql, [begin, rule.retain])[0][0])
+                ((found,),) = rows(cursor, sql, [begin, rule.length])
             known = self._thresholds[rule] = begin, type, found
-        return known[2] + now - begin
+        return None if known[2] is None else known[2] + last - begin
+
+    def _watermark(self, rule: Rule) -> int | None:
+        """The watermark that a rule counts from; the end of a stream takes no rows along."""
+        mark = self._watermarks.known.get(rule.table)
+        known = mark is not None and mark.column == rule.column
+        return mark.at if known and mark is not None and mark.at != INFINITY else None
 
     def held(self, rule: Rule) -> ExpiringRows | None:
         """The rows that come next; None if they are to be read."""

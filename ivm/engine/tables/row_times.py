@@ -23,14 +23,15 @@ NONE: Times = np.zeros(0, np.int64)
 
 DAY = 86_400_000_000
 """The microseconds of a day."""
-_LATEST = np.iinfo(np.int64).max  # `infinity`; its negative is `-infinity`
+INFINITY = 2**63 - 1
+"""The infinite time; its negative is the other one."""
 _DAYS = np.iinfo(np.int32).max  # the same among dates
-_MOST_DAYS = _LATEST // DAY
+_MOST_DAYS = INFINITY // DAY
 
 
 def within(time: int) -> int:
     """A time, or that of the last day of a TIMESTAMP, or the first."""
-    return min(max(time, -_MOST_DAYS * DAY), _MOST_DAYS * DAY) if abs(time) > _LATEST else time
+    return min(max(time, -_MOST_DAYS * DAY), _MOST_DAYS * DAY) if abs(time) > INFINITY else time
 
 
 def micros(column: Column) -> Times:
@@ -40,14 +41,14 @@ def micros(column: Column) -> Times:
     if values.dtype.itemsize == 8:
         return values
     times: Times = values.clip(-_MOST_DAYS, _MOST_DAYS) * np.int64(DAY)
-    times[values == _DAYS], times[values == -_DAYS] = _LATEST, -_LATEST
+    times[values == _DAYS], times[values == -_DAYS] = INFINITY, -INFINITY
     return times
 
 
 def finite(column: Column) -> Mask:
     """Which rows have a time that is not infinite."""
     times = micros(column)
-    kept: Mask = (times != _LATEST) & (times != -_LATEST)
+    kept: Mask = (times != INFINITY) & (times != -INFINITY)
     return kept if column.valid is None else kept & column.valid
 
 
@@ -56,8 +57,8 @@ def finite_times(column: Column) -> Times:
     times = micros(column)
     if column.valid is not None:
         times = times[column.valid]
-    if len(times) and (times.max() == _LATEST or times.min() == -_LATEST):
-        times = times[(times != _LATEST) & (times != -_LATEST)]
+    if len(times) and (times.max() == INFINITY or times.min() == -INFINITY):
+        times = times[(times != INFINITY) & (times != -INFINITY)]
     return times
 
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from ivm.catalog.catalog import Catalog
-from ivm.engine.tables.row_times import DAY, before, micros, time_column, within
+from ivm.engine.tables.row_times import DAY, INFINITY, before, micros, time_column, within
 from ivm.engine.tables.watermark_parts import PARTS, Part, Parts, after, slowest
 from ivm.engine.tables.watermark_rows import Watermark, read, replacement
 from ivm.ingest.table_rules import Check
@@ -29,7 +29,6 @@ from ivm.storage.values.zset import from_arrow
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows, table
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
-_INFINITY = 2**63 - 1
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -182,7 +181,7 @@ def late_error(mark: Watermark, info: TableInfo, change: TableChange) -> Constra
 
 
 def _spelled(micros: int) -> str:
-    if abs(micros) >= _INFINITY:
+    if abs(micros) >= INFINITY:
         return "infinity" if micros > 0 else "-infinity"
     try:
         return str((_BEGIN + timedelta(microseconds=micros)).replace(tzinfo=None))

@@ -258,10 +258,10 @@ def _note_clauses(
     info = created(session, statement, before)
     if info is None:
         return
-    if statement.retention is not None:
-        retain_created(session, statement.retention, info)
     if statement.watermark is not None:
         set_clause(session, transaction, info, statement.watermark)
+    if statement.retention is not None:
+        retain_created(session, transaction, statement.retention, info)
 
 
 def _bound_anew(

@@ -103,10 +103,10 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
             run_statement(session, statement, None)
     _import_histories(session, schema, load)
     columns = COLUMNS.replace(" NOT NULL", "")
-    restore_rules(session, [Rule(*r) for r in _records(session, load, "retention", columns, "%s")])
     marks = _records(session, load, "watermarks", _columns("watermarks"), _MARKS)
     parts = _records(session, load, "watermark_parts", _columns("watermark_parts"), _PARTS)
     restore_watermarks(session, marks, parts)
+    restore_rules(session, [Rule(*r) for r in _records(session, load, "retention", columns, "%s")])
     reasons = {text: broken for _, text, broken in views}
     for text in _ordered([*plain, *[(path, text) for path, text, _ in views]]):
         for statement in st.parse(text):

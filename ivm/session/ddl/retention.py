@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ivm.engine.tables.retention import COLUMNS, TABLE, TIMED, Rule, stored_rules
+from ivm.engine.tables.watermark_rows import Watermark
+from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.fast_path_rules import has_trigger
 from ivm.ingest.parameters import Params
 from ivm.session.ddl.own_clauses import altered, column_now
@@ -16,7 +18,9 @@ from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.nodes.nodes import Retention
+from ivm.sql.statements.own.retention import BEHIND
 from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duckdb.duck import run
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
@@ -33,7 +37,10 @@ def set_retention(session: Session, statement: st.SetRetention, params: Params) 
         known = {rule.table: rule for rule in rules}
         rule = None
         if statement.retain is not None:
+            mark = transaction.watermark_moves.marks.get(info.name)
             by = statement.by or (known[info.name].column if info.name in known else None)
+            if statement.retain.endswith(BEHIND):
+                by = _column_behind(mark, info, statement.by)
             if by is None:
                 raise SqlError(
                     "retain_by is needed: the column that tells a row's time", statement.offset
@@ -43,9 +50,47 @@ def set_retention(session: Session, statement: st.SetRetention, params: Params) 
     return Result("done")
 
 
-def retain_created(session: Session, retention: Retention, info: TableInfo) -> None:
-    """Notes the rule of a table that has just been created."""
-    _write(session, info.name, _rule(info, retention.by, retention.retain, session))
+def retain_created(
+    session: Session, transaction: Transaction, retention: Retention, info: TableInfo
+) -> None:
+    """Notes the rule of a table that has just been created, with its watermark."""
+    by = retention.by
+    if by is None or retention.retain.endswith(BEHIND):
+        by = _column_behind(transaction.watermark_moves.marks.get(info.name), info, by)
+    _write(session, info.name, _rule(info, by, retention.retain, session))
+
+
+def _column_behind(mark: Watermark | None, info: TableInfo, by: str | None) -> str:
+    """The column that a table's watermark follows, which tells how far its rows are behind.
+
+    Raises:
+        SqlError: it has no watermark, or that follows another column.
+    """
+    if mark is None:
+        raise SqlError(
+            f"table {info.name!r} has no watermark that its rows could be behind: ALTER TABLE "
+            f"{info.name} SET WATERMARK FOR … first"
+        )
+    if by is not None and fold(by) != fold(mark.column):
+        raise SqlError(
+            f"the watermark of {info.name!r} follows {mark.column!r}, so its rows are behind it by "
+            f"that, and not by {by!r}: leave retain_by out"
+        )
+    return mark.column
+
+
+def refuse_behind(session: Session, info: TableInfo) -> None:
+    """Refuses to drop a watermark by which a table loses its rows.
+
+    Raises:
+        UnsupportedError: it does.
+    """
+    rules = stored_rules(session.cursor, session.engine.catalog.database)
+    if any(rule.table == info.name and rule.behind for rule in rules):
+        raise UnsupportedError(
+            f"the rows of {info.name!r} are kept for some time behind its watermark: ALTER TABLE "
+            f"{info.name} RESET (retain) first, or SET (retain = …, retain_by = …)"
+        )
 
 
 def restore_rules(session: Session, found: Iterable[Rule]) -> None:

@@ -15,6 +15,7 @@ from ivm.engine.tables.watermark_rows import Watermark, replacement
 from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.parameters import Params
 from ivm.session.ddl.own_clauses import altered
+from ivm.session.ddl.retention import refuse_behind
 from ivm.session.ddl.stored_watermarks import (
     part_column,
     refuse_readers,
@@ -106,6 +107,7 @@ def _drop(
     if old is None:
         raise SqlError(f"table {info.name!r} has no watermark", statement.offset)
     refuse_readers(session, info.name, f"drop the watermark of {info.name!r}")
+    refuse_behind(session, info)
     replace_watermark(session, transaction, old, None)
 
 

@@ -51,12 +51,12 @@ class Retention(NamedTuple):
     """How long a table keeps its rows.
 
     Attributes:
-        retain: the length of time, as DuckDB writes an INTERVAL.
-        by: the column that tells a row's time, as written.
+        retain: the length of time, as DuckDB writes an INTERVAL, and from when it counts.
+        by: the column that tells a row's time, as written; None for that of the watermark.
     """
 
     retain: str
-    by: str
+    by: str | None
 
 
 class WatermarkClause(NamedTuple):

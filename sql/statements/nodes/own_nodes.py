@@ -271,7 +271,8 @@ class SetRetention(Statement):
     """ALTER TABLE [IF EXISTS] name SET (retain = …[, retain_by = column]) | RESET (retain).
 
     Attributes:
-        retain: the length of time, as DuckDB writes an INTERVAL; None if all rows are to stay.
+        retain: the length of time, as DuckDB writes an INTERVAL, and from when it counts; None if
+            all rows are to stay.
         by: the column that tells a row's time; None for the one that did.
     """
 

@@ -51,7 +51,7 @@ def duration(reader: Reader) -> Duration:
     if not reader.done and reader.tokens[begin].text[:1] == "'":
         reader.at += 1
     elif reader.accept("INTERVAL"):
-        while reader.peek() not in (",", ")") and not reader.done:
+        while reader.peek() not in (",", ")", "BEHIND") and not reader.done:
             reader.at += 1
     value = " ".join(token.text for token in reader.tokens[begin : reader.at])
     wrong = "expected a length of time such as '1 minute' or INTERVAL 30 DAY"

@@ -15,6 +15,8 @@ from ivm.sql.statements.own.options import column_name, options
 from ivm.sql.statements.own.watermarks import OPTIONS, with_options, with_watermark
 from ivm.sql.statements.text.tokens import Reader, SourceText
 
+BEHIND = " behind watermark"
+"""What follows a length that counts from the watermark of the table, and not from now."""
 _OPTIONS = ("RETAIN", "RETAIN_BY")
 
 
@@ -71,9 +73,10 @@ def set_retention(source: SourceText, reader: Reader) -> SetRetention:
 def _retention(found: Mapping[str, Any], reader: Reader) -> Retention | None:
     if not found.keys() & {*_OPTIONS}:
         return None
-    if not found.keys() >= {*_OPTIONS}:
+    retain, by = found.get("RETAIN"), found.get("RETAIN_BY")
+    if retain is None or (by is None and not retain.endswith(BEHIND)):
         raise reader.error("both retain and retain_by are needed")
-    return Retention(found["RETAIN"], found["RETAIN_BY"])
+    return Retention(retain, by)
 
 
 def _watermark(
@@ -87,8 +90,9 @@ def _watermark(
 
 
 def _length(reader: Reader) -> str:
-    """A length of time, as DuckDB writes it."""
-    return duration(reader).text
+    """A length of time, as DuckDB writes it, and from when it counts."""
+    length = duration(reader).text
+    return length + BEHIND if reader.accept("BEHIND", "WATERMARK") else length
 
 
 _VALUES: Mapping[str, Callable[[Reader], str]] = {
