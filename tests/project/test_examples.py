@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
+import runpy
+import signal
 import subprocess
 import sys
+import time
+from collections import Counter
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
 import ivm
@@ -16,6 +24,7 @@ from tests.support.spark import session
 pytestmark = pytest.mark.full(smoke=1)
 
 EXAMPLES = ROOT / "examples"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(ivm.__file__).parent.parent)}
 
 PRINTS = {
     "quickstart": [
@@ -106,12 +115,63 @@ def test_dashboard(tmp_path: Path) -> None:
     assert lines[1:] == ["5 orders in the view"]
 
 
+@pytest.mark.full
+def test_clickstream(tmp_path: Path) -> None:
+    """What is half an hour old when it comes was late, and all else is there once."""
+    taken, refused = {}, Counter[str]()
+    for part in runpy.run_path(str(EXAMPLES / "clickstream" / "clicks.py"))["morning"](0):
+        for click in map(json.loads, part.lines.splitlines()):
+            if datetime.fromisoformat(click["ts"]) < part.end - timedelta(minutes=30):
+                refused[click["device"]] += 1
+            else:
+                taken[click["id"]] = click
+    hours = Counter(int(click["ts"][11:13]) + 1 for click in taken.values())
+    assert set(refused) == {"laptop", "watch"}
+
+    told = tables(lines_of(tmp_path, "clickstream/clickstream.py"))
+    final = told["The hours that are final, as the sink has them"]
+    assert [row[:2] for row in final] == [[f"{h:02}:00:00", str(hours[h])] for h in range(9, 15)]
+    assert {row[0]: int(row[1]) for row in told["What was refused"]} == refused
+    assert told["How far the table has come"][0][:2] == ["clicks", "14:00:00"]
+    assert told["What people did"][0][0] == str(len(taken))
+    assert [row[2:5] for row in told["Each view is what its query gives"]] == [
+        ["0", "0", "True"]
+    ] * 5
+
+
+@pytest.mark.full
+def test_clickstream_goes_on(tmp_path: Path) -> None:
+    asked = [sys.executable, str(EXAMPLES / "clickstream" / "clickstream.py"), "--live"]
+    with subprocess.Popen(asked, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        url = run.stdout.readline().decode().split()[1].removesuffix("/console/,")
+        try:
+            for _ in range(300):
+                if httpx.get(f"{url}/views/per_hour", timeout=60).json()["rows"]:
+                    break
+                time.sleep(0.1)
+            else:
+                pytest.fail("no hour is final")
+        finally:
+            run.send_signal(signal.SIGINT)
+    assert run.returncode == 0
+
+
+def tables(lines: list[str]) -> dict[str, list[list[str]]]:
+    """The rows of each table that was printed, by its title."""
+    found: dict[str, list[list[str]]] = {}
+    for title in [i for i, line in enumerate(lines) if line.endswith(":")]:
+        rows = itertools.takewhile(bool, lines[title + 2 :])
+        found[lines[title].removesuffix(":")] = [row.split() for row in rows]
+    return found
+
+
 def lines_of(folder: Path, script: str, *arguments: str) -> list[str]:
     """What a script prints, run in the folder; it leaves nothing behind."""
     done = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / script), *arguments],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(Path(ivm.__file__).parent.parent)},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=120,
