@@ -553,6 +553,45 @@ def test_sources_sinks_and_errors(console: Console, served: Served, tmp_path: Pa
     expect(page.locator("#state")).to_contain_text("None. CREATE SOURCE makes one.")
 
 
+def test_watermarks(console: Console, served: Served) -> None:
+    served.sql("""
+        CREATE TABLE "a ""<b>" (ts TIMESTAMP, device VARCHAR,
+            WATERMARK FOR ts AS ts - INTERVAL '5 minutes')
+            WITH (watermark_by = device, idle_after = INTERVAL '1 day', late = 'refuse');
+        CREATE TABLE beats (d DATE, WATERMARK FOR d AS d - INTERVAL '1 day');
+        CREATE MATERIALIZED VIEW hours AS SELECT window_end, count(*) AS n
+            FROM tumble("a ""<b>", ts, INTERVAL '1 hour') GROUP BY ALL EMIT ON WINDOW CLOSE
+    """)
+    page = console.open().page
+    clicks = page.locator("#tables").get_by_role("row", name='"a ""<b>"')
+    expect(clicks).to_contain_text("none yet")
+    expect(page.get_by_role("row", name="hours")).to_contain_text("live, nothing is final yet")
+    served.sql("""
+        INSERT INTO "a ""<b>" VALUES
+            ('2026-03-02 10:20:00', 'phone'), ('2026-03-02 10:15:00', '<i>slow</i>');
+        INSERT INTO beats VALUES ('2026-03-02'), ('infinity');
+        INSERT INTO beats VALUES ('2026-02-02');
+    """)
+    expect(clicks).to_contain_text("2026-03-02 10:10:00")
+    page.get_by_role("link", name="hours").click()
+    expect(page.locator(".tools").first).to_contain_text("final until 2026-03-02 10:10:00, indexed")
+    page.get_by_role("link", name="State").click()
+    lines = page.locator("#watermarks tbody tr")
+    expect(lines).to_have_count(2)
+    expect(lines.nth(0).locator("td")).to_have_text(
+        [
+            *('"a ""<b>"', "ts", "2026-03-02 10:10:00", "2026-03-02 10:20:00"),
+            *("10 min", "refused", "<i>slow</i>", "0 of 2"),
+        ]
+    )
+    served.sql("ALTER TABLE beats ADVANCE WATERMARK TO 'infinity'")
+    expect(lines.nth(1).locator("td")).to_have_text(
+        ["beats", "d", "infinity", "2026-03-02 00:00:00", "past it", "1", "", ""]
+    )
+    served.sql("""DROP MATERIALIZED VIEW hours; DROP TABLE "a ""<b>"; DROP TABLE beats""")
+    expect(page.locator("#watermarks")).to_have_count(0)
+
+
 # -- who is there, and how it looks ----------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -171,6 +172,49 @@ def test_users_are_told_of_what_they_may_read(database: ivm.Database) -> None:
     assert list(relations(found)) == ["reports.sales"]
     assert (found["sources"], found["sinks"], found["troubles"]) == (None, None, [])
     assert told(database)["sources"] == []
+
+
+def test_watermarks_are_told() -> None:
+    now = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    with ivm.connect(clock=lambda: now) as database:
+        database.execute("""
+            CREATE TABLE clicks (ts TIMESTAMP, device VARCHAR,
+                WATERMARK FOR ts AS ts - INTERVAL '5 minutes')
+                WITH (watermark_by = device, idle_after = INTERVAL '1 hour', late = 'refuse');
+            CREATE TABLE "a ""b" ("t s" DATE, WATERMARK FOR "t s" AS "t s");
+            CREATE MATERIALIZED VIEW hours AS SELECT window_end, count(*) AS n
+                FROM tumble(clicks, ts, INTERVAL '1 hour') GROUP BY ALL EMIT ON WINDOW CLOSE;
+            CREATE MATERIALIZED VIEW clicked AS SELECT count(*) AS n FROM clicks;
+        """)
+        before = relations(told(database))
+        assert before['"a ""b"']["watermark"] == {
+            **{"column": "t s", "at": None, "greatest": None, "behind": None},
+            **{"late": "apply", "late_rows": 0, "parts": None},
+        }
+        assert before["hours"]["final"] == {"until": None}
+        assert before["hours"]["sql"].endswith("EMIT ON WINDOW CLOSE")
+        database.tick()
+        clicks = [f"('2026-03-02 08:00', 'quiet {i:02}')" for i in range(12)]
+        database.execute(f"INSERT INTO clicks VALUES {', '.join(clicks)}")
+        now += timedelta(hours=2)
+        database.execute("""
+            INSERT INTO clicks VALUES ('2026-03-02 13:20', 'b'), ('2026-03-02 13:30', 'a');
+            INSERT INTO "a ""b" VALUES ('2026-03-02'), ('infinity');
+            INSERT INTO "a ""b" VALUES ('2026-03-01'), (NULL);
+            ALTER TABLE "a ""b" ADVANCE WATERMARK TO 'infinity';
+        """)
+        found = relations(told(database))
+    names = [f"quiet {i:02}" for i in range(10)]
+    assert found["clicks"]["watermark"] == {
+        **{"column": "ts", "at": "2026-03-02 13:15:00", "greatest": "2026-03-02 13:30:00"},
+        **{"behind": 900.0, "late": "refuse", "late_rows": 0},
+        "parts": {"by": "device", "count": 14, "slowest": "b", "idle_count": 12, "idle": names},
+    }
+    odd = found['"a ""b"']["watermark"]
+    assert (odd["at"], odd["greatest"], odd["late_rows"]) == ("infinity", "2026-03-02 00:00:00", 1)
+    assert odd["behind"] < 0
+    assert found["hours"]["final"] == {"until": "2026-03-02 13:15:00"}
+    assert found["clicked"]["final"] is None
 
 
 def test_troubles_are_told_and_stay_until_they_are_raised(database: ivm.Database) -> None:

@@ -6,7 +6,9 @@ what a TIMESTAMP can have are at its ends. The infinite ones are the greatest an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 import numpy as np
@@ -25,6 +27,7 @@ DAY = 86_400_000_000
 """The microseconds of a day."""
 INFINITY = 2**63 - 1
 """The infinite time; its negative is the other one."""
+_BEGIN = datetime(1970, 1, 1)
 _DAYS = np.iinfo(np.int32).max  # the same among dates
 _MOST_DAYS = INFINITY // DAY
 
@@ -32,6 +35,21 @@ _MOST_DAYS = INFINITY // DAY
 def within(time: int) -> int:
     """A time, or that of the last day of a TIMESTAMP, or the first."""
     return min(max(time, -_MOST_DAYS * DAY), _MOST_DAYS * DAY) if abs(time) > INFINITY else time
+
+
+def seconds(time: int) -> float:
+    """A time in seconds since 1970."""
+    return time / 1e6 if abs(time) < INFINITY else math.copysign(math.inf, time)
+
+
+def spelled(time: int) -> str:
+    """A time as a text."""
+    if abs(time) >= INFINITY:
+        return "infinity" if time > 0 else "-infinity"
+    try:
+        return str(_BEGIN + timedelta(microseconds=time))
+    except OverflowError:  # before year 1, or after 9999
+        return f"{time} µs after 1970"
 
 
 def micros(column: Column) -> Times:

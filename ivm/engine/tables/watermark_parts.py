@@ -79,12 +79,19 @@ def moved_parts(parts: Parts, greatest: Mapping[str, int], now: int) -> Parts:
     return {**parts, **new}
 
 
-def slowest(parts: Parts, now: int, since: int, idle_after: int | None) -> int | None:
-    """The least of the times that the parts which are not idle have come to; None if all are."""
+def awaited(parts: Parts, now: int, since: int, idle_after: int | None) -> Parts:
+    """The parts that are not idle: the watermark waits for these.
+
+    Args:
+        parts: all of a table.
+        now: the microseconds since 1970.
+        since: the time from which rows could come, in the same unit.
+        idle_after: microseconds without rows after which a part is idle; None: it never is.
+    """
     if idle_after is None or now - since <= idle_after:
-        return min([part.greatest for part in parts.values()], default=None)
+        return parts
     last = now - idle_after
-    return min([part.greatest for part in parts.values() if part.seen >= last], default=None)
+    return {name: part for name, part in parts.items() if part.seen >= last}
 
 
 def replaced(

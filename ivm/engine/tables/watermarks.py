@@ -10,13 +10,12 @@ epoch never make each other late.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
 from ivm.catalog.catalog import Catalog
-from ivm.engine.tables.row_times import DAY, INFINITY, before, micros, time_column, within
-from ivm.engine.tables.watermark_parts import PARTS, Part, Parts, after, slowest
+from ivm.engine.tables.row_times import DAY, before, micros, spelled, time_column, within
+from ivm.engine.tables.watermark_parts import PARTS, Part, Parts, after, awaited
 from ivm.engine.tables.watermark_rows import Watermark, read, replacement
 from ivm.ingest.table_rules import Check
 from ivm.sql.statements.own.watermark_calls import WATERMARKS
@@ -29,11 +28,9 @@ from ivm.storage.values.zset import from_arrow
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows, table
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
-_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 class Watermarks:
-    """The watermarks of one database; callers hold the writer lock, but of `known`.
+    """The watermarks of one database; callers hold the writer lock, or read alone.
 
     Args:
         catalog: has the tables.
@@ -43,6 +40,7 @@ class Watermarks:
     Attributes:
         now: the same.
         known: the committed ones by table; replaced, never changed.
+        parts: their committed parts by table, likewise.
     """
 
     def __init__(
@@ -55,7 +53,7 @@ class Watermarks:
         self._columns_read = columns_read
         self.now = now
         self.known: Mapping[str, Watermark] = {}
-        self._parts: Mapping[str, Parts] = {}
+        self.parts: Mapping[str, Parts] = {}
         self._since: int | None = None
 
     def load(self, cursor: Cursor) -> None:
@@ -65,15 +63,15 @@ class Watermarks:
             self.known = read(from_arrow(table(cursor, f"FROM {WATERMARKS}"), schema))
             schema = self._catalog.tables[PARTS].schema
             parts = from_arrow(table(cursor, f"FROM {PARTS}"), schema)
-            self._parts = after({}, [TableChange(PARTS, parts.slice(0, 0), (0, 1, 2, 3), parts)])
+            self.parts = after({}, [TableChange(PARTS, parts.slice(0, 0), (0, 1, 2, 3), parts)])
 
     def follow(self, commit: Commit) -> None:
         """Adopts the changes of a commit."""
-        self.known, self._parts = self.after(commit.changes), after(self._parts, commit.changes)
+        self.known, self.parts = self.after(commit.changes), after(self.parts, commit.changes)
 
     def parts_after(self, name: str, changes: Iterable[TableChange]) -> Parts:
         """The parts of a table after changes that are not committed yet."""
-        return after(self._parts, changes).get(name, {})
+        return after(self.parts, changes).get(name, {})
 
     def after(self, changes: Iterable[TableChange]) -> Mapping[str, Watermark]:
         """The watermarks after changes that are not committed yet."""
@@ -95,10 +93,15 @@ class Watermarks:
         return frozenset([at for at in named if at is not None])
 
     def slowest(self, mark: Watermark, parts: Parts, now: int | None = None) -> int | None:
-        """How far the slowest part that is not idle has come; see `watermark_parts.slowest`."""
+        """How far the slowest part that is not idle has come; None if all are idle."""
+        found = self.awaited(mark, parts, now)
+        return min([part.greatest for part in found.values()], default=None)
+
+    def awaited(self, mark: Watermark, parts: Parts, now: int | None = None) -> Parts:
+        """The parts that are not idle; see `watermark_parts.awaited`."""
         now = self.now() if now is None else now
         since = now if self._since is None else self._since
-        return slowest(parts, now, since, mark.idle_after)
+        return awaited(parts, now, since, mark.idle_after)
 
     def begun(self, mark: Watermark, info: TableInfo, cursor: Cursor) -> tuple[int | None, Parts]:
         """The greatest time of a table's rows, and its parts, all of which have just come.
@@ -134,7 +137,7 @@ class Watermarks:
             self._since = now
         since, found = self._since, []
         for name, mark in self.known.items():
-            slowest = self.slowest(mark, self._parts.get(name, {}), now)
+            slowest = self.slowest(mark, self.parts.get(name, {}), now)
             found.append((mark, mark.idle(now, since, slowest)))
         return self.replacements(found)
 
@@ -174,16 +177,7 @@ def late_error(mark: Watermark, info: TableInfo, change: TableChange) -> Constra
     zone = "+00" if info.schema[at][1].sql == "TIMESTAMP WITH TIME ZONE" else ""
     first, last = int(np.concatenate(late).min()), mark.at
     return ConstraintError(
-        f"late row: its {mark.column} {_spelled(first)}{zone} is before the watermark of table "
-        f"{mark.table!r}, {_spelled(last)}{zone}. Its late rows are refused; ALTER TABLE "
+        f"late row: its {mark.column} {spelled(first)}{zone} is before the watermark of table "
+        f"{mark.table!r}, {spelled(last)}{zone}. Its late rows are refused; ALTER TABLE "
         f"{mark.table} SET WATERMARK FOR … WITH (late = 'apply') takes them"
     )
-
-
-def _spelled(micros: int) -> str:
-    if abs(micros) >= INFINITY:
-        return "infinity" if micros > 0 else "-infinity"
-    try:
-        return str((_BEGIN + timedelta(microseconds=micros)).replace(tzinfo=None))
-    except OverflowError:  # before year 1, or after 9999
-        return f"{micros} µs after 1970"

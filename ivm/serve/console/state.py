@@ -15,11 +15,13 @@ from ivm.cdc.run_sources import list_sources
 from ivm.cdc.sinks.run_sinks import list_sinks
 from ivm.database import Database
 from ivm.listings import TableListing, ViewInfo
+from ivm.serve.console.watermarks import final_of, watermark_of
 from ivm.serve.row_counts import RowCounts
 from ivm.session.session import Session
 from ivm.storage.errors import AccessError, IvmError
 from ivm.storage.identifiers import canonical_name
 from ivm.storage.warehouse.duckdb.duck import rows
+from ivm.storage.warehouse.tables.system_tables import written_query
 
 _PLAIN_VIEWS = """
 SELECT schema_name, table_name, list((column_name, data_type) ORDER BY column_index)
@@ -51,7 +53,7 @@ class ConsoleState:
         counts, troubles = self._counted(views, tables)
         relations = [
             *(self._view(view, counts, view.name in unfilled) for view in views),
-            *(_table(table, counts) for table in tables),
+            *(self._table(table, counts) for table in tables),
             *_plain_views(session),
         ]
         return {
@@ -87,17 +89,32 @@ class ConsoleState:
             "rows": counts.get(view.name) if fresh == "live" else None,
             "strategy": view.strategy,
             "reads": list(view.reads),
-            "key": self._key(view),
-            "sql": view.sql,
+            **self._known(view),
             "freshness": fresh,
             "reason": view.broken or view.reason,
             "filled": progress.fraction if filling and progress is not None else None,
         }
 
-    def _key(self, view: ViewInfo) -> list[str]:
-        """The columns of which a view has each combination once, if such are known."""
+    def _known(self, view: ViewInfo) -> dict[str, Any]:
+        """What its listing lacks: the key of its rows, if there is one, and what is final."""
         stored = self._engine.catalog.version.committed_views.get(view.name)
-        return [] if stored is None else [view.columns[i][0] for i in stored.key or ()]
+        if stored is None:
+            return {"sql": view.sql, "key": [], "final": None}
+        return {
+            "sql": written_query(view.sql, stored.final),
+            "key": [view.columns[i][0] for i in stored.key or ()],
+            "final": final_of(self._engine, stored),
+        }
+
+    def _table(self, table: TableListing, counts: dict[str, int]) -> dict[str, Any]:
+        return {
+            "name": table.name,
+            "kind": "table in files" if table.in_files else "table",
+            "columns": _columns(table.columns),
+            "rows": counts.get(table.name),
+            "primary_key": list(table.primary_key),
+            "watermark": watermark_of(self._engine, table.name),
+        }
 
     def _fills(self, unfilled: Iterable[str]) -> Iterator[dict[str, Any]]:
         for name in unfilled:
@@ -105,16 +122,6 @@ class ConsoleState:
             phase = "not running" if progress is None else progress.phase
             done = 0.0 if progress is None else progress.fraction
             yield {"view": name, "phase": phase, "fraction": done, "text": text or ""}
-
-
-def _table(table: TableListing, counts: dict[str, int]) -> dict[str, Any]:
-    return {
-        "name": table.name,
-        "kind": "table in files" if table.in_files else "table",
-        "columns": _columns(table.columns),
-        "rows": counts.get(table.name),
-        "primary_key": list(table.primary_key),
-    }
 
 
 def _plain_views(session: Session) -> Iterator[dict[str, Any]]:
@@ -125,6 +132,7 @@ def _plain_views(session: Session) -> Iterator[dict[str, Any]]:
             "columns": _columns(columns),
             "rows": None,
             "primary_key": [],
+            "watermark": None,
         }
 
 

@@ -41,7 +41,7 @@ function viewList(views) {
 /** How fresh a view is, in a sign and a word. */
 export function freshness(view) {
   const words = {
-    live: "live",
+    live: view.final ? `live, ${finality(view.final)}` : "live",
     stale: "recomputed when read",
     filling: `being filled${view.filled === null ? "" : `: ${Math.round(view.filled * 100)} %`}`,
     broken: "broken",
@@ -49,14 +49,24 @@ export function freshness(view) {
   return `${SIGNS[view.freshness]} ${words[view.freshness]}`;
 }
 
+function finality({ until }) {
+  return until === null ? "nothing is final yet" : `final until ${until}`;
+}
+
 function tableList(tables) {
+  const isMarked = tables.some((table) => table.watermark);
   const row = (table) => [
     h("td", {}, h("a", { href: `#/sql/${encodeURIComponent(table.name)}`, text: table.name, title: "Query it" })),
     table.kind, numberCell(count(table.rows)), table.primary_key.join(", "),
-    table.columns.map((column) => column.name).join(", "),
+    ...(isMarked ? [watermarkCell(table)] : []), table.columns.map((column) => column.name).join(", "),
   ];
-  return grid(counted(tables.length, "table"), ["Name", "Kind", "Rows", "Key", "Columns"],
-    tables.map(row), { id: "tables" });
+  const headings = ["Name", "Kind", "Rows", "Key", ...(isMarked ? ["Watermark"] : []), "Columns"];
+  return grid(counted(tables.length, "table"), headings, tables.map(row), { id: "tables" });
+}
+
+function watermarkCell({ watermark }) {
+  if (!watermark) return "";
+  return h("td", { text: watermark.at ?? "none yet", title: `Of ${watermark.column}, in UTC; more under State` });
 }
 
 /** Draws anew, and keeps the focus on the link that has it. */

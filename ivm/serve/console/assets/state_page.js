@@ -19,7 +19,7 @@ export function open(element, database) {
     h("div", { class: "charts" }, charts.map((chart) => chart.element)), lists);
   const readings = new Readings();
   const look = async (state) => {
-    fill(lists, troubles(state), sources(state), sinks(state), fills(state));
+    fill(lists, troubles(state), watermarks(state), sources(state), sinks(state), fills(state));
     const found = readings.add(Date.now() / 1000, state, await database.api.metrics());
     if (found === null) return;
     commits.add(found.time, [found.commits]);
@@ -48,6 +48,29 @@ function troubles(state) {
   if (!found.length) return section("Errors", h("p", { class: "quiet", text: "✓ None: no view is broken, and no background work has failed." }));
   return section("Errors", grid("What has gone wrong", ["Where", "What"],
     found.map(([where, what]) => [h("td", { class: "bad", text: `✕ ${where}` }), what]), { id: "errors" }));
+}
+
+function watermarks({ relations }) {
+  const found = relations.filter((relation) => relation.watermark);
+  if (!found.length) return null;
+  const row = ({ name, watermark: mark }) => [
+    name, mark.column, mark.at ?? "none yet", mark.greatest ?? "–", numberCell(behind(mark)),
+    numberCell(mark.late === "refuse" ? "refused" : count(mark.late_rows)), mark.parts?.slowest ?? "", idle(mark.parts),
+  ];
+  return section("Watermarks", grid("How far the rows of tables have come, in UTC",
+    ["Table", "Column", "Watermark", "Greatest time", "Behind it", "Late rows", "Slowest part", "Idle parts"],
+    found.map(row), { id: "watermarks" }));
+}
+
+function behind({ behind: seconds }) {
+  return seconds < 0 ? "past it" : duration(seconds);
+}
+
+function idle(parts) {
+  if (!parts) return "";
+  const more = parts.idle_count > parts.idle.length ? ", …" : "";
+  const names = parts.idle.length ? `: ${parts.idle.join(", ")}${more}` : "";
+  return `${count(parts.idle_count)} of ${count(parts.count)}${names}`;
 }
 
 function sources({ sources: found }) {
