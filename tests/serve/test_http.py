@@ -659,6 +659,30 @@ def test_what_the_server_tells_of_itself(world: HttpWorld, client: httpx.Client)
     assert "<table>" in client.get("/").text
 
 
+def test_watermarks_are_among_the_metrics(world: HttpWorld, client: httpx.Client) -> None:
+    sql(
+        client,
+        """
+        CREATE TABLE "a ""b\\" (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 second');
+        CREATE TABLE days (d DATE, WATERMARK FOR d AS d);
+        CREATE TABLE ended (ts TIMESTAMPTZ, WATERMARK FOR ts AS ts);
+        CREATE TABLE nothing (ts TIMESTAMP, WATERMARK FOR ts AS ts);
+        INSERT INTO "a ""b\\" VALUES ('2026-03-02 10:00:00.5'), ('infinity');
+        INSERT INTO "a ""b\\" VALUES ('2026-03-02 09:00:00'), (NULL), ('-infinity');
+        INSERT INTO days VALUES ('1969-12-31');
+        ALTER TABLE ended ADVANCE WATERMARK TO 'infinity';
+    """,
+    )
+    lines = set(client.get("/metrics").text.splitlines())
+    label = r'{table="\"a \"\"b\\\""}'
+    assert f"ivm_watermark_seconds{label} 1772445599.5" in lines
+    assert f"ivm_late_rows_total{label} 2" in lines
+    assert {'ivm_watermark_seconds{table="days"} -86400.0'} <= lines
+    assert {'ivm_watermark_seconds{table="ended"} +Inf'} <= lines
+    assert {'ivm_late_rows_total{table="nothing"} 0'} <= lines
+    assert not any(line.startswith('ivm_watermark_seconds{table="nothing"}') for line in lines)
+
+
 def test_rows_are_counted_not_estimated(tmp_path: Path) -> None:
     """DuckDB's estimate has deleted rows of a file, too."""
     database = ivm.connect(tmp_path / "shop.duckdb")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from starlette.responses import HTMLResponse, Response
 
 from ivm.cdc.run_sources import SourceInfo, list_sources
 from ivm.cdc.sinks.run_sinks import list_sinks
+from ivm.engine.tables.row_times import seconds
+from ivm.engine.tables.watermark_rows import Watermark
 from ivm.serve.access import User
 from ivm.serve.http.endpoint import Served, json_response
 from ivm.serve.http.formats import ARROW, CSV, JSON, LINES
@@ -20,6 +23,7 @@ from ivm.serve.row_counts import RowCounts
 from ivm.storage.errors import UnavailableError
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+_INFINITE = {math.inf: "+Inf", -math.inf: "-Inf"}
 
 
 async def health(served: Served, request: Request, user: User) -> Response:
@@ -57,6 +61,7 @@ def _lines(served: Served) -> Iterator[str]:
     counts = _counted(served)
     views = [(_label(view=name), count) for name, count in counts.items()]
     yield from _told("ivm_view_rows", "gauge", "Rows of a view.", views)
+    yield from _watermarks(database._engine.watermarks.known.values())
     yield from _sources(sources)
     lags = [(_label(sink=sink.name), sink.lag_epochs) for sink in sinks]
     yield from _told("ivm_sink_lag_epochs", "gauge", "What a sink has not acknowledged.", lags)
@@ -75,6 +80,14 @@ def _sources(sources: Iterable[SourceInfo]) -> Iterator[str]:
     yield from _told("ivm_source_lag_events", "gauge", "Events not applied yet, about.", behind)
     letters = [(label, source.dead_letters) for label, source in found]
     yield from _told("ivm_source_dead_letters", "gauge", "Events not applicable.", letters)
+
+
+def _watermarks(marks: Iterable[Watermark]) -> Iterator[str]:
+    found = [(_label(table=mark.table), mark) for mark in marks]
+    reached = [(label, seconds(mark.at)) for label, mark in found if mark.at is not None]
+    yield from _told("ivm_watermark_seconds", "gauge", "Watermark, since 1970.", reached)
+    late = [(label, mark.late_rows) for label, mark in found]
+    yield from _told("ivm_late_rows_total", "counter", "Late rows that were taken.", late)
 
 
 def _requests(served: Served) -> Iterator[str]:
@@ -103,7 +116,7 @@ def _told(name: str, type: str, help: str, values: Iterable[tuple[str, float]]) 
     yield f"# HELP {name} {help}"
     yield f"# TYPE {name} {type}"
     for label, value in values:
-        yield f"{name}{label} {value}"
+        yield f"{name}{label} {_INFINITE.get(value, value)}"
 
 
 def _label(**labels: str) -> str:
