@@ -538,6 +538,8 @@ def test_a_statement_is_stopped(console: Console, served: Served) -> None:
 def test_sources_sinks_and_errors(console: Console, served: Served, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "a.jsonl").write_text('{"op": "insert", "n": 1}\n{"op": "insert", "n": "x"}\n')
+    for name in ("b", "c", "d", "e"):
+        (tmp_path / f"{name}.jsonl").write_text('{"op": "insert", "n": 2}\n')
     served.sql(
         "CREATE TABLE events (n INTEGER);"
         "CREATE MATERIALIZED VIEW seen AS SELECT n FROM events;"
@@ -547,6 +549,9 @@ def test_sources_sinks_and_errors(console: Console, served: Served, tmp_path: Pa
     page = console.open("#/state").page
     expect(page.locator("#sources")).to_contain_text("● running")
     expect(page.locator("#sources td.bad")).to_have_text("1")  # dead letter
+    position = page.locator("#sources td").last
+    expect(position).to_have_text(re.compile(r"^….*/e\.jsonl: 1$"))
+    expect(position).to_have_attribute("title", re.compile(r"^/.*/a\.jsonl: 2, .*/e\.jsonl: 1$"))
     expect(page.locator("#sinks")).to_contain_text("seen")
     expect(page.locator("figcaption").first).to_contain_text("/s")
     served.sql("DROP SINK out; DROP SOURCE clicks; DROP MATERIALIZED VIEW seen; DROP TABLE events")

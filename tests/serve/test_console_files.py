@@ -198,7 +198,7 @@ def test_watermarks_are_told() -> None:
         database.execute(f"INSERT INTO clicks VALUES {', '.join(clicks)}")
         now += timedelta(hours=2)
         database.execute("""
-            INSERT INTO clicks VALUES ('2026-03-02 13:20', 'b'), ('2026-03-02 13:30', 'a');
+            INSERT INTO clicks VALUES ('2026-03-02 13:20:00.25', 'b'), ('2026-03-02 13:30', 'a');
             INSERT INTO "a ""b" VALUES ('2026-03-02'), ('infinity');
             INSERT INTO "a ""b" VALUES ('2026-03-01'), (NULL);
             ALTER TABLE "a ""b" ADVANCE WATERMARK TO 'infinity';
@@ -206,14 +206,14 @@ def test_watermarks_are_told() -> None:
         found = relations(told(database))
     names = [f"quiet {i:02}" for i in range(10)]
     assert found["clicks"]["watermark"] == {
-        **{"column": "ts", "at": "2026-03-02 13:15:00", "greatest": "2026-03-02 13:30:00"},
-        **{"behind": 900.0, "late": "refuse", "late_rows": 0},
+        **{"column": "ts", "at": "2026-03-02 13:15:00.25", "greatest": "2026-03-02 13:30:00"},
+        **{"behind": 899.75, "late": "refuse", "late_rows": 0},
         "parts": {"by": "device", "count": 14, "slowest": "b", "idle_count": 12, "idle": names},
     }
     odd = found['"a ""b"']["watermark"]
     assert (odd["at"], odd["greatest"], odd["late_rows"]) == ("infinity", "2026-03-02 00:00:00", 1)
     assert odd["behind"] < 0
-    assert found["hours"]["final"] == {"until": "2026-03-02 13:15:00"}
+    assert found["hours"]["final"] == {"until": "2026-03-02 13:15:00.25"}
     assert found["clicked"]["final"] is None
 
 

@@ -43,13 +43,14 @@ def seconds(time: int) -> float:
 
 
 def spelled(time: int) -> str:
-    """A time as a text."""
+    """A time as a text, as DuckDB writes it."""
     if abs(time) >= INFINITY:
         return "infinity" if time > 0 else "-infinity"
     try:
-        return str(_BEGIN + timedelta(microseconds=time))
+        text = str(_BEGIN + timedelta(microseconds=time))
     except OverflowError:  # before year 1, or after 9999
         return f"{time} µs after 1970"
+    return text.rstrip("0") if "." in text else text
 
 
 def micros(column: Column) -> Times:

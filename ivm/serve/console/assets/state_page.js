@@ -6,6 +6,7 @@ import { count, duration, rate } from "./format.js";
 import { Readings } from "./readings.js";
 
 const SIGNS = { running: "●", waiting: "◔", starting: "◔", paused: "❚❚", stopped: "✕", "not started": "○" };
+const LONG = 120; // characters
 
 export function open(element, database) {
   const commits = new Chart("Commits", ["commits"], rate);
@@ -80,11 +81,17 @@ function sources({ sources: found }) {
     source.name, source.kind, source.target ?? "", stateCell(source),
     numberCell(count(source.lag_events)), numberCell(duration(source.lag_seconds)),
     numberCell(count(source.events)), numberCell(rate(source.events_per_second)),
-    h("td", { class: source.dead_letters ? "number bad" : "number", text: count(source.dead_letters) }), source.position,
+    h("td", { class: source.dead_letters ? "number bad" : "number", text: count(source.dead_letters) }),
+    positionCell(source.position),
   ];
   return section("Sources", grid("Sources of changes",
     ["Name", "Kind", "Into", "State", "Events behind", "Behind", "Events", "Now", "Dead letters", "Position"],
     found.map(row), { id: "sources" }));
+}
+
+/** The end of a position, which may be of many files; all of it is shown where the pointer rests. */
+function positionCell(text) {
+  return h("td", { title: text, text: text.length > LONG ? `…${text.slice(-LONG)}` : text });
 }
 
 function sinks({ sinks: found }) {
