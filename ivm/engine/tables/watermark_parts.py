@@ -25,6 +25,7 @@ _TYPES = tuple(
     [type_of(sql) for sql in ("VARCHAR", "VARCHAR", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")]
 )
 _ALL = tuple(range(len(_TYPES)))
+_LONG_AGO = -(2**63)
 
 
 class Part(NamedTuple):
@@ -79,19 +80,25 @@ def moved_parts(parts: Parts, greatest: Mapping[str, int], now: int) -> Parts:
     return {**parts, **new}
 
 
-def awaited(parts: Parts, now: int, since: int, idle_after: int | None) -> Parts:
-    """The parts that are not idle: the watermark waits for these.
+def idle_before(now: int, since: int, idle_after: int | None) -> int:
+    """The time before which the last row of a part has come if it is idle; long ago if none is.
 
     Args:
-        parts: all of a table.
         now: the microseconds since 1970.
         since: the time from which rows could come, in the same unit.
         idle_after: microseconds without rows after which a part is idle; None: it never is.
     """
-    if idle_after is None or now - since <= idle_after:
-        return parts
-    last = now - idle_after
-    return {name: part for name, part in parts.items() if part.seen >= last}
+    return _LONG_AGO if idle_after is None or now - since <= idle_after else now - idle_after
+
+
+def slowest(parts: Parts, idle: int) -> int | None:
+    """The least of the times that the parts which are not idle have come to; None if all are.
+
+    Args:
+        parts: all of a table.
+        idle: see `idle_before`.
+    """
+    return min([part.greatest for part in parts.values() if part.seen >= idle], default=None)
 
 
 def replaced(

@@ -15,7 +15,7 @@ import numpy as np
 
 from ivm.catalog.catalog import Catalog
 from ivm.engine.tables.row_times import DAY, before, micros, spelled, time_column, within
-from ivm.engine.tables.watermark_parts import PARTS, Part, Parts, after, awaited
+from ivm.engine.tables.watermark_parts import PARTS, Part, Parts, after, idle_before, slowest
 from ivm.engine.tables.watermark_rows import Watermark, read, replacement
 from ivm.ingest.table_rules import Check
 from ivm.sql.statements.own.watermark_calls import WATERMARKS
@@ -93,15 +93,14 @@ class Watermarks:
         return frozenset([at for at in named if at is not None])
 
     def slowest(self, mark: Watermark, parts: Parts, now: int | None = None) -> int | None:
-        """How far the slowest part that is not idle has come; None if all are idle."""
-        found = self.awaited(mark, parts, now)
-        return min([part.greatest for part in found.values()], default=None)
+        """How far the slowest part that is not idle has come; see `watermark_parts.slowest`."""
+        return slowest(parts, self.idle_before(mark, now))
 
-    def awaited(self, mark: Watermark, parts: Parts, now: int | None = None) -> Parts:
-        """The parts that are not idle; see `watermark_parts.awaited`."""
+    def idle_before(self, mark: Watermark, now: int | None = None) -> int:
+        """The time since which a part has a row if it is not idle, in microseconds since 1970."""
         now = self.now() if now is None else now
         since = now if self._since is None else self._since
-        return awaited(parts, now, since, mark.idle_after)
+        return idle_before(now, since, mark.idle_after)
 
     def begun(self, mark: Watermark, info: TableInfo, cursor: Cursor) -> tuple[int | None, Parts]:
         """The greatest time of a table's rows, and its parts, all of which have just come.

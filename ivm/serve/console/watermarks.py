@@ -51,12 +51,13 @@ def _behind(mark: Watermark) -> float | None:
 
 def _parts(engine: Engine, mark: Watermark, by: str) -> dict[str, Any]:
     parts = engine.watermarks.parts.get(mark.table, {})
-    awaited = engine.watermarks.awaited(mark, parts)
+    last = engine.watermarks.idle_before(mark)
+    awaited = {name: part.greatest for name, part in parts.items() if part.seen >= last}
     idle = sorted(parts.keys() - awaited.keys())
     return {
         "by": by,
         "count": len(parts),
-        "slowest": min(awaited, key=lambda name: (awaited[name].greatest, name), default=None),
+        "slowest": min(awaited, key=lambda name: (awaited[name], name), default=None),
         "idle_count": len(idle),
         "idle": idle[:_MOST],
     }
