@@ -1,9 +1,20 @@
 # Queries and values in one piece are easier to read.
 # ruff: noqa: E501
-"""Nexmark's queries in DuckDB's SQL, and a small auction to run them on.
+"""Nexmark's queries, as DuckDB runs them and with windows of time, and a small auction for them.
 
-TUMBLE and HOP windows are time_bucket; q6, q10 to q13 say what can be said without a clock: q12 and
-q13 use event time and a plain side table, q11's sessions are gaps between a bidder's bids.
+`QUERIES` are in DuckDB's SQL, the oracle's: TUMBLE and HOP windows are time_bucket; q6, q10 to q13
+say what can be said without a clock: q12 and q13 use event time and a plain side table, q11's
+sessions are gaps between a bidder's bids. `WINDOWED` are those of them that have windows, as their
+authors mean them, with the same rows:
+
+- q5: hop() for the series of begins of each bid's windows.
+- q7: the bids of a window joined with its maximum by tumble()'s window, not by a range of times.
+- q8: tumble() for time_bucket, whose ends are compared, too.
+- q11: session() for the running sum of its gaps; a session ends ten seconds after its last bid.
+- q12: tumble() for time_bucket.
+
+`FINAL` are these with EMIT ON WINDOW CLOSE, for tables with watermarks: each row once, at the end.
+q7 has its window's end besides, since no other column of it tells when a row is final.
 """
 
 from __future__ import annotations
@@ -20,6 +31,13 @@ CREATE TABLE bid (auction BIGINT, bidder BIGINT, price BIGINT, channel VARCHAR, 
     ts TIMESTAMP, extra VARCHAR);
 CREATE TABLE side (key BIGINT PRIMARY KEY, value VARCHAR);
 """
+NEWCOMERS = """
+INSERT INTO person SELECT i, 'p', 'a@b', 'c', 'or', TIMESTAMP '2026-01-01 05:00:01', ''
+FROM range(9000, 9009) AS r(i);
+INSERT INTO auction SELECT i, 'item', '', 1, 5, ts, ts + INTERVAL 1 HOUR, i, 10, ''
+FROM person AS p(i) WHERE i >= 9000;
+"""
+"""Sellers who open an auction as they come, which query 8 is about."""
 _DAY = "strftime(ts, '%Y-%m-%d')"
 _RANKS = ", ".join(
     f"count({what}) FILTER (WHERE {where}) AS {name}_{label}"
@@ -92,6 +110,35 @@ QUERIES = {
     "OR regexp_extract(url, '(&|^)channel_id=([^&]*)', 2) <> ''",
     "q22": "SELECT auction, bidder, price, channel, split_part(url, '/', 4) AS dir1, "
     "split_part(url, '/', 5) AS dir2, split_part(url, '/', 6) AS dir3 FROM bid",
+}
+
+_TEN = "INTERVAL '10 seconds'"
+_HIGHEST = (
+    "SELECT auction, price, bidder, ts{} "
+    f"FROM tumble(bid, ts, {_TEN}) AS b JOIN (SELECT max(price) AS most, window_start, window_end "
+    f"FROM tumble(bid, ts, {_TEN}) GROUP BY ALL) AS m USING (window_start, window_end) "
+    "WHERE price = most"
+)
+
+WINDOWED = {
+    "q5": "WITH counted AS (SELECT window_start, window_end, auction, count(*) AS n "
+    f"FROM hop(bid, ts, INTERVAL '2 seconds', {_TEN}) GROUP BY ALL) "
+    "SELECT window_start AS starts, auction, n FROM counted JOIN "
+    "(SELECT window_start, window_end, max(n) AS most FROM counted GROUP BY ALL) AS m "
+    "USING (window_start, window_end) WHERE n >= most",
+    "q7": _HIGHEST.format(""),
+    "q8": "SELECT id, name, window_start AS starts FROM "
+    f"(SELECT DISTINCT id, name, window_start, window_end FROM tumble(person, ts, {_TEN})) AS p JOIN "
+    f"(SELECT DISTINCT seller, window_start, window_end FROM tumble(auction, ts, {_TEN})) AS a "
+    "USING (window_start, window_end) WHERE id = seller",
+    "q11": "SELECT bidder, count(*) AS bids, window_start AS starts, "
+    f"window_end - {_TEN} AS ends FROM session(bid, ts, {_TEN}, partition_by := [bidder]) GROUP BY ALL",
+    "q12": "SELECT bidder, count(*) AS bids, window_start AS starts "
+    f"FROM tumble(bid, ts, {_TEN}) GROUP BY ALL",
+}
+FINAL = {
+    name: f"{_HIGHEST.format(', window_end') if name == 'q7' else query} EMIT ON WINDOW CLOSE"
+    for name, query in WINDOWED.items()
 }
 
 

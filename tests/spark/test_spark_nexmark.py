@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 import ivm
-from tests.corpus.nexmark import QUERIES, SCHEMA, changes
+from tests.corpus.nexmark import NEWCOMERS, QUERIES, SCHEMA, changes
 from tests.support.spark import session
 
 pytestmark = pytest.mark.full(smoke=2)
@@ -24,13 +24,6 @@ TABLES = SCHEMA.replace("TABLE bid (", "TABLE bid (id BIGINT PRIMARY KEY, ")
 VIEWS = {name: query.replace(", extra)", ", extra, id)") for name, query in QUERIES.items()}
 """The queries; the places of bids alike in all else follow their keys."""
 BEFORE, MEANWHILE = 60, 70
-NEWCOMERS = """
-INSERT INTO person SELECT i, 'p', 'a@b', 'c', 'or', TIMESTAMP '2026-01-01 05:00:01', ''
-FROM range(9000, 9009) AS r(i);
-INSERT INTO auction SELECT i, 'item', '', 1, 5, ts, ts + INTERVAL 1 HOUR, i, 10, ''
-FROM person AS p(i) WHERE i >= 9000;
-"""
-"""Sellers who open an auction as they come, which query 8 is about."""
 
 
 def statements(seed: int) -> list[str]:
