@@ -5,14 +5,20 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from benchmarks import cdc, demo, everyday, run, shapes, steady
 from benchmarks.harness import cells, plan, report, stream, workload
 from benchmarks.harness.shape_cases import SHAPES, Shape
+from benchmarks.nexmark import __main__ as nexmark
+from benchmarks.nexmark import feed
+from benchmarks.nexmark.events import PLACES, generate
 from benchmarks.spark import memory
 from benchmarks.tpch import tpch
+from tests.corpus.nexmark import FINAL, QUERIES
 from tests.support.spark import session
 
 pytestmark = pytest.mark.full(smoke=8)
@@ -139,3 +145,44 @@ def test_a_minute_of_commits_is_shown_beside_its_syncs_and_duckdb(
     commits, syncs, _ = [int(line[2].replace(",", "")) for line in lines[2:]]
     assert commits > 0
     assert syncs >= commits
+
+
+@pytest.mark.parametrize("first", [0, 50, 77])
+def test_events_are_in_the_tables_that_their_numbers_say(first: int) -> None:
+    times = np.datetime64("2026-01-01", "us") + np.arange(1_000) * np.timedelta64(1, "s")
+    events = generate(first, times, seed=1)
+    assert events.count() == 1_000
+    found = []
+    for number in range(first, first + 1_000):
+        ((table, rows),) = events.part(number, number + 1).items()
+        begin, end = PLACES[table]
+        assert begin <= number % 50 < end
+        found += rows["ts"].to_pylist()
+    assert found == times.tolist()
+    assert events.rows["bid"]["price"].to_numpy().min() >= 10
+
+
+@pytest.mark.full
+def test_nexmark_is_measured_and_every_view_right(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "COMMITS", 50)
+    monkeypatch.setattr(nexmark, "COMMITS", 50)
+    monkeypatch.setattr("sys.argv", ["nexmark", "--events", "20000", "--windows", "2"])
+    nexmark.main()
+    lines = [line.split("|") for line in capsys.readouterr().out.splitlines() if "|" in line]
+    names = [line[1].strip() for line in lines]
+    final = [f"{name} final" for name in FINAL]
+    assert names == ["query", "---", *QUERIES, "query", "---", *final]
+    measured = [line for line in lines if line[1].strip() not in ("query", "---")]
+    assert all(int(line[9].replace(",", "")) > 0 for line in measured)
+
+
+def test_a_wrong_view_ends_the_run(tmp_path: Path) -> None:
+    with feed.auction_house(tmp_path / "q2.duckdb", "q2", QUERIES["q2"], marked=False) as db:
+        db.execute("INSERT INTO bid VALUES (5, 1, 7, NULL, NULL, '2026-01-01', '')")
+    wrong = pa.table({"auction": [5], "price": [8]})
+    with pytest.raises(SystemExit, match="q2: 1 rows too many, 1 missing"):
+        feed.demand_right(tmp_path / "q2.duckdb", "q2", wrong, 1)
+    with pytest.raises(SystemExit, match="q2: 1 of 2 events are stored"):
+        feed.demand_right(tmp_path / "q2.duckdb", "q2", wrong, 2)
