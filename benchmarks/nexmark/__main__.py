@@ -32,8 +32,8 @@ BASE, GOAL = "q4", 0.9
 SEED = 1
 BEGIN = np.datetime64("2026-01-01T10:00:00", "us")
 PACE = np.timedelta64(100, "us")  # from one event to the next: 10 000 a second
-HEAD = """| query | events/s | × q4 | goal | | CPU µs an event | {} p50 ms | p99 ms | rows |
-|---|---|---|---|---|---|---|---|---|"""
+HEAD = """| query | events/s | × q4 | goal | | CPU µs an event | × q4 | {}, p50 ms | p99 ms | rows |
+|---|---|---|---|---|---|---|---|---|---|"""
 
 
 def measure_all(folder: Path, names: list[str], count: int, windows: int) -> dict[str, Measured]:
@@ -69,13 +69,25 @@ def tell(name: str, numbers: Measured) -> None:
     print(f"{name}: {numbers.rate:,.0f} events/s", file=sys.stderr, flush=True)
 
 
+def tables(found: dict[str, Measured], count: int, windows: int) -> list[list[str]]:
+    """The lines of both tables: views that are always up to date, and final ones."""
+    lines = {name: line(name, numbers, found[BASE]) for name, numbers in found.items()}
+    current = [lines[name] for name in lines if name in QUERIES]
+    final = [lines[name] for name in lines if name not in QUERIES]
+    return [
+        [f"{count:,} events", "", HEAD.format("commit of one"), *current, ""],
+        [f"{windows:,} windows", "", HEAD.format("window closed and read"), *final],
+    ]
+
+
 def line(name: str, numbers: Measured, base: Measured) -> str:
-    """One line of a table, in Markdown."""
-    ratio = numbers.rate / base.rate
+    """One line of a table, in Markdown; ratios are better the larger they are."""
+    ratio, of_cpu = numbers.rate / base.rate, base.cpu / numbers.cpu
     reached = "yes" if ratio >= GOAL else "no"
+    rate = f"{numbers.rate:,.0f} | {ratio:.2f} × | {GOAL:g} × | {reached}"
+    commits = f"{numbers.p50:.3g} | {numbers.p99:.3g}"
     return (
-        f"| {name} | {numbers.rate:,.0f} | {ratio:.2f} × | {GOAL:g} × | {reached} |"
-        f" {numbers.cpu:.2f} | {numbers.p50:.3g} | {numbers.p99:.3g} | {numbers.rows:,} |"
+        f"| {name} | {rate} | {numbers.cpu:.2f} | {of_cpu:.2f} × | {commits} | {numbers.rows:,} |"
     )
 
 
@@ -99,11 +111,8 @@ def main() -> None:
         found = measure_all(Path(folder), names, count, given.windows)
     gc.unfreeze()
     page = Page("nexmark.md")
-    page.add(f"{count:,} events", "", HEAD.format("commit of one"))
-    page.add(*(line(name, found[name], found[BASE]) for name in names))
-    final = [name for name in found if name not in names]
-    page.add("", f"{given.windows} windows", "", HEAD.format("window closed, rows read"))
-    page.add(*(line(name, found[name], found[BASE]) for name in final))
+    for lines in tables(found, count, given.windows):
+        page.add(*lines)
     if given.json:
         kept = {name: asdict(numbers) for name, numbers in found.items()}
         given.json.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

@@ -175,7 +175,7 @@ def test_nexmark_is_measured_and_every_view_right(
     final = [f"{name} final" for name in FINAL]
     assert names == ["query", "---", *QUERIES, "query", "---", *final]
     measured = [line for line in lines if line[1].strip() not in ("query", "---")]
-    assert all(int(line[9].replace(",", "")) > 0 for line in measured)
+    assert all(int(line[10].replace(",", "")) > 0 for line in measured)
 
 
 def test_a_wrong_view_ends_the_run(tmp_path: Path) -> None:
