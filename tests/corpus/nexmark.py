@@ -5,7 +5,8 @@
 `QUERIES` are in DuckDB's SQL, the oracle's: TUMBLE and HOP windows are time_bucket; q6, q10 to q13
 say what can be said without a clock: q12 and q13 use event time and a plain side table, q11's
 sessions are gaps between a bidder's bids. `WINDOWED` are those of them that have windows, as their
-authors mean them, with the same rows:
+authors mean them, with the same rows as long as all times are known; a bid without one is in no
+window, and in a group of its own in the plain q11 and q12:
 
 - q5: hop() for the series of begins of each bid's windows.
 - q7: the bids of a window joined with its maximum by tumble()'s window, not by a range of times.
