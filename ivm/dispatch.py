@@ -65,6 +65,7 @@ def executemany(session: Session, sql: str, rows: Many) -> Result:
 
 def run_with_each(session: Session, statement: st.Statement, rows: Many) -> Result:
     """Runs one parsed statement with each row of parameters."""
+    session.returns = isinstance(statement, st.Dml) and statement.returning
     return rounds.run_with_each(session, statement, rows, run_statement)
 
 
@@ -72,6 +73,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     """Runs one parsed statement."""
     next_statement()
     session.release()
+    session.returns, buried = isinstance(statement, st.Dml) and statement.returning, session.buried
     try:
         statement, params = session.pipes.copied(statement, params)
         if not isinstance(statement, st.Query):  # `query` shows them to a query
@@ -80,7 +82,10 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
             read_only.demand_reading(session, statement)
             if isinstance(statement, st.Dml):
                 return read_only.change_temporary(session, statement, params)
-        return _RUN[type(statement)](session, statement, params)
+        result = _RUN[type(statement)](session, statement, params)
+        if session.buried > buried:
+            result.rowcount -= session.buried - buried
+        return result
     except UnavailableError as error:
         if not isinstance(statement, st.CreateHistory | st.SetHistory):  # they say it themselves
             history.demand_named(session, str(error))
@@ -96,6 +101,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
             raise
         raise named from error.__cause__
     finally:
+        session.returns = False
         if isinstance(statement, st.Ddl):
             session.names.learn(statement)
         if isinstance(statement, st.Ddl | st.Other):

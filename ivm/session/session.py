@@ -34,7 +34,7 @@ from ivm.session.results.open_results import OpenResults
 from ivm.session.results.result import BATCH, Result
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.written_errors import as_written
-from ivm.storage.errors import InputError, IvmError
+from ivm.storage.errors import ConstraintError, InputError, IvmError
 from ivm.storage.interrupts import begin_statement
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
@@ -55,6 +55,8 @@ class Session:
     Attributes:
         results: that are not yet read to their ends.
         is_forgotten: whether the program cannot use it any more.
+        buried: the late events of its changes that have become dead letters.
+        returns: whether the statement under way returns rows.
     """
 
     def __init__(self, engine: Engine, reads: StateReads) -> None:
@@ -74,6 +76,7 @@ class Session:
         self.is_forgotten: Callable[[], bool] = lambda: False
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
+        self.buried, self.returns = 0, False
 
     def fail(self, error: BaseException) -> None:
         """Rolls back after a failed call, as DuckDB does."""
@@ -335,7 +338,16 @@ class Session:
             return ReadOnlyTransaction(*given)
         made = Transaction(*given, begun=begun, local=self.local_time)
         made.is_forgotten = self.is_forgotten
+        made.count_buried = self._count_buried
         return made
+
+    def _count_buried(self, count: int) -> None:
+        if self.returns:
+            raise ConstraintError(
+                f"{count} of the rows are late and would become dead letters, so RETURNING cannot "
+                "return them: leave RETURNING out, or the late rows"
+            )
+        self.buried += count
 
     def commit(self) -> None:
         """Commits the open transaction as one epoch."""

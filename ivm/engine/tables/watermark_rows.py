@@ -45,7 +45,7 @@ class Watermark:
         table: canonical name.
         column: the name of the column that tells a row's time.
         delay: microseconds by which it is behind the greatest time.
-        late: the policy for late rows: "apply" or "refuse".
+        late: the policy for late rows: "apply", "refuse" or "dead letters".
         idle_after: microseconds without rows after which it goes on with the clock; None: it does
             not.
         at: its value in microseconds since 1970; None before the first row.

@@ -155,7 +155,7 @@ class Watermarks:
         """The check that a new row of a stream is not late, where late ones are refused."""
         mark = self.known.get(table)
         at = None if mark is None else mark.at
-        if mark is None or at is None or mark.late != "refuse":
+        if mark is None or at is None or mark.late == "apply":
             return ()
         position = mark.position(self._catalog.tables[table])
 

@@ -15,6 +15,7 @@ from ivm.engine.base.idle_transactions import IdleTimeout
 from ivm.engine.engine import Engine
 from ivm.engine.tables.default_values import DefaultValues
 from ivm.engine.tables.late_flush import LateFlush
+from ivm.engine.transactions.late_events import undone
 from ivm.engine.transactions.transaction_views import RefuseTemporary, TransactionViews
 from ivm.engine.transactions.watermark_moves import Late, WatermarkMoves
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
@@ -46,6 +47,7 @@ class OpenChanges(IdleTimeout):
         reads_only: whether it has no lock, and reads a snapshot.
         time: what its statements tell of the time.
         watermark_moves: what it comes to for the watermarks of its tables.
+        count_buried: is told how many late events of a statement become dead letters.
     """
 
     reads_only = False
@@ -72,6 +74,7 @@ class OpenChanges(IdleTimeout):
         self._defaults = DefaultValues(engine.warehouse, cursor, self.time)
         self.watermark_moves = WatermarkMoves(engine.watermarks, engine.catalog, self.changes)
         self._breaks = False
+        self.count_buried: Callable[[int], object] = int
         self.in_duckdb = False
         self._at_commit: list[Callable[[], object]] = []
         self._afterwards: list[Callable[[], None]] = []
@@ -156,17 +159,35 @@ class OpenChanges(IdleTimeout):
         Raises:
             ConstraintError: it has late rows, and its table refuses them.
         """
+        found = self.watermark_moves.parted(change, late)
+        if found is not None:
+            self._bury(found.late)
+            change = found.kept
         if len(change):
             if self.in_duckdb:
                 self._engine.tables.write_changes(self._cursor, [change])
-            self.add_from_duckdb(change, late)
+            self._note(change, late)
 
     def add_from_duckdb(self, change: TableChange, late: Late = "refused") -> None:
         """Adds a change that the session's cursor has already made; the rest as of `add`."""
+        found = self.watermark_moves.parted(change, late)
+        if found is not None:
+            self._engine.tables.write_changes(self._cursor, [undone(found.late)])
+            self._bury(found.late)
+            change = found.kept
         if len(change):
-            self.watermark_moves.note(change, late)
-            self._engine.indexes.record(change)
-            self.changes.append(change)
+            self._note(change, late)
+
+    def _note(self, change: TableChange, late: Late) -> None:
+        self.watermark_moves.note(change, late)
+        self._engine.indexes.record(change)
+        self.changes.append(change)
+
+    def _bury(self, late: TableChange) -> None:
+        """Adds dead letters in the place of late events."""
+        letters = self.watermark_moves.letters_of(late)
+        self.count_buried(len(letters.added))
+        self.add(letters)
 
     def at_commit(self, act: Callable[[], object]) -> None:
         """Calls a function once the transaction is committed, before anybody else can write.

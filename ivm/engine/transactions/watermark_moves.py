@@ -26,7 +26,9 @@ from ivm.engine.tables.row_times import (
 from ivm.engine.tables.watermark_parts import greatest_by_part, moved_parts, replaced
 from ivm.engine.tables.watermark_rows import Watermark
 from ivm.engine.tables.watermarks import Watermarks, late_error
+from ivm.engine.transactions.late_events import LETTERS, Parted, letters, parted
 from ivm.sql.statements.own.watermark_calls import WATERMARKS
+from ivm.sql.statements.own.watermarks import DEAD_LETTERS
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import concat
 from ivm.storage.values.consolidate import consolidate, distinct_rows
@@ -36,9 +38,9 @@ from ivm.storage.warehouse.duckdb.duck import Cursor
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
 Late: TypeAlias = Literal["refused", "counted", "not counted"]
-"""What becomes of late rows: they are refused, where that is the policy of their table, else
-counted; counted in any case, as those of streams, which are dead letters before; or neither, as
-those that go by their age."""
+"""What becomes of late rows: they are refused, or dead letters, where that is the policy of their
+table, else counted; counted in any case, as those of streams, which are dead letters before; or
+neither, as those that go by their age."""
 
 
 @dataclass
@@ -120,6 +122,44 @@ class WatermarkMoves:
                 raise late_error(mark, info, change)
             found.late += events
         _collect(found, info, mark, at, change)
+
+    def parted(self, change: TableChange, late: Late) -> Parted | None:
+        """A change that is about to be added, parted by its late events.
+
+        They are counted, and are to become the letters that `letters_of` gives.
+
+        Args:
+            change: of a table.
+            late: what becomes of its late rows.
+
+        Returns:
+            None where no late events become dead letters.
+
+        Raises:
+            ConstraintError: it cannot be told which rows are of one event.
+        """
+        mark, info = self._late_mark(change, late)
+        at = None if mark is None or info is None else mark.position(info)
+        if mark is None or info is None or at is None:
+            return None
+        found = parted(info, at, change, mark)
+        if found is not None:
+            moved = self._moved.setdefault(info.oid, _Moved(info.name))
+            moved.late += _late(info, at, found.late, mark.at or 0)
+        return found
+
+    def letters_of(self, late: TableChange) -> TableChange:
+        """The change by which late events become dead letters; see `parted`."""
+        tables, mark = self._catalog.tables, self.marks[late.table]
+        return letters(tables[late.table], late, mark, tables[LETTERS].schema)
+
+    def _late_mark(
+        self, change: TableChange, late: Late
+    ) -> tuple[Watermark | None, TableInfo | None]:
+        """The watermark before which the rows of a change become dead letters, and their table."""
+        mark = self.marks.get(change.table) if late == "refused" else None
+        known = mark is not None and mark.late == DEAD_LETTERS and mark.at is not None
+        return (mark, self._catalog.tables.get(change.table)) if known else (None, None)
 
     def take(self, cursor: Cursor) -> list[TableChange]:
         """The changes of the watermarks and their parts by which they follow what has been noted.

@@ -15,6 +15,7 @@ from typing import Any
 from ivm.engine.tables.row_times import TIMED
 from ivm.engine.tables.watermark_parts import Part, Parts, can_part, replaced
 from ivm.engine.tables.watermark_rows import Watermark, replacement
+from ivm.engine.transactions.late_events import LETTERS
 from ivm.engine.transactions.transaction import Transaction
 from ivm.engine.views.view_reads import NamedText, definitions_named, views_and_macros
 from ivm.session.ddl.own_clauses import column_now, column_used
@@ -22,10 +23,11 @@ from ivm.session.session import Session
 from ivm.sql.plan.nodes import Emit
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.own.watermark_calls import PREFIX, WATERMARKS, relation_of
+from ivm.sql.statements.own.watermarks import DEAD_LETTERS
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, literal, path_of
 from ivm.storage.warehouse.duckdb.duck import run
-from ivm.storage.warehouse.tables.system_tables import WATERMARK_TABLES
+from ivm.storage.warehouse.tables.system_tables import STREAM_TABLES, WATERMARK_TABLES
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
@@ -42,6 +44,8 @@ def replace_watermark(
         known = session.engine.watermarks.parts_after(old.table, transaction.changes)
         for change in replaced(old.table, known, {}):
             transaction.add(change)
+    if new is not None and new.late == DEAD_LETTERS:
+        _have_letters(session, transaction)
     transaction.add(replacement(old, new))
     for change in replaced(new.table, {}, parts) if new is not None else ():
         transaction.add(change)
@@ -61,6 +65,22 @@ def _begin(session: Session, transaction: Transaction) -> None:
         transaction.change_tables()
         for name, columns in WATERMARK_TABLES.items():
             run(session.cursor, f"CREATE TABLE _ivm.{name} {columns}")
+        session.engine.reload_tables(session.cursor)
+
+
+def _have_letters(session: Session, transaction: Transaction) -> None:
+    """Makes the tables of dead letters in the transaction, where they are lacking."""
+    tables = session.engine.catalog.tables
+    missing = [name for name in STREAM_TABLES if f"_ivm.{name}" not in tables]
+    if LETTERS in tables and "stream" not in dict(tables[LETTERS].schema):
+        raise UnsupportedError(
+            "an older version has made the tables of dead letters: send the first events of a "
+            "source, or of db.ingest, which make them anew"
+        )
+    if missing:
+        transaction.change_tables()
+        for name in missing:
+            run(session.cursor, f"CREATE TABLE _ivm.{name} {STREAM_TABLES[name]}")
         session.engine.reload_tables(session.cursor)
 
 

@@ -16,7 +16,8 @@ from ivm.sql.statements.own.options import column_name, options
 from ivm.sql.statements.text.tokens import NESTING, Reader, SourceText, Token, text_of
 from ivm.storage.identifiers import fold
 
-POLICIES = ("apply", "refuse")
+DEAD_LETTERS = "dead letters"
+POLICIES = ("apply", "refuse", DEAD_LETTERS)
 _DAY = 86_400_000_000
 
 
