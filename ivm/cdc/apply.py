@@ -15,6 +15,7 @@ from ivm.cdc.formats.events import Decoded
 from ivm.cdc.letter_keys import OVERTAKEN, overtaken
 from ivm.cdc.merging import Merging, Outcome
 from ivm.cdc.records import Letter, Records
+from ivm.cdc.sources.metadata_part import MetadataPart
 from ivm.cdc.sources.source import Part, Position
 from ivm.engine.transactions.transaction import Transaction
 from ivm.session.row_calls import table_info
@@ -170,9 +171,11 @@ def _apply_part(merging: Merging, prepared: Prepared) -> Ingested:
 def _bury(records: Records, prepared: Prepared, outcome: Outcome) -> None:
     """Stores the refused events, and notes which dead letters are overtaken."""
     part, info, lines = prepared.part, prepared.info, list(outcome.refused)
+    told = part.told(lines) if isinstance(part, MetadataPart) else [None] * len(lines)
+    each = zip(lines, part.payloads(lines), part.places(lines), told, strict=True)
     letters = [
-        Letter(*place, line, outcome.refused[line], text, outcome.keys.get(line))
-        for line, text, place in zip(lines, part.payloads(lines), part.places(lines), strict=True)
+        Letter(*place, line, outcome.refused[line], text, outcome.keys.get(line), facts)
+        for line, text, place, facts in each
     ]
     if records.definition() is None:  # nobody but the program can retry them
         records.bury(info.name, letters)
@@ -187,9 +190,9 @@ def _bury(records: Records, prepared: Prepared, outcome: Outcome) -> None:
         gone = [True] * len(known)
     records.overtake(info.name, list(compress(older, gone)), OVERTAKEN)
     ends = gone[len(older) :]
-    told = [
+    buried = [
         each._replace(reason=each.reason + OVERTAKEN) if is_gone else each
         for each, is_gone in zip(letters, ends, strict=True)
     ]
-    records.bury(info.name, told)
+    records.bury(info.name, buried)
     records.open(info.name, list(compress(letters, [not is_gone for is_gone in ends])))

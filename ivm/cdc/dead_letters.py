@@ -17,8 +17,10 @@ from ivm.cdc.apply import apply_within, prepare
 from ivm.cdc.formats.events import Decoded
 from ivm.cdc.letter_keys import OVERTAKEN
 from ivm.cdc.records import LETTER, Records
+from ivm.cdc.sources.metadata import TellsFacts
+from ivm.cdc.sources.metadata_part import again
 from ivm.cdc.sources.other_places import OtherPlaces
-from ivm.cdc.sources.source import AsksUpstream, PartOf, Source
+from ivm.cdc.sources.source import AsksUpstream, Part, PartOf, Source
 from ivm.cdc.stored_sources import counted_again, find, load
 from ivm.engine.transactions.transaction import Transaction
 from ivm.session.session import Session
@@ -27,6 +29,7 @@ from ivm.storage.warehouse.duckdb.duck import Cursor
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _Letter = tuple[Any, ...]
+_FACTS = len(LETTER)
 _TABLE, _STREAM, _POSITION, _REASON, _PAYLOAD = (
     LETTER.index(name) for name in ("table", "stream", "position", "reason", "payload")
 )
@@ -51,8 +54,8 @@ def retry(session: Session, name: str) -> int:
         for table, group in groupby(letters, lambda letter: str(letter[_TABLE])):
             lines = list(group)
             part_of = asked.get((source.definition, table), partial(source.definition.part, table))
-            again = part_of([line[_PAYLOAD] for line in lines])
-            part = partial(prepare, session, _Retried(again, lines))
+            retried = _Retried(part_of([line[_PAYLOAD] for line in lines]), lines)
+            part = partial(prepare, session, _with_facts(source.definition, retried))
             [done] = apply_within(session, transaction, source.name, [part], follows=False)
             left += len(done.refused)
         counted_again(session, transaction, source.name)
@@ -81,6 +84,8 @@ def _taken_out(
 ) -> list[_Letter]:
     """The letters of these sources, which are removed; those of one table stand together.
 
+    Behind its columns each has the facts that were kept of it.
+
     Args:
         session: of this thread.
         transaction: its own.
@@ -92,15 +97,25 @@ def _taken_out(
               ORDER BY "table", time, stream, position, event"""
     found = records.listed(session, sql)
     letters = [row for row in found if overtaken or not row[_REASON].endswith(OVERTAKEN)]
-    if letters:
-        columns = map(list, zip(*letters, strict=True))
-        rows = dict(zip(LETTER, columns, strict=True))
-        Records(session, transaction, names[0]).unbury(rows)
+    if not letters:
+        return []
+    held = Records(session, transaction, names[0])
+    columns = map(list, zip(*letters, strict=True))
+    held.unbury(dict(zip(LETTER, columns, strict=True)))
+    facts = held.take_facts(letters)
     for name in names:
         held = Records(session, transaction, name)
         for table in sorted({str(letter[_TABLE]) for letter in letters}):
             held.close(held.open_letters(table))
-    return letters
+    return [(*letter, told) for letter, told in zip(letters, facts, strict=True)]
+
+
+def _with_facts(source: Source, retried: _Retried) -> Part:
+    """Retried events with the facts that were kept of them; without any now, these stay kept."""
+    told = [letter[_FACTS] for letter in retried.letters]
+    if not isinstance(source, TellsFacts) or not (source.told() or any(told)):
+        return retried
+    return again(retried, source.told(), source.facts, told)
 
 
 @dataclass(frozen=True)

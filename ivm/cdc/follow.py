@@ -45,7 +45,7 @@ def follow(session: Session, part: Part) -> None:
             "given it. If it was renamed, give it its name again, and RESUME SOURCE; else let it "
             "be copied anew: DROP SOURCE and CREATE SOURCE with the same options"
         )
-    given = upstream.columns, upstream.key, upstream.complete
+    given = upstream.columns, upstream.key, upstream.complete, upstream.ours
     statements = upstream_schema.follow(info, part.table, *given)
     if statements:
         with _one_transaction(session):

@@ -33,8 +33,10 @@ from ivm.storage.warehouse.tables.table_info import TableInfo
 
 LETTERS = "_ivm.dead_letters"
 LETTER_KEYS = "_ivm.letter_keys"
+LETTER_FACTS = "_ivm.letter_facts"
 _LATER = (
     LETTER_KEYS,
+    LETTER_FACTS,
     ORIGINS,
     DISPLACED,
 )  # a file of an older version lacks them until sources run
@@ -119,6 +121,7 @@ class Letter(NamedTuple):
     Attributes:
         event: its number in the batch, from 0.
         key: see `letter_keys`; None if it is not known.
+        facts: see `MetadataPart.told`; None if the source has no metadata.
     """
 
     stream: str
@@ -127,6 +130,7 @@ class Letter(NamedTuple):
     reason: str
     payload: str | None
     key: str | None = None
+    facts: str | None = None
 
 
 class Records:
@@ -201,6 +205,24 @@ class Records:
             rows = self._letters(table, letters)
             rows["time"] = [datetime.now(UTC)] * len(letters)
             self._writer(LETTERS).insert(*self._columns(LETTERS, rows))
+        told = [letter for letter in letters if letter.facts is not None]
+        if told:
+            rows = self._letters(table, told)
+            kept = {name: rows[name] for name in _PLACE} | {"facts": [each.facts for each in told]}
+            self._writer(LETTER_FACTS).upsert(*self._columns(LETTER_FACTS, kept))
+
+    def take_facts(self, letters: Sequence[Row]) -> list[str | None]:
+        """The facts that were kept of letters, which are removed; None where there are none.
+
+        Args:
+            letters: rows of `_ivm.dead_letters` of this source.
+        """
+        if LETTER_FACTS not in self._session.engine.catalog.tables:
+            return [None] * len(letters)
+        places = [letter[: len(_PLACE)] for letter in letters]
+        found = [self._find(LETTER_FACTS, *place) for place in places]
+        self._remove(LETTER_FACTS, [row for row in found if row is not None])
+        return [None if row is None else str(row[len(_PLACE)]) for row in found]
 
     def origin(self, table: str) -> str | None:
         """The table upstream whose events go into a table of ours; None if it is not known."""
@@ -277,10 +299,14 @@ class Records:
         Args:
             rows: of `_ivm.letter_keys`, of which only the key is read.
         """
+        self._remove(LETTER_KEYS, rows)
+
+    def _remove(self, table: str, rows: Sequence[Row]) -> None:
+        """Removes rows of a table whose key is the place of a letter."""
         if rows:
             columns = map(list, zip(*[row[: len(_PLACE)] for row in rows], strict=True))
             named = dict(zip(_PLACE, columns, strict=True))
-            self._writer(LETTER_KEYS).delete(*self._columns(LETTER_KEYS, named))
+            self._writer(table).delete(*self._columns(table, named))
 
     def unbury(self, rows: dict[str, list[Any]]) -> None:
         """Removes dead letters.
@@ -291,12 +317,15 @@ class Records:
         self._writer(LETTERS).delete(*self._columns(LETTERS, rows))
 
     def _letters(self, table: str, letters: Sequence[Letter]) -> dict[str, Any]:
-        stream, position, event, reason, payload, _ = map(list, zip(*letters, strict=True))
+        stream, position, event, reason, payload = (
+            [getattr(letter, name) for letter in letters]
+            for name in ("stream", "position", "event", "reason", "payload")
+        )
         alike = {"source": [self._source] * len(letters), "table": [table] * len(letters)}
         own = {"stream": stream, "position": position, "event": event}
         return {**alike, **own, "reason": reason, "payload": payload}
 
-    def _find(self, table: str, *key: str) -> tuple[Any, ...] | None:
+    def _find(self, table: str, *key: Any) -> tuple[Any, ...] | None:
         return self._session.engine.small.find(table, key, self._transaction.changes)
 
     def _columns(self, table: str, rows: dict[str, Any]) -> tuple[dict[int, Column], int]:

@@ -16,6 +16,7 @@ from ivm.cdc import records
 from ivm.cdc.kinds import KINDS
 from ivm.cdc.records import Records
 from ivm.cdc.sources.definition import define, options_of
+from ivm.cdc.sources.metadata import TellsFacts
 from ivm.cdc.sources.source import OfTables, Position, Source
 from ivm.engine.base.jobs import Job
 from ivm.engine.transactions.transaction import Transaction
@@ -124,6 +125,7 @@ def create(
             first copy would empty that of another source.
     """
     demand_target(session, definition, target)
+    _demand_metadata(session, definition, target)
     records.create(session)
     name = fold(name)
     with session.writing() as transaction:
@@ -150,6 +152,15 @@ def demand_target(session: Session, definition: Source, target: str | None) -> N
         raise InputError(f"a source from {kind} names its tables in its options, not with INTO")
     if definition.into == "required" or session.engine.catalog.names.resolve(name_parts(target)):
         table_info(session, target)  # raises if it is none, or none of ours
+
+
+def _demand_metadata(session: Session, definition: Source, target: str | None) -> None:
+    """Refuses metadata that a table of the source cannot have; those to come are looked at then."""
+    if isinstance(definition, TellsFacts) and (metadata := definition.told()):
+        for table in definition.tables_of(target):
+            name = session.engine.catalog.names.resolve(name_parts(table))
+            if name is not None:
+                metadata.demand(table_info(session, table), definition.facts)
 
 
 def _demand_unused(session: Session, name: str) -> None:
@@ -213,6 +224,7 @@ def set_options(session: Session, name: str, options: Mapping[str, str]) -> None
         stored = find(session, transaction, name)
         merged = {**options_of(stored.definition), **options}
         definition = define(KINDS, stored.definition.kind, merged)
+        _demand_metadata(session, definition, stored.target)
         _define(session, transaction, stored.name, {"options": _text(definition)})
 
 

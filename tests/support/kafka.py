@@ -7,7 +7,7 @@ kept in the user's cache. Java 17 or newer and Maven must be there, see `missing
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,16 +102,18 @@ class Broker(ServerProcess):
         partition: int = 0,
         keys: Iterable[str | bytes | None] | None = None,
         time: int = 0,
+        headers: Sequence[tuple[str, str | bytes | None]] = (),
     ) -> None:
         """Writes messages to a partition, and waits until they are there.
 
         Args:
             time: of the messages, in milliseconds since 1970; 0 for now.
+            headers: of each message.
         """
         producer = self.producer()
         texts = list(values)
         for value, key in zip(texts, keys or [None] * len(texts), strict=True):
-            producer.produce(topic, value, key, partition, _delivered, None, time)
+            producer.produce(topic, value, key, partition, _delivered, None, time, list(headers))
             producer.poll(0)
         assert producer.flush(WAIT) == 0
 

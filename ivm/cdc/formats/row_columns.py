@@ -104,7 +104,7 @@ class _Statement:
         columns = [f"c{i}, {self._unsent(i)} AS u{i}" for i in range(len(self._info.schema))]
         return (
             f"WITH typed AS (SELECT {typed} FROM {_ROWS})"
-            f" SELECT number, op, {self._refused()} AS refused, {', '.join(columns)}"
+            f" SELECT {', '.join(['number, op', f'{self._refused()} AS refused', *columns])}"
             " FROM typed ORDER BY number"
         )
 

@@ -56,6 +56,7 @@ def follow(
     columns: Sequence[UpstreamColumn],
     key: Sequence[str] | None,
     complete: bool = True,
+    ours: Mapping[str, str] | None = None,
 ) -> list[str]:
     """The statements, to be run in order and in one transaction, that make a table follow upstream.
 
@@ -65,6 +66,7 @@ def follow(
         columns: those upstream, in their order.
         key: names of the upstream's key columns, empty if it has no key; None if it is not known.
         complete: whether upstream has no other columns.
+        ours: SQL of the types of columns that are ours alone, by name.
 
     Returns:
         SQL statements; none if there is nothing to do.
@@ -73,7 +75,7 @@ def follow(
         SchemaMismatchError: it cannot follow.
         InputError: the upstream table can have no equal here.
     """
-    upstream = _Upstream(name, columns, key or ())
+    upstream = _Upstream(name, columns, key or (), ours or {})
     if info is None:
         return [*_schemas(name), upstream.created("CREATE TABLE")]
     types = _types(info, upstream)
@@ -99,9 +101,20 @@ class _Upstream:
         columns: types by name.
         key: names of the key columns, as `columns` has them.
         was: the names that columns had here before, where that is known; see `UpstreamColumn`.
+        ours: see `follow`; what upstream calls so, too, is none of its columns, but for the key.
     """
 
-    def __init__(self, name: str, columns: Sequence[UpstreamColumn], key: Sequence[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[UpstreamColumn],
+        key: Sequence[str],
+        ours: Mapping[str, str],
+    ) -> None:
+        in_key = {fold(column) for column in key}
+        self.ours = {own: type for own, type in ours.items() if fold(own) not in in_key}
+        alone = {fold(column) for column in self.ours}
+        columns = [column for column in columns if fold(column.name) not in alone]
         self.name = name
         self.table = ".".join([quote(part) for part in split_name(name)])
         self.columns = {column.name: self._type(column) for column in columns}
@@ -167,6 +180,7 @@ class _Upstream:
             f"{quote(name)} {type.sql}" + " NOT NULL" * (name in self._required)
             for name, type in self.columns.items()
         ]
+        parts += [f"{quote(name)} {type}" for name, type in self.ours.items()]
         if self.key:
             parts.append(f"PRIMARY KEY ({_listed(self.key)})")
         return f"{create} {self.table} ({', '.join(parts)})"
@@ -255,10 +269,12 @@ def _shown(key: Sequence[str]) -> str:
 
 
 def _dropped(info: TableInfo, upstream: _Upstream) -> list[_Problem]:
+    ours = {fold(name) for name in upstream.ours}
     lost = [
         i
         for i, (name, _) in enumerate(info.schema)
         if upstream.type(name) is None and i not in info.generated and i not in info.defaults
+        if fold(name) not in ours
     ]
     problems = [_lost(info, upstream, i) for i in lost]
     keyed = {i for key in (info.primary_key, *info.uniques) for i in key}

@@ -48,7 +48,7 @@ def define(kinds: Mapping[str, type[T]], kind: str, options: Mapping[str, str]) 
     """
     found = kinds.get(kind.upper())
     if found is None:
-        raise DefinitionError(f"there is no kind {kind!r}{_near(kind.upper(), kinds)}")
+        raise DefinitionError(f"there is no kind {kind!r}{near(kind.upper(), kinds)}")
     known: dict[str, Field[Any]] = {field.name: field for field in fields(found)}  # type: ignore[arg-type]
     passed = next((name for name, field in known.items() if _passes_on(field)), None)
     properties = {n: value for n, value in options.items() if passed is not None and "." in n}
@@ -56,7 +56,7 @@ def define(kinds: Mapping[str, type[T]], kind: str, options: Mapping[str, str]) 
     values: dict[str, object] = {} if passed is None else {known.pop(passed).name: properties}
     for name in given:
         if name not in known:
-            reason = f"{kind.upper()} has no option {name!r}{_near(name, known)}"
+            reason = f"{kind.upper()} has no option {name!r}{near(name, known)}"
             raise DefinitionError(reason, name)
     for name, field in known.items():
         if name not in given and field.default is MISSING and field.default_factory is MISSING:
@@ -82,7 +82,8 @@ def _passes_on(field: Field[Any]) -> bool:
     return str(field.type).startswith("Mapping")
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def near(name: str, known: Iterable[str]) -> str:
+    """What is added to an error of a name that is not known."""
     close = difflib.get_close_matches(name, list(known), 1)
     if close:
         return f"; did you mean {close[0]!r}?"

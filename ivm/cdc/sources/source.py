@@ -61,6 +61,7 @@ class Upstream:
         complete: whether it has no others, so that a column of ours may have been dropped there.
         goes_on: whether our table has been filled before, so that a new one would lack rows.
         kept: the rows by which it is seen that values are as they were; None if that is known.
+        ours: SQL of the types of columns that it does not tell of, by name.
     """
 
     columns: tuple[UpstreamColumn, ...]
@@ -68,6 +69,7 @@ class Upstream:
     complete: bool = True
     goes_on: bool = False
     kept: Kept | None = field(default=None, compare=False)
+    ours: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 class Part(Protocol):

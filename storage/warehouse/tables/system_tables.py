@@ -47,6 +47,8 @@ STREAM_TABLES = {
     "event BIGINT, time TIMESTAMPTZ, reason VARCHAR, payload VARCHAR)",
     "letter_keys": '(source VARCHAR, "table" VARCHAR, stream VARCHAR, position BIGINT, '
     'event BIGINT, key VARCHAR, PRIMARY KEY (source, "table", stream, position, event))',
+    "letter_facts": '(source VARCHAR, "table" VARCHAR, stream VARCHAR, position BIGINT, '
+    'event BIGINT, facts VARCHAR NOT NULL, PRIMARY KEY (source, "table", stream, position, event))',
     "origins": '(source VARCHAR, "table" VARCHAR, origin VARCHAR NOT NULL, '
     'PRIMARY KEY (source, "table"))',
     "displaced": '(source VARCHAR, "table" VARCHAR, columns VARCHAR NOT NULL, '

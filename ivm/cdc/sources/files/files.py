@@ -16,6 +16,7 @@ from ivm.cdc.formats.plain import OPERATIONS
 from ivm.cdc.sources.columns_part import ColumnsPart, retried_rows
 from ivm.cdc.sources.files.csv_dialect import Dialect
 from ivm.cdc.sources.files.csv_rows import CsvRows
+from ivm.cdc.sources.files.facts import FACTS
 from ivm.cdc.sources.files.folder import Folder
 from ivm.cdc.sources.files.identity import Followed
 from ivm.cdc.sources.files.lines import Lines
@@ -23,6 +24,7 @@ from ivm.cdc.sources.files.parquet_rows import ParquetRows
 from ivm.cdc.sources.files.reader import FilesReader
 from ivm.cdc.sources.files.rows import Rows
 from ivm.cdc.sources.json_part import JsonPart
+from ivm.cdc.sources.metadata import Facts, Metadata, parse_metadata
 from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader, SourceError
 from ivm.storage.errors import InputError
 
@@ -50,6 +52,7 @@ class Files(Limits):
         settle: seconds that a file must not have changed for its last line to be taken without an
             end of line.
         skip_lost: go on without the rows of files that were gone before they were read to the end.
+        metadata: which columns get facts of a row, see `parse_metadata` and `FACTS`.
 
     Raises:
         InputError: there is no such format, or it does not go with the other options.
@@ -57,6 +60,7 @@ class Files(Limits):
 
     kind: ClassVar[str] = "FILES"
     into: ClassVar[Into] = "required"
+    facts: ClassVar[Facts] = FACTS
 
     path: str
     format: str = field(metadata={"values": (*FORMATS, *_COLUMNS)})
@@ -69,6 +73,7 @@ class Files(Limits):
     columns: str = ""
     settle: float = 5.0
     skip_lost: bool = False
+    metadata: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.path.abspath(os.path.expanduser(self.path)))
@@ -79,7 +84,23 @@ class Files(Limits):
         if PIPELINE in positions:
             raise SourceError("`ivm pipeline` has begun to read its files, and goes on there")
         folder = Folder(self.path, self.settle, self.skip_lost, positions)
-        return FilesReader(folder, self._open_rows, lambda rows: self._part(into or "", rows))
+
+        def part(rows: pa.Array) -> Part:
+            return self._part(into or "", rows)
+
+        return FilesReader(folder, self._open_rows, part, self.told())
+
+    def told(self) -> Metadata:
+        """See `TellsFacts`."""
+        if self.format in _COLUMNS:
+            appends = _COLUMNS[self.format][1] is None
+        else:
+            appends = self._envelope().operation is None
+        return parse_metadata(self.metadata, FACTS, appends=appends)
+
+    def tables_of(self, into: str | None) -> list[str]:
+        """See `TellsFacts`."""
+        return [into] if into is not None else []
 
     def _demand_options(self) -> None:
         known = [*FORMATS, *_COLUMNS]
@@ -91,6 +112,7 @@ class Files(Limits):
             raise InputError(f"format {self.format!r} takes no times and decimals: it has casts")
         elif self.tables:
             raise InputError(f"rows of format {self.format!r} do not name their tables")
+        self.told()
         written = (self.delimiter, self.quote, self.null, self.columns)
         if self._kind() == "csv":
             self._dialect()

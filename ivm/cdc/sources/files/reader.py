@@ -8,10 +8,13 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from ivm.cdc.sources.files.facts import facts_of
 from ivm.cdc.sources.files.folder import Folder
 from ivm.cdc.sources.files.identity import Followed
 from ivm.cdc.sources.files.open_file import OpenFile, OpenRows
 from ivm.cdc.sources.files.placed import Placed, Run
+from ivm.cdc.sources.metadata import Metadata
+from ivm.cdc.sources.metadata_part import MetadataPart
 from ivm.cdc.sources.source import Batch, Part, Position
 from ivm.storage.errors import IvmError
 
@@ -28,14 +31,20 @@ class FilesReader:
         folder: whose files are read.
         open_rows: of a file.
         part: makes events of rows.
+        metadata: which columns get facts of them.
     """
 
     def __init__(
-        self, folder: Folder, open_rows: OpenRows, part: Callable[[pa.Array], Part]
+        self,
+        folder: Folder,
+        open_rows: OpenRows,
+        part: Callable[[pa.Array], Part],
+        metadata: Metadata,
     ) -> None:
         self._folder = folder
         self._open_rows = open_rows
         self._part = part
+        self._metadata = metadata
         self._pending: list[Followed] = []
         self._open: dict[str, OpenFile] = {}
         self._held: tuple[Followed, pa.Array] | None = None
@@ -113,7 +122,12 @@ class FilesReader:
         self._rows += len(part)
         newest = datetime.fromtimestamp(max(file.changed for file, _ in taken) / 1e9, UTC)
         positions = {file.stream: file.position() for file, _ in taken}
-        return Batch([Placed(part, runs[::-1])], positions, newest)
+        placed: Part = Placed(part, runs[::-1])
+        if self._metadata:
+            asked = {*self._metadata.columns.values()}
+            facts = facts_of(runs[::-1], [file.changed for file, _ in taken], asked)
+            placed = MetadataPart(placed, self._metadata, facts)
+        return Batch([placed], positions, newest)
 
     def _next_but(self, limit: int, taken: Sized) -> tuple[Followed, pa.Array] | None:
         """The next rows; an error is kept until the rows before it are applied."""

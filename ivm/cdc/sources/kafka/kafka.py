@@ -11,10 +11,12 @@ import pyarrow as pa
 from ivm.cdc.formats.envelopes import envelope_of
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.json_part import JsonPart
+from ivm.cdc.sources.kafka.facts import FACTS
 from ivm.cdc.sources.kafka.options import demand_client, demand_topic
 from ivm.cdc.sources.kafka.properties import parse_properties
 from ivm.cdc.sources.kafka.start_option import Start, parse_start
 from ivm.cdc.sources.kafka.tombstones import deletion
+from ivm.cdc.sources.metadata import Facts, Metadata, parse_metadata
 from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import quote
@@ -36,6 +38,7 @@ class Kafka(Limits):
             `debezium with schema`.
         start: where a topic is begun that is new to the source, see `parse_start`.
         properties: for Kafka's client, see `parse_properties`.
+        metadata: which columns get facts of a message, see `parse_metadata` and `FACTS`.
 
     Raises:
         InputError: an option does not mean anything, or a secret is among the properties.
@@ -43,6 +46,7 @@ class Kafka(Limits):
 
     kind: ClassVar[str] = "KAFKA"
     into: ClassVar[Into] = "optional"
+    facts: ClassVar[Facts] = FACTS
 
     brokers: str
     topic: str
@@ -54,6 +58,7 @@ class Kafka(Limits):
     follow: bool = True
     start: str = "earliest"
     properties: str = ""
+    metadata: str = ""
 
     def __post_init__(self) -> None:
         for topic in self.topics:
@@ -61,6 +66,7 @@ class Kafka(Limits):
         parse_start(self.start, self.topics)
         parse_properties(self.properties)
         self.envelope()
+        self.told()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -98,6 +104,14 @@ class Kafka(Limits):
                 "names: say that it is meant with INTO table, or create a source for each"
             )
         return tables
+
+    def told(self) -> Metadata:
+        """See `TellsFacts`."""
+        return parse_metadata(self.metadata, FACTS, appends=self.envelope().operation is None)
+
+    def tables_of(self, into: str | None) -> list[str]:
+        """See `TellsFacts`."""
+        return [*dict.fromkeys(self.targets(into).values())]
 
     def open(self, name: str, into: str | None, positions: Mapping[str, Position]) -> Reader:
         """See `Source`."""

@@ -7,8 +7,8 @@ value (a tombstone) is no event, or a deletion of the row of its key, as the for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.formats.texts import texts_of
 from ivm.cdc.sources.json_part import JsonPart
+from ivm.cdc.sources.kafka.facts import facts_of
 from ivm.cdc.sources.kafka.topics import Partition
 
 Deletion: TypeAlias = Callable[[bytes], bytes]
@@ -31,11 +32,13 @@ class MessagePart(JsonPart):
         partitions: of each message.
         topics: of each message.
         offsets: of each message.
+        facts: of each message, by the name of the fact; those that were asked for.
     """
 
     topics: Sequence[str] = ()
     partitions: Sequence[int] = ()
     offsets: Sequence[int] = ()
+    facts: Mapping[str, pa.Array] = field(default_factory=dict)
 
     def places(self, lines: Sequence[int]) -> list[tuple[str, int | None]]:
         """See `Part`."""
@@ -50,6 +53,7 @@ def parts_of(
     tables: Mapping[str, str],
     envelope: Envelope,
     deletion: Deletion | None,
+    asked: Collection[str] = (),
 ) -> list[MessagePart]:
     """The events of messages, by table.
 
@@ -58,6 +62,7 @@ def parts_of(
         tables: by topic.
         envelope: of the format.
         deletion: makes a line of the key of a tombstone; None if tombstones are no events.
+        asked: the facts of messages that they are to have.
     """
     by_table: dict[str, list[Message]] = {}
     if len({*tables.values()}) == 1:
@@ -65,7 +70,9 @@ def parts_of(
     else:
         for message in messages:
             by_table.setdefault(tables[message.topic()], []).append(message)
-    return [_part(table, found, envelope, deletion) for table, found in by_table.items() if found]
+    return [
+        _part(table, found, envelope, deletion, asked) for table, found in by_table.items() if found
+    ]
 
 
 def last_of(messages: Sequence[Message]) -> dict[Partition, Message]:
@@ -83,7 +90,11 @@ def newest(messages: Sequence[Message]) -> datetime | None:
 
 
 def _part(
-    table: str, messages: Sequence[Message], envelope: Envelope, deletion: Deletion | None
+    table: str,
+    messages: Sequence[Message],
+    envelope: Envelope,
+    deletion: Deletion | None,
+    asked: Collection[str],
 ) -> MessagePart:
     values = list(map(Message.value, messages))
     if deletion is not None and None in values:
@@ -98,4 +109,5 @@ def _part(
         topics=list(map(Message.topic, messages)),
         partitions=list(map(Message.partition, messages)),
         offsets=list(map(Message.offset, messages)),
+        facts=facts_of(messages, asked),
     )

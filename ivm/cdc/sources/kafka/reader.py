@@ -31,6 +31,7 @@ from ivm.cdc.sources.kafka.topics import (
     Partition,
     look_patiently,
 )
+from ivm.cdc.sources.metadata_part import MetadataPart
 from ivm.cdc.sources.secrets import resolved
 from ivm.cdc.sources.source import Batch, Position
 from ivm.storage.errors import IvmError, UnavailableError
@@ -68,6 +69,7 @@ class KafkaReader:
     ) -> None:
         self._tables = tables
         self._source = source
+        self._metadata = source.told()
         properties = resolved(parse_properties(source.properties), "Kafka")
         self._cluster = Cluster(source.brokers, {"group.id": f"ivm-{name}", **properties})
         look = look_patiently(self._cluster, source.topics)
@@ -209,14 +211,16 @@ class KafkaReader:
 
     def _batch(self, messages: Sequence[Message]) -> Batch:
         moved, self._moved = self._moved, set()
-        parts = parts_of(messages, self._tables, self._source.envelope(), self._source.deletion())
+        envelope, deletion = self._source.envelope(), self._source.deletion()
+        asked = {*self._metadata.columns.values()}
+        parts = parts_of(messages, self._tables, envelope, deletion, asked)
         if self._source.follow:
             alone = len(self._next) == len(self._identities)  # each topic is one partition
             parts = [
                 replace(part, upstream=self._schemas.upstream(part.table, alone)) for part in parts
             ]
         return Batch(
-            parts,
+            [MetadataPart(p, self._metadata, p.facts) for p in parts] if self._metadata else parts,
             {each.stream: self._position(each) for each in sorted(moved)},
             newest([*last_of(messages).values()]),
         )
