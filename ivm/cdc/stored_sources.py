@@ -243,6 +243,7 @@ def change_tables(session: Session, name: str, tables: str, *, add: bool) -> Non
             raise UnsupportedError(f"source {name!r} has no list of tables that could be changed")
         changed = stored.definition.with_tables(tables, add=add)
         _demand_apart(session, stored.name, changed, stored.target)
+        _demand_metadata(session, changed, stored.target)
         _define(session, transaction, stored.name, {"options": _text(changed)})
 
 

@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ivm.cdc.sources.metadata import Metadata
 from ivm.cdc.sources.postgres.connections.table_names import TableName
 from ivm.cdc.sources.postgres.copying import COPYING, Copier, copy_stream
 from ivm.cdc.sources.postgres.log.messages import Relation
 from ivm.cdc.sources.postgres.log.spool import Spool
 from ivm.cdc.sources.postgres.log.transactions import Transactions
 from ivm.cdc.sources.postgres.rows.batches import Changes, Shapes, chained
+from ivm.cdc.sources.postgres.rows.facts import carried, carrying, copied, facts_of, told
 from ivm.cdc.sources.postgres.rows.parts import Described
 from ivm.cdc.sources.postgres.snapshot import Copies
 from ivm.cdc.sources.postgres.tables.catalog import Table
@@ -83,6 +85,7 @@ class AddedTables:
         copies: of these tables.
         copier: makes parts of chunks.
         shown: describes a table that is copied, as the stream has shown it.
+        metadata: which columns get facts of changes.
     """
 
     def __init__(
@@ -91,12 +94,14 @@ class AddedTables:
         copies: Copies,
         copier: Copier,
         shown: Callable[[Relation], Described],
+        metadata: Metadata,
     ) -> None:
         self._held = {table: Held() for table in tables}
         self._copied: list[Table] = []
         self._copies = copies
         self._copier = copier
         self._shown = shown
+        self._metadata = metadata
 
     @property
     def is_over(self) -> bool:
@@ -122,9 +127,10 @@ class AddedTables:
             return False
         numbers = changes.numbers(oid)
         of = np.searchsorted(found.ends, numbers, "right")
-        commits = [found.commits[i].start for i in of.tolist()]
+        commits = [found.commits[i] for i in of.tolist()]
+        messages = [found.messages[i] for i in numbers.tolist()]
         own = [(int(np.searchsorted(numbers, at)), shape, known) for at, shape, known in shapes]
-        held.add([found.messages[i] for i in numbers.tolist()], commits, own)
+        held.add(list(map(carrying, messages, commits)), [each.start for each in commits], own)
         return True
 
     def next(self, limit: int) -> Batch | None:
@@ -144,7 +150,8 @@ class AddedTables:
             self._copied.append(chunk.table)
             self._copier.copied(chunk.table)
         part = self._copier.part(chunk)
-        return Batch((part,), self._copier.position(chunk.table.name))
+        rows = copied(part, self._metadata)
+        return Batch((rows,), self._copier.position(chunk.table.name))
 
     def close(self) -> None:
         """Ends the copies."""
@@ -166,6 +173,9 @@ class AddedTables:
         at = self._copier.move(name, len(messages), COPYING)
         parts = []
         if messages:
+            messages, commits = carried(messages)
             changes, oid = Changes(messages), shapes[-1][1].oid
-            parts.append(changes.part(oid, shapes, copy_stream(name), at.offset))
+            part = changes.part(oid, shapes, copy_stream(name), at.offset)
+            facts = facts_of(commits, range(1, len(commits) + 1))
+            parts.append(told(part, self._metadata, facts))
         return Batch(parts, self._copier.position(name))

@@ -23,6 +23,7 @@ from ivm.cdc.sources.postgres.log.place import Place, behind_first, last_commit,
 from ivm.cdc.sources.postgres.log.stream import Stream
 from ivm.cdc.sources.postgres.log.transactions import Transactions
 from ivm.cdc.sources.postgres.rows.batches import Changes, Shapes, chained, shapes_in
+from ivm.cdc.sources.postgres.rows.facts import copied, facts_of, told
 from ivm.cdc.sources.postgres.rows.parts import Described
 from ivm.cdc.sources.postgres.settings import Settings
 from ivm.cdc.sources.postgres.snapshot import Chunk, Copies, Snapshot
@@ -187,7 +188,8 @@ class PostgresReader:
             self._reach(start)
             self._begin_stream(start)
             moved.append(STREAM)
-        return Batch((part,), {stream: self._positions[stream] for stream in moved})
+        rows = copied(part, self._settings.metadata)
+        return Batch((rows,), {stream: self._positions[stream] for stream in moved})
 
     def _copies_of(self, tables: Sequence[TableName], temporary: bool) -> Copies:
         settings = self._settings
@@ -203,7 +205,8 @@ class PostgresReader:
             if not lacking:
                 return None
             copies = self._copies_of(lacking, temporary=True)
-            self._added = AddedTables(lacking, copies, self._copier, self._shown)
+            metadata = self._settings.metadata
+            self._added = AddedTables(lacking, copies, self._copier, self._shown, metadata)
         found = self._added.next(limit)
         if self._added.is_over:
             self._added.close()
@@ -267,6 +270,8 @@ class PostgresReader:
         _demand_names(changes, shapes)
         shapes = chained(shapes)
         self._identities.reach(last.end)
+        metadata = self._settings.metadata
+        facts = facts_of(found.commits, found.ends) if metadata else {}
         parts = []
         for oid in changes.tables():
             known = shapes_in(self._shapes, shapes, oid)
@@ -274,7 +279,8 @@ class PostgresReader:
                 self._demand_other(oid)
                 continue
             if self._added is None or not self._added.hold(found, changes, oid, known):
-                parts.append(changes.part(oid, known, STREAM, at.offset))
+                part = changes.part(oid, known, STREAM, at.offset)
+                parts.append(told(part, metadata, facts))
         self._keep(shapes)
         self._lag.read(len(found.messages), last.end)
         moved = {STREAM: at, **self._copier.stored()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ivm.cdc.sources.metadata import Metadata
 from ivm.cdc.sources.postgres.connections.table_names import TableName
 
 
@@ -20,6 +21,7 @@ class Settings:
         create_slot: slot and publication are made where they are lacking.
         streaming: large transactions are sent before their commits.
         copies: how many tables are copied at a time.
+        metadata: which columns get facts of changes.
     """
 
     dsn: str
@@ -30,3 +32,4 @@ class Settings:
     create_slot: bool
     streaming: bool
     copies: int
+    metadata: Metadata

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import ClassVar
 
+from ivm.cdc.sources.metadata import Facts, Metadata, parse_metadata
 from ivm.cdc.sources.postgres.connections.table_names import TableName, listed, table_names
+from ivm.cdc.sources.postgres.rows.facts import FACTS
 from ivm.cdc.sources.postgres.settings import Settings
 from ivm.cdc.sources.source import Into, Limits, Part, PartOf, Position, Reader
 from ivm.storage.errors import InputError
@@ -28,10 +30,12 @@ class Postgres(Limits):
             they are there, and stay.
         streaming: large transactions are sent before their commits.
         copies: how many tables are copied at a time.
+        metadata: which columns get facts of a change, see `parse_metadata` and `FACTS`.
     """
 
     kind: ClassVar[str] = "POSTGRES"
     into: ClassVar[Into] = "optional"
+    facts: ClassVar[Facts] = FACTS
 
     dsn: str
     tables: str
@@ -40,10 +44,12 @@ class Postgres(Limits):
     create_slot: bool = True
     streaming: bool = True
     copies: int = 2
+    metadata: str = ""
 
     def __post_init__(self) -> None:
         _upstream().check_dsn(self.dsn)
         table_names(self.tables)
+        self.told()
         if self.copies < 1:
             raise InputError(f"the option 'copies' is at least 1, not {self.copies}")
 
@@ -60,6 +66,14 @@ class Postgres(Limits):
         """See `AsksUpstream`."""
         found: PartOf = _upstream().parts_of(self.dsn, table, self._named(table))
         return found
+
+    def told(self) -> Metadata:
+        """See `TellsFacts`."""
+        return parse_metadata(self.metadata, FACTS, appends=False)
+
+    def tables_of(self, into: str | None) -> list[str]:
+        """See `TellsFacts`."""
+        return [*self.ours()] if into is None else [into]
 
     def ours(self) -> Sequence[str]:
         """See `OfTables`."""
@@ -86,7 +100,7 @@ class Postgres(Limits):
         slot = self.slot or "ivm_" + re.sub("[^a-z0-9_]", "_", name)
         return Settings(
             *(self.dsn, tables, into, slot, self.publication or slot),
-            *(self.create_slot, self.streaming, self.copies),
+            *(self.create_slot, self.streaming, self.copies, self.told()),
         )
 
     def _named(self, table: str) -> TableName:

@@ -7,7 +7,7 @@ Contract: rows are not read here. A message of a row stays the bytes that came, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 
 INSERT, UPDATE, DELETE, TRUNCATE = b"IUDT"
@@ -19,6 +19,7 @@ IN_STREAMS = frozenset(b"IUDTRYM")
 
 _EPOCH = 946_684_800_000_000  # PostgreSQL counts microseconds from 2000
 _COMMIT = Struct(">xxQQq")
+_BEGIN = Struct(">17xI")
 _STREAM_COMMIT = Struct(">xIxQQq")
 _INT = Struct(">I")
 _TWO_INTS = Struct(">xII")
@@ -69,11 +70,13 @@ class Commit:
         start: WAL position of the commit record.
         end: WAL position behind it, from which the next transaction is read.
         micros: time of the commit, in microseconds since 1970.
+        xid: the number of the transaction; 0 if it is not known.
     """
 
     start: int
     end: int
     micros: int
+    xid: int = field(default=0, compare=False)
 
 
 def relation(message: bytes) -> Relation:
@@ -100,6 +103,11 @@ def commit(message: bytes) -> Commit:
     else:
         _, start, end, micros = _STREAM_COMMIT.unpack_from(message)
     return Commit(start, end, micros + _EPOCH)
+
+
+def begun(message: bytes) -> int:
+    """The number of the transaction that a Begin message is of."""
+    return int(_BEGIN.unpack_from(message)[0])
 
 
 def truncated(message: bytes) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ two batches, or inside of a transaction that changes it itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ivm.cdc.sources.postgres.log import messages as wire
 from ivm.cdc.sources.postgres.log.messages import Commit, Relation
@@ -49,6 +49,7 @@ class Assembler:
         self.streaming: int | None = None
         self.is_open = False
         self.is_cut = False
+        self._xid = 0
         self._relations: set[int] = set()
         self._shapes: list[tuple[int, Relation]] = []
         self._ends: list[int] = []
@@ -75,9 +76,9 @@ class Assembler:
         elif kind == wire.RELATION:
             self._shape(wire.relation(message))
         elif kind == wire.BEGIN:
-            self.is_open = True
+            self.is_open, self._xid = True, wire.begun(message)
         elif kind == wire.COMMIT:
-            self._end(wire.commit(message))
+            self._end(wire.commit(message), self._xid)
         elif kind == wire.STREAM_START:
             self.streaming = wire.transaction(message)
             if self.streaming not in self._streams:
@@ -87,7 +88,7 @@ class Assembler:
         elif kind == wire.STREAM_COMMIT:
             for change in self._streams.pop(wire.transaction(message)).committed():
                 self.add(change)
-            self._end(wire.commit(message))
+            self._end(wire.commit(message), wire.transaction(message))
         elif kind == wire.STREAM_ABORT:
             self._abort(*wire.aborted(message))
 
@@ -112,9 +113,9 @@ class Assembler:
         self._relations.add(relation.oid)
         self._shapes.append((len(self.messages), relation))
 
-    def _end(self, commit: Commit) -> None:
+    def _end(self, commit: Commit, xid: int) -> None:
         self._ends.append(len(self.messages))
-        self._commits.append(commit)
+        self._commits.append(replace(commit, xid=xid))
         self.is_open = False
 
     def _abort(self, transaction: int, own: int) -> None:
