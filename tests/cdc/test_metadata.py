@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import ivm
 from ivm import errors
-from ivm.cdc.pipeline.open import refusal
 from ivm.cdc.sources.definition import DefinitionError
 from ivm.cdc.sources.kafka.facts import FACTS
 from ivm.cdc.sources.metadata import HEADER, TIME, holds, parse_metadata
-from ivm.cdc.stored_sources import load_all
 from ivm.storage.values.types import type_of
 
 
@@ -115,17 +112,6 @@ def test_alter_source_looks_at_the_table_too(db: ivm.Database) -> None:
     db.execute("ALTER SOURCE s SET (metadata 'id = header:n')")
     [(options,)] = db.execute("SELECT options ->> 'metadata' FROM _ivm.sources").fetchall()
     assert options == "id = header:n"
-
-
-def test_a_pipeline_refuses_facts_that_it_does_not_carry(tmp_path: Path) -> None:
-    with ivm.connect(tmp_path / "db") as db:
-        db.execute("CREATE TABLE t (id INTEGER, nr BIGINT)")
-        create(db, "nr = offset")
-        [stored] = db._with_session(load_all)
-        assert "metadata" in (refusal(stored.definition) or "")
-        db.execute("ALTER SOURCE s SET (metadata '')")
-        [stored] = db._with_session(load_all)
-        assert refusal(stored.definition) is None
 
 
 def test_debezium_has_no_such_option(db: ivm.Database) -> None:

@@ -6,8 +6,8 @@ Law: `unpacked(packed(chunk, schema), schema)` has the chunk's values bit for bi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,13 @@ class Chunk:
         decoded: their events, numbered by the lines of the chunk.
         texts: of the lines; NULL where nobody will ask for it.
         positions: int64[n], of the lines in the stream.
+        facts: of the lines, each an array, in the order in which they were asked for.
     """
 
     decoded: Decoded
     texts: pa.Array
     positions: Indexes
+    facts: Sequence[pa.Array] = ()
 
 
 def packed(chunk: Chunk, schema: Schema) -> bytes:
@@ -43,6 +45,7 @@ def packed(chunk: Chunk, schema: Schema) -> bytes:
     """
     found = chunk.decoded
     lines = {"text": chunk.texts, "position": pa.array(chunk.positions)}
+    lines |= {f"f{i}": array for i, array in enumerate(chunk.facts)}
     told = {
         "refused": {str(line): why for line, why in found.refused.items()},
         "truncates": found.truncates,
@@ -86,7 +89,8 @@ def unpacked(content: pa.Buffer, schema: Schema) -> Chunk:
         told["superseded"],
         _one_array(lines["origin"]) if "origin" in lines.column_names else None,
     )
-    return Chunk(found, _one_array(lines["text"]), lines["position"].to_numpy())
+    facts = [_one_array(lines[name]) for name in lines.column_names if name[0] == "f"]
+    return Chunk(found, _one_array(lines["text"]), lines["position"].to_numpy(), facts)
 
 
 def with_texts_of(chunk: Chunk) -> Chunk:
@@ -96,7 +100,7 @@ def with_texts_of(chunk: Chunk) -> Chunk:
     asked[list(chunk.decoded.refused)] = True
     none = pa.scalar(None, chunk.texts.type)
     texts = pc.if_else(pa.array(asked), chunk.texts, none)
-    return Chunk(chunk.decoded, texts, chunk.positions)
+    return replace(chunk, texts=texts)
 
 
 def _arrays(kind: str, columns: Mapping[int, Column], schema: Schema) -> dict[str, Any]:

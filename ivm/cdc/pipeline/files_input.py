@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.pipeline.planned_files import STREAM, PlannedFiles
+from ivm.cdc.sources.files.facts import FACTS
 from ivm.cdc.sources.files.files import PIPELINE, Files
+from ivm.cdc.sources.metadata import Facts, Metadata
 from ivm.cdc.sources.source import Position, SourceError
 
 if TYPE_CHECKING:
@@ -35,9 +37,11 @@ class FilesInput:
     checkpoint: Path
     planned: PlannedFiles
     at: Position | None
+    metadata: Metadata
     deletion: Callable[[bytes], bytes] | None = None
     by_time: bool = True
     ahead: bool = False
+    facts: Facts = field(default_factory=lambda: FACTS)
 
     @property
     def start(self) -> Mapping[str, Position]:
@@ -102,4 +106,5 @@ def files_input(
         )
     )
     planned = PlannedFiles(session, checkpoint, source.skip_lost)
-    return FilesInput(table, lines, envelope, checkpoint, planned, positions.get(PIPELINE))
+    at = positions.get(PIPELINE)
+    return FilesInput(table, lines, envelope, checkpoint, planned, at, source.told())

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ivm.cdc.formats.json_statement import Envelope
+from ivm.cdc.sources.metadata import Facts, Metadata
 from ivm.cdc.sources.source import Position
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Input(Protocol):
         envelope: of the lines' format.
         deletion: see `Decoding`.
         by_time: see `SparkPart`.
+        metadata: which columns get facts of the lines.
+        facts: of the kind of source.
         checkpoint: the folder in which Spark notes its plan.
         ahead: nothing depends on these notes, so Spark may go on before a micro-batch is committed.
     """
@@ -36,6 +39,8 @@ class Input(Protocol):
     envelope: Envelope
     deletion: Callable[[bytes], bytes] | None
     by_time: bool
+    metadata: Metadata
+    facts: Facts
     checkpoint: Path
     ahead: bool
 

@@ -10,17 +10,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.pipeline.kafka_source import NAME, Messages, offsets_of, partitions_of
 from ivm.cdc.sources.kafka.client import Cluster
+from ivm.cdc.sources.kafka.facts import FACTS
 from ivm.cdc.sources.kafka.kafka import Kafka
 from ivm.cdc.sources.kafka.properties import parse_properties
 from ivm.cdc.sources.kafka.starts import demand_same, starts
 from ivm.cdc.sources.kafka.topics import Look, Looking, Partition, look_patiently
+from ivm.cdc.sources.metadata import Facts, Metadata
 from ivm.cdc.sources.secrets import resolved
 from ivm.cdc.sources.source import Position
 
@@ -43,7 +45,9 @@ class KafkaInput:
     start: Mapping[str, Position]
     cluster: Cluster
     look: Look
+    metadata: Metadata
     by_time: bool = False
+    facts: Facts = field(default_factory=lambda: FACTS)
     ahead: bool = True
 
     def reached(self, query: str, number: int) -> Mapping[str, Position]:
@@ -101,9 +105,8 @@ def kafka_inputs(
         }
         lines = _messages(session, source, group, own)
         envelope, deletion = source.envelope(), source.deletion()
-        found.append(
-            KafkaInput(table, lines, envelope, deletion, to / str(number), begin, cluster, look)
-        )
+        given = table, lines, envelope, deletion, to / str(number), begin, cluster, look
+        found.append(KafkaInput(*given, source.told()))
     return found
 
 
@@ -116,5 +119,6 @@ def _messages(
         "properties": source.properties,
         "offsets": json.dumps(offsets_of(next)),
         "limit": str(EVENTS),
+        "facts": json.dumps(source.told().asked),
     }
     return session.readStream.format(NAME).options(**options).load()

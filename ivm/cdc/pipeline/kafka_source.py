@@ -20,7 +20,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from ivm.cdc.pipeline.carried_facts import COLUMN, ddl, struct
 from ivm.cdc.sources.kafka.client import Cluster
+from ivm.cdc.sources.kafka.facts import FACTS, facts_of
 from ivm.cdc.sources.kafka.properties import parse_properties
 from ivm.cdc.sources.kafka.reader import READING
 from ivm.cdc.sources.kafka.topics import Ends, Looking, Partition
@@ -64,8 +66,8 @@ def partitions_of(offsets: Offsets) -> dict[Partition, int]:
 class Messages(DataSource):
     """The source, for `spark.dataSource.register`.
 
-    Its options are `brokers`, `group`, `properties` as in a definition, `offsets` as JSON, and the
-    number of messages of a micro-batch, `limit`.
+    Its options are `brokers`, `group`, `properties` as in a definition, `offsets` as JSON, the
+    number of messages of a micro-batch, `limit`, and the names of `facts` as JSON.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -78,7 +80,7 @@ class Messages(DataSource):
 
     def schema(self) -> str:
         """See `DataSource`."""
-        return DDL
+        return DDL + ddl(json.loads(self._options["facts"]), FACTS)
 
     def streamReader(self, schema: StructType) -> MessagesReader:  # noqa: N802
         """See `DataSource`."""
@@ -136,6 +138,7 @@ class MessagesReader(DataSourceStreamReader):
         """See there."""
         assert isinstance(partition, Range)
         consumer = self._cluster().consumer(READING)
+        asked = json.loads(self._options["facts"])
         consumer.assign([Assigned(partition.topic, partition.number, partition.first)])
         try:
             found: list[Message] = []
@@ -148,7 +151,7 @@ class MessagesReader(DataSourceStreamReader):
                 own, over = _before(messages, partition)
                 found += own
                 if found and (over or len(found) >= _CHUNK):
-                    yield _rows(found)
+                    yield _rows(found, asked)
                     found = []
         finally:
             consumer.close()
@@ -191,7 +194,7 @@ def _before(messages: Sequence[Message], range: Range) -> tuple[list[Message], b
     return found, bool(found) and found[-1].offset() == range.end - 1
 
 
-def _rows(messages: Sequence[Message]) -> pa.RecordBatch:
+def _rows(messages: Sequence[Message], asked: Sequence[str]) -> pa.RecordBatch:
     stream = Partition(messages[0].topic(), messages[0].partition()).stream
     columns = [
         pa.array([stream] * len(messages), pa.string()),
@@ -200,4 +203,8 @@ def _rows(messages: Sequence[Message]) -> pa.RecordBatch:
         pa.array(map(Message.key, messages), pa.binary()),
         pa.array(map(Message.value, messages), pa.binary()),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+    rows = pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+    if not asked:
+        return rows
+    facts = facts_of(messages, asked)
+    return rows.append_column(COLUMN, struct([facts[name] for name in asked]))

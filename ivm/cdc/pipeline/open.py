@@ -14,7 +14,6 @@ from ivm.cdc.pipeline.reader import SparkReader
 from ivm.cdc.sources.files.files import Files
 from ivm.cdc.sources.kafka.kafka import Kafka
 from ivm.cdc.sources.kafka.options import demand_client
-from ivm.cdc.sources.metadata import TellsFacts
 from ivm.cdc.sources.source import Position, Reader, Source, SourceError
 from ivm.cdc.stored_sources import StoredSource
 from ivm.spark_backfill.session import asking, prepared
@@ -36,8 +35,6 @@ _OTHER_SIGNS = ("**", "[!", "{", "\\")  # of patterns of files
 
 def refusal(source: Source) -> str | None:
     """Why a pipeline cannot read a source; None if it can."""
-    if isinstance(source, TellsFacts) and source.told():
-        return "its columns of metadata get facts that Spark's workers do not carry"
     if isinstance(source, Files):
         if source.lines_envelope() is None:
             return f"files of format {source.format!r} are no lines of JSON"

@@ -33,6 +33,7 @@ class SparkPart:
         deletion: see `Decoding`.
         demand_read: checks that lines of these streams are all.
         by_time: the streams come in the order of their times.
+        facts: the names of those of the lines that are carried with them.
     """
 
     upstream: Upstream | None = None
@@ -47,6 +48,7 @@ class SparkPart:
         demand_read: Callable[[Collection[str]], None],
         *,
         by_time: bool,
+        facts: Sequence[str] = (),
     ) -> None:
         self.table = table
         self.version = envelope.version
@@ -55,6 +57,7 @@ class SparkPart:
         self._envelope = envelope
         self._deletion = deletion
         self._demand_read = demand_read
+        self._facts = facts
         self._order = [(name, "ascending") for name in ("time", "stream", "first")[not by_time :]]
         self._streams: list[str] = []
         self._chunks: list[Chunk] = []
@@ -71,7 +74,7 @@ class SparkPart:
             UnavailableError: Spark fails, or has not read all.
         """
         settings = settings_for(cursor, info)
-        decoding = Decoding(info, self._envelope, settings, self._deletion)
+        decoding = Decoding(info, self._envelope, settings, self._deletion, self._facts)
         found = _each_once(self._collected(decoding).sort_by(self._order))
         self._streams = found["stream"].to_pylist()
         self._demand_read(self._streams)
@@ -84,6 +87,10 @@ class SparkPart:
         return interleaved(
             [(n, chunk.decoded) for n, chunk in zip(numbers, self._chunks, strict=True)], {}
         )
+
+    def carried(self, place: int) -> Sequence[pa.Array]:
+        """See `Carrier`."""
+        return [chunk.facts[place] for chunk in self._chunks]
 
     def _collected(self, decoding: Decoding) -> pa.Table:
         with asking():

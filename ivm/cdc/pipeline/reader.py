@@ -14,9 +14,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ivm.cdc.pipeline.carried_facts import CarriedFacts
 from ivm.cdc.pipeline.input import Input
 from ivm.cdc.pipeline.micro_batches import MicroBatch, MicroBatches
 from ivm.cdc.pipeline.part import SparkPart
+from ivm.cdc.sources.metadata_part import MetadataPart
 from ivm.cdc.sources.source import Batch, Position
 from ivm.spark_backfill.session import asking, words_of
 from ivm.storage.errors import UnavailableError
@@ -43,10 +45,12 @@ class _Query:
             return None
         positions = each.reached(str(_asked(lambda: self._query.id)), given.number)
         read = functools.partial(each.demand_read, given.number)
-        part = SparkPart(
-            each.table, given.frame, each.envelope, each.deletion, read, by_time=each.by_time
-        )
-        return given, Batch((part,), positions)
+        asked, lines = each.metadata.asked, (each.table, given.frame, each.envelope, each.deletion)
+        part = SparkPart(*lines, read, by_time=each.by_time, facts=asked)
+        if not each.metadata:
+            return given, Batch((part,), positions)
+        facts = CarriedFacts(part, asked, each.facts)
+        return given, Batch((MetadataPart(part, each.metadata, facts),), positions)
 
     def _demand_running(self) -> None:
         error = _asked(self._query.exception)

@@ -6,7 +6,7 @@ in the order of their positions, and no chunk has lines of two streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from ivm.cdc.formats.json_lines import decode_by
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.formats.line_reader import Settings
 from ivm.cdc.formats.texts import texts_of
+from ivm.cdc.pipeline.carried_facts import COLUMN
 from ivm.cdc.pipeline.chunk import Chunk, packed, with_texts_of
 from ivm.cdc.pipeline.superseded import without_superseded
 from ivm.storage.values.column import Indexes
@@ -45,28 +46,32 @@ class Decoding:
         envelope: of the format.
         settings: of the session, by which times are read; see `settings_for`.
         deletion: makes a line of the key of a message without a value, if that is an event.
+        facts: the names of those of the lines that are carried with them; an event with some may
+            be refused for them, and so supersedes no other.
     """
 
     info: TableInfo
     envelope: Envelope
     settings: Settings | None
     deletion: Callable[[bytes], bytes] | None = None
+    facts: Sequence[str] = ()
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Batches:
         """For `mapInArrow`.
 
         Args:
-            batches: `stream`, its `time`, `value` as binary, and of messages `position` and `key`;
-                without a position, a stream's lines are numbered from 1.
+            batches: `stream`, its `time`, `value` as binary, and of messages `position`, `key` and
+                facts, see `carried_facts`; without a position, a stream's lines are numbered from
+                1.
         """
         return map(self._decoded, _by_stream(batches))
 
     def _decoded(self, lines: _Lines) -> pa.RecordBatch:
         texts = texts_of(self._values(lines.rows).cast(pa.large_binary()))
         found = decode_by(self.settings, texts, self.info, self.envelope)
-        if not self.envelope.version:
+        if not (self.envelope.version or self.facts):
             found = without_superseded(found, self.info)
-        chunk = with_texts_of(Chunk(found, texts, lines.positions))
+        chunk = with_texts_of(Chunk(found, texts, lines.positions, lines.facts(self.facts)))
         content = [packed(chunk, self.info.schema)]
         first = int(lines.positions[0])
         time = lines.rows.column("time")[0].as_py()
@@ -93,6 +98,18 @@ class _Lines:
     stream: str
     rows: pa.RecordBatch
     positions: Indexes
+
+    def facts(self, asked: Sequence[str]) -> list[pa.Array]:
+        """Facts by their names: those that came with the lines, or those of a file."""
+        if COLUMN in self.rows.schema.names:
+            return [*self.rows.column(COLUMN).flatten()]
+        changed = pc.multiply(self.rows.column("time"), 1000)
+        of_file = {
+            "path": pa.repeat(self.stream, len(self.positions)),
+            "row": pa.array(self.positions),
+            "modified": changed,
+        }
+        return [of_file[name] for name in asked]
 
 
 def _by_stream(batches: Iterable[pa.RecordBatch]) -> Iterator[_Lines]:

@@ -67,6 +67,11 @@ class Metadata:
     def __bool__(self) -> bool:
         return bool(self.columns)
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The names of its facts, each once."""
+        return tuple(sorted({*self.columns.values()}))
+
     def facts_in(self, info: TableInfo) -> dict[int, str]:
         """The facts of a table's columns by their positions, as far as it has them."""
         own = {fold(column): fact for column, fact in self.columns.items()}

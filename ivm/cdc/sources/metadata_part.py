@@ -57,8 +57,8 @@ class MetadataPart(OtherPlaces):
         Raises:
             InputError: the table cannot have the facts.
         """
-        self.metadata.demand(info, {name: array.type for name, array in self.facts.items()})
         found = self.part.decode(cursor, self._without(info))
+        self.metadata.demand(info, {name: array.type for name, array in self.facts.items()})
         return self._joined(cursor, info, found, self.metadata.facts_in(info))
 
     def befores(self, cursor: Cursor, info: TableInfo, lines: Sequence[int]) -> Decoded | None:
@@ -150,7 +150,7 @@ def again(part: Part, metadata: Metadata, facts: Facts, told: Sequence[str | Non
         told: of each letter, see `MetadataPart.told`; None if none were kept.
     """
     kept = [json.loads(text or "{}") for text in told]
-    asked = sorted({*metadata.columns.values()})
+    asked = metadata.asked
     lacking = {
         n: f"its {fact} was not kept, since metadata did not name it when the event was refused"
         for n, each in enumerate(kept)

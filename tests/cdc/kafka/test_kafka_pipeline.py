@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,32 @@ def test_ends_without_messages(broker: Broker, topic: Topic, tmp_path: Path, sen
         with pipeline(db):
             wait_until(lambda: db.sources()[0].position == f"{name}/0: {2 + sent}")
         assert ids(db) == list(range(sent))
+
+
+@pytest.mark.full
+def test_facts_come_through_spark(broker: Broker, topic: Topic, tmp_path: Path) -> None:
+    """A letter that Spark's workers have refused is retried with them, too."""
+    name = topic(2)
+    headers = [("trace", "ü"), ("n", "7")]
+    broker.send(name, ['{"id": 1}', '{"id": "x"}'], 1, ["k", b"\xff"], 1_700_000_000_123, headers)
+    broker.send(name, ['{"id": 2}'], 0, None, 0, [("n", "seven")])
+    table = """
+        CREATE TABLE t (id INTEGER, v VARCHAR, received TIMESTAMP, part INTEGER, place BIGINT,
+            k BLOB, origin VARCHAR, trace VARCHAR, n INTEGER)
+    """
+    metadata = (
+        "received = timestamp, part = partition, place = offset, k = key, origin = topic, "
+        "trace = header:trace, n = header:n"
+    )
+    with database(tmp_path, table) as db:
+        add_source(db, "s", broker, name, metadata=metadata)
+        with pipeline(db):
+            wait_until(lambda: len(rows(db, "FROM _ivm.dead_letters")) == 2)
+            wait_until(lambda: len(ids(db)) == 1)
+        when = datetime(2023, 11, 14, 22, 13, 20, 123_000)
+        facts = when, 1, 0, b"k", name, "ü", 7
+        assert rows(db, "FROM t") == [(1, None, *facts)]
+        reasons = rows(db, "SELECT reason FROM _ivm.dead_letters")
+        assert reasons == [('id is no INTEGER: "x"',), ("n is no INTEGER: seven",)]
+        db.execute("ALTER TABLE t ALTER id TYPE VARCHAR; RETRY DEAD LETTERS FOR s")
+        assert rows(db, "FROM t WHERE id = 'x'") == [("x", None, when, 1, 1, b"\xff", name, "ü", 7)]

@@ -124,8 +124,8 @@ class FilesReader:
         positions = {file.stream: file.position() for file, _ in taken}
         placed: Part = Placed(part, runs[::-1])
         if self._metadata:
-            asked = {*self._metadata.columns.values()}
-            facts = facts_of(runs[::-1], [file.changed for file, _ in taken], asked)
+            changed = [file.changed for file, _ in taken]
+            facts = facts_of(runs[::-1], changed, self._metadata.asked)
             placed = MetadataPart(placed, self._metadata, facts)
         return Batch([placed], positions, newest)
 

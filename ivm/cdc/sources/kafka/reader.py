@@ -212,8 +212,7 @@ class KafkaReader:
     def _batch(self, messages: Sequence[Message]) -> Batch:
         moved, self._moved = self._moved, set()
         envelope, deletion = self._source.envelope(), self._source.deletion()
-        asked = {*self._metadata.columns.values()}
-        parts = parts_of(messages, self._tables, envelope, deletion, asked)
+        parts = parts_of(messages, self._tables, envelope, deletion, self._metadata.asked)
         if self._source.follow:
             alone = len(self._next) == len(self._identities)  # each topic is one partition
             parts = [
