@@ -1,6 +1,7 @@
 """The removal of rows that are older than their tables keep them, batch by batch.
 
-Contract: each batch is an epoch of its own, so no writer waits longer than a batch takes.
+Contract: each batch is an epoch of its own, so no writer waits longer than a batch takes. It has as
+many rows as have come since the batch before, or twice that, so that a busy table does not grow.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ivm.storage.values.zset import empty
 from ivm.storage.warehouse.duckdb.duck import Cursor
 
 BATCH = 2_000
-"""Rows removed in one epoch."""
+"""Rows removed in one epoch, at least."""
 
 
 def expire(engine: Engine, cursor: Cursor, patience: float) -> bool:
@@ -62,7 +63,8 @@ def _remove(
     def due() -> list[TableChange]:
         if engine.retention.held(rule) is not held:
             return []
-        rows = held.due(threshold, BATCH)
+        rows = held.due(threshold, max(BATCH, 2 * held.come))
+        held.come = 0
         none = empty([type for _, type in held.info.schema])
         return [TableChange(rule.table, rows, held.columns, none)] if len(rows) else []
 

@@ -88,6 +88,7 @@ class ExpiringRows:
         bound: rows whose time is not before it are not held.
         outdated: whether its rows are no longer those of the table.
         done: whether all its rows have gone.
+        come: how many rows have come since some were last removed.
         complete: whether what `due` gave last was all that was due.
     """
 
@@ -105,10 +106,12 @@ class ExpiringRows:
         self._since: deque[TableChange] = deque()
         self.bound = self._least
         self.outdated = self.done = self.complete = False
+        self.come = 0
 
     def note(self, change: TableChange) -> None:
         """Notes a committed change of the table."""
         self._since.append(change)
+        self.come += len(change.added)
 
     def fill(self, batches: Iterable[ZSet], bound: int) -> None:
         """Takes the rows of a snapshot, made when the first change was noted, before a bound."""

@@ -85,6 +85,29 @@ def test_rows_go_in_batches_when_they_are_old(
 
 
 @pytest.mark.full
+def test_as_many_rows_go_at_once_as_have_come(
+    db: ivm.Database, clock: HandMoved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expired_rows, "BATCH", 100)
+    db.execute(f"CREATE TABLE e (id INTEGER PRIMARY KEY, ts TIMESTAMPTZ) {RETAINED}")
+    fill(db, "e", 10)
+    db.tick()
+    for part in range(1, 3):
+        db.execute(
+            f"INSERT INTO e SELECT {part} * 1000 + i, TIMESTAMPTZ '{NOON}' - INTERVAL 2 HOUR"
+            " FROM range(500) r(i)"
+        )
+    before = db.epoch
+    db.tick()
+    assert count(db, "e") == 10
+    assert db.epoch == before + 1  # 1 000 rows, of 2 000 that it may be
+    db.execute(f"INSERT INTO e SELECT 5000 + i, TIMESTAMPTZ '{NOON}' FROM range(150) r(i)")
+    clock.move(db, hours=2)
+    assert count(db, "e") == 0
+    assert before + 1 < db.epoch
+
+
+@pytest.mark.full
 def test_the_table_is_not_read_at_each_tick(
     db: ivm.Database, clock: HandMoved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
