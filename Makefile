@@ -53,6 +53,7 @@ bench: $(READY)  ## the benchmark tables (BENCH_ARGS=--quick for a short first o
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.cdc)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.tpch_refresh --scale 1 --keep)
 	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.nexmark --keep)
+	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.endless --keep)
 
 fuzz: $(READY)  ## the property tests with new seeds until FUZZ_SECONDS are over
 	@end=$$(( $$(date +%s) + $(FUZZ_SECONDS) )); \
