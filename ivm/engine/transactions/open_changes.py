@@ -18,6 +18,7 @@ from ivm.engine.tables.late_flush import LateFlush
 from ivm.engine.transactions.late_events import undone
 from ivm.engine.transactions.transaction_views import RefuseTemporary, TransactionViews
 from ivm.engine.transactions.watermark_moves import Late, WatermarkMoves
+from ivm.engine.views.final_views import Kept
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
@@ -285,9 +286,15 @@ class OpenChanges(IdleTimeout):
         """Notes that a statement has created, dropped or altered tables."""
         self._tables_differ = True
 
-    def create_view(self, view: View) -> None:
+    def create_view(self, view: View, kept: Kept | None = None) -> None:
+        """Creates a defined view.
+
+        Args:
+            view: as it is defined.
+            kept: the rows that a final view keeps.
+        """
         self.change_catalog()
-        self._views.create(view)
+        self._views.create(view, kept)
         self._engine.reload_tables(self._cursor)
 
     def drop_view(self, view: View) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ivm.catalog.version import View
 from ivm.engine.engine import Engine
+from ivm.engine.views.final_views import Kept
 from ivm.engine.views.recomputed_views import layers
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.log.change import TableChange
@@ -69,9 +70,9 @@ class TransactionViews:
 
     # -- creating and dropping ------------------------------------------------------------------
 
-    def create(self, view: View) -> None:
-        """Creates a defined view, filled if it is not broken."""
-        self._engine.views.create(self._cursor, view)
+    def create(self, view: View, kept: Kept | None) -> None:
+        """Creates a defined view, filled if it is not broken; see `Views.create`."""
+        self._engine.views.create(self._cursor, view, kept)
         self._created.add(view.name)
         if view.name not in self._engine.broken.names():
             self._filled[view.name] = len(self._changes)

@@ -4,12 +4,14 @@ ON WINDOW CLOSE asks for them.
 Law: a row comes in the epoch in which the watermarks of all tables below the query pass it, as it
 is then, and stays. What is passed is told by one column, which every one of these tables bounds
 (`ivm.sql.plan.watermark_bounds`). A view that is made over old rows has those that are passed by
-then. One that is filled again keeps its rows, and gets what was passed since the last of them.
+then. One that is filled again, also after an IMPORT, or in other types, keeps its rows, and gets
+what was passed since the last of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -29,6 +31,8 @@ from ivm.storage.values.types import ColumnType
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
+Kept: TypeAlias = Callable[[str], str]
+"""Gives the statement that puts rows which a view keeps into its new table, named in SQL."""
 _WHAT = "EMIT ON WINDOW CLOSE"
 _END = "window_end"
 

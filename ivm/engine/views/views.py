@@ -27,7 +27,7 @@ from ivm.engine.feeds.outbox_rows import refuse_outbox
 from ivm.engine.tables.stored_tables import StoredTables
 from ivm.engine.views.broken_views import record_of
 from ivm.engine.views.clock import default_tick
-from ivm.engine.views.final_views import emitted, passed, refilled
+from ivm.engine.views.final_views import Kept, emitted, passed, refilled
 from ivm.engine.views.held_views import HeldViews
 from ivm.engine.views.maintenance import Maintenance
 from ivm.engine.views.recomputed_views import RecomputedViews
@@ -215,15 +215,24 @@ class Views:
 
     # -- creating and dropping ------------------------------------------------------------------
 
-    def create(self, cursor: Cursor, view: View) -> None:
+    def create(self, cursor: Cursor, view: View, kept: Kept | None = None) -> None:
         """Creates and fills a defined view's table in the cursor's transaction, and records it.
 
-        That of a broken view stays empty.
+        That of a broken view stays empty, but for the rows of a final view that are kept.
+
+        Args:
+            cursor: of the database.
+            view: as it is defined.
+            kept: the rows that a final view has already, and then keeps; None for none.
         """
         table = create_table(cursor, self._warehouse.database, view.name, view.schema)
         view = self._catalog.add_view(view)
+        again = ""
+        if kept is not None and isinstance(view.plan, Emit):
+            run(cursor, kept(table))
+            again = refilled(view.plan, table)
         if view.name not in broken_views(self._catalog.views):
-            self._fill(cursor, view, table)
+            self._fill(cursor, view, table, again)
         save_view(cursor, self.stored(view, exact=not view.rounds))
 
     def drop(self, cursor: Cursor, view: View) -> None:
@@ -350,10 +359,13 @@ class Views:
         save_view(cursor, self.stored(view, exact=not view.rounds))
 
     def _fill(self, cursor: Cursor, view: View, table: str, statement: str = "") -> None:
-        """Fills a view's empty table with its query's answer, as the cursor's transaction sees it.
+        """Fills a view's table with its query's answer, as the cursor's transaction sees it.
 
         Args:
-            statement: that fills it; default an INSERT of the answer.
+            cursor: of the transaction.
+            view: with its plan.
+            table: of the view, in SQL.
+            statement: that fills it; default an INSERT of the answer into one that is empty.
 
         Raises:
             UnsupportedError: a value in it, or in a relation it reads, cannot be maintained.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ivm.engine.tables.retention import COLUMNS, Rule
+from ivm.engine.views.final_views import Kept
 from ivm.session.ddl import view_statements
 from ivm.session.ddl.retention import restore_rules
 from ivm.session.ddl.stored_watermarks import restore_watermarks
@@ -108,10 +109,11 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
     restore_watermarks(session, marks, parts)
     restore_rules(session, [Rule(*r) for r in _records(session, load, "retention", columns, "%s")])
     reasons = {text: broken for _, text, broken in views}
+    kept = {text: _kept(load, path) for path, text, _ in views}
     for text in _ordered([*plain, *[(path, text) for path, text, _ in views]]):
         for statement in st.parse(text):
             if isinstance(statement, st.CreateView):
-                view_statements.restore(session, statement, reasons[text])
+                view_statements.restore(session, statement, reasons[text], kept[text])
             else:
                 run_statement(session, statement, None)
     for index in read_view_indexes(meta).values():
@@ -209,6 +211,13 @@ def _records(
     found = rows(cursor, query % f"FROM {_IMPORTED}")
     run(cursor, f"DROP TABLE {_IMPORTED}")
     return found
+
+
+def _kept(load: Sequence[st.Statement], path: tuple[str, ...]) -> Kept | None:
+    """The exported rows of a view, which it keeps if it is final."""
+    text = next((s.text for s in load if _path(s) == path), "")
+    found = _FROM.search(text)
+    return None if found is None else lambda table: f"COPY {table} {text[found.start() :]}"
 
 
 def _columns(table: str) -> str:

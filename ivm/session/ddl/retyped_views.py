@@ -1,9 +1,9 @@
 """Views that show a column whose type has changed are created anew in their place.
 
 Law: such a view has the names, the query, the tick and the indexes that it had, and its query's
-rows in the types that it gives now. Views above it are created anew too, since each view comes
-after those that it reads. A view with a sink stays as it is, and the change is refused: what the
-sink has told of its columns would not hold any more.
+rows in the types that it gives now; a final view keeps its own, cast to these. Views above it are
+created anew too, since each view comes after those that it reads. A view with a sink stays as it
+is, and the change is refused: what the sink has told of its columns would not hold any more.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from ivm.session.session import Session
 from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duckdb.duck import describe
+from ivm.storage.warehouse.duckdb.duck import describe, run
 from ivm.storage.warehouse.tables.view_indexes import save_view_index
+
+_KEPT = "temp.main._ivm_kept"
 
 
 def is_retyped(session: Session, view: View) -> bool:
@@ -52,9 +54,22 @@ def create_anew(
     given = view.name, view.query, names
     ways = functions, time_functions, view.tick
     anew = engine.views.define(session.cursor, *given, *ways, final=view.final)
-    transaction.drop_view(view)
-    transaction.create_view(replace(anew, broken=view.broken))
+    anew = replace(anew, broken=view.broken)
+    if view.final:
+        _create_keeping(session, transaction, view, anew)
+    else:
+        transaction.drop_view(view)
+        transaction.create_view(anew)
     for index in indexes:
         save_view_index(session.cursor, index)
     engine.reload_tables(session.cursor)
     return anew
+
+
+def _create_keeping(session: Session, transaction: Transaction, view: View, anew: View) -> None:
+    """Creates a final view in the place of its former self, with the rows of that."""
+    cursor, held = session.cursor, session.engine.catalog.qualified[view.name]
+    run(cursor, f"CREATE TEMP TABLE _ivm_kept AS FROM {held}")
+    transaction.drop_view(view)
+    transaction.create_view(anew, lambda table: f"INSERT INTO {table} FROM {_KEPT}")
+    run(cursor, f"DROP TABLE {_KEPT}")

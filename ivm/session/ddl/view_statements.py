@@ -23,6 +23,7 @@ from ivm.catalog.version import CatalogVersion, View
 from ivm.engine.transactions.transaction import Transaction
 from ivm.engine.verify import Verdict, verify_view
 from ivm.engine.views.clock import spelled_tick
+from ivm.engine.views.final_views import Kept
 from ivm.engine.views.view_reads import views_shadowed_by
 from ivm.ingest.parameters import Params
 from ivm.session.ddl.clock import make_clock
@@ -66,13 +67,16 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
     return result
 
 
-def restore(session: Session, statement: st.CreateView, broken: str | None) -> None:
+def restore(
+    session: Session, statement: st.CreateView, broken: str | None, kept: Kept | None
+) -> None:
     """Creates a view that is imported; a broken one, and those above it, stay broken.
 
     Args:
         session: in its transaction.
         statement: creates the view.
         broken: why it is broken.
+        kept: the rows that it keeps, if it is final.
     """
     with session.writing() as transaction:
         catalog = session.engine.catalog
@@ -82,7 +86,7 @@ def restore(session: Session, statement: st.CreateView, broken: str | None) -> N
         view = _defined(session, transaction, statement, catalog.names.new(statement.name))
         view = replace(view, broken=None if is_unfit(broken) else broken)  # its table is made anew
         transaction.show(view.reads)
-        _create(session, transaction, statement, view, present)
+        _create(session, transaction, statement, view, present, kept)
 
 
 def _demand_whole(session: Session, view: View) -> None:
@@ -126,6 +130,7 @@ def _create(
     statement: st.CreateView,
     view: View,
     present: str | None,
+    kept: Kept | None = None,
 ) -> None:
     """Creates a view; drops the one of the same name that is present."""
     with _placed(statement):
@@ -133,7 +138,7 @@ def _create(
             _refuse_shadowing(session, view.name, statement)
         else:
             transaction.drop_view(session.engine.catalog.views[present])
-        transaction.create_view(view)
+        transaction.create_view(view, kept)
 
 
 @contextlib.contextmanager
