@@ -184,4 +184,5 @@ def _check(text: str, info: TableInfo, macros: Collection[str]) -> Check | None:
         assert isinstance(found, FixedColumn)
         return found.values if found.valid is None else found.values | ~found.valid
 
-    return text, holds
+    why = f"CHECK constraint failed on table {info.name}: {text} is false"
+    return Check(holds, lambda _, rows: [why] * len(rows))

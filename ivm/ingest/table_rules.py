@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -31,13 +31,24 @@ from ivm.storage.values.consolidate import all_distinct
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet, empty, ones
 
-Check = tuple[str, Callable[[Sequence[Column], int], Mask]]
-"""A CHECK's text and a kernel that is false exactly where it is violated."""
 Evaluate: TypeAlias = Callable[[Mapping[int, EvaluatedDefault], int], dict[int, Column]]
 """Evaluates defaults, by position, for a number of rows."""
 _TOO_MANY = "so many rows with new keys get in each other's way in DuckDB"
 AT_ONCE = 2048
 """Rows that DuckDB inserts or updates at once; keys that later ones leave are not free before."""
+
+
+class Check(NamedTuple):
+    """What the rows of a table have to fit, beside NOT NULL.
+
+    Attributes:
+        holds: a kernel over all columns and a number of rows, false exactly where it is violated.
+        why: the beginnings of the messages that rows violate it, by all columns and the rows'
+            indexes.
+    """
+
+    holds: Callable[[Sequence[Column], int], Mask]
+    why: Callable[[Sequence[Column], Indexes], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,7 @@ class TableRules:
         key: positions of the primary key, empty for a keyless table.
         required: positions of NOT NULL columns, the key's included.
         defaults: position to a one-row column with the constant default.
-        checks: CHECK constraints that kernels evaluate.
+        checks: CHECK constraints that kernels evaluate, and what else rows have to fit.
         evaluated: position to a default that is evaluated for each row.
         evaluate: evaluates them in the running transaction.
         further: UNIQUE constraints and foreign keys.
@@ -160,31 +171,32 @@ class TableRules:
 
     def check_rows(self, rows: ZSet) -> None:
         """Raises ConstraintError if a row violates NOT NULL or a CHECK."""
-        for position, why, violated in self.violations(rows):
+        for position, (why, *_), violated in self.violations(rows):
             row = self._row(rows, int(violated[0]))
             if position is not None:
                 raise ConstraintError(f"{why}: row {row} has none; give a value")
             raise ConstraintError(f"{why} for row {row}; nothing was changed")
 
-    def violations(self, rows: ZSet) -> Iterator[tuple[int | None, str, Indexes]]:
-        """Rows that violate NOT NULL or a CHECK.
+    def violations(self, rows: ZSet) -> Iterator[tuple[int | None, Sequence[str], Indexes]]:
+        """Rows that violate NOT NULL or a check.
 
         Args:
             rows: with all columns of the table.
 
         Returns:
-            The position of the column that is NULL or None for a CHECK, the beginning of the
-            message, and the indexes of the rows, for each violated constraint.
+            The position of the column that is NULL or None for a check, and the beginnings of the
+            messages and the indexes of the rows, for each violated constraint.
         """
         for position in self.required:
             valid = rows.columns[position].valid
             if valid is not None and not valid.all():
-                yield position, self.why_not_null(position), (~valid).nonzero()[0]
-        for text, holds in self.checks:
-            mask = holds(rows.columns, len(rows))
+                violated = (~valid).nonzero()[0]
+                yield position, [self.why_not_null(position)] * len(violated), violated
+        for check in self.checks:
+            mask = check.holds(rows.columns, len(rows))
             if not mask.all():
-                why = f"CHECK constraint failed on table {self.table}: {text} is false"
-                yield None, why, (~mask).nonzero()[0]
+                violated = (~mask).nonzero()[0]
+                yield None, check.why(rows.columns, violated), violated
 
     def why_not_null(self, position: int) -> str:
         """The beginning of the message that a NOT NULL column has no value."""

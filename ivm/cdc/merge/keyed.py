@@ -145,8 +145,8 @@ def _violations(path: FastPath, steps: Steps, rows: Sequence[Column]) -> dict[in
     """
     reasons: dict[int, str] = {}
     writes = (steps.events.operations != DELETE).nonzero()[0]
-    for _, why, violated in violations(path, rows, writes):
-        for event in steps.of[violated].tolist():
+    for _, whys, violated in violations(path, rows, writes):
+        for event, why in zip(steps.of[violated].tolist(), whys, strict=True):
             reasons.setdefault(event, why)
     lacking = _lacking(steps)
     for position, mask in steps.events.unchanged.items():

@@ -72,8 +72,8 @@ def _refused(path: FastPath, events: Events) -> dict[int, str]:
         why = f"{path.schema[i][0]} was not sent, and the table has no key to find it by"
         inserts = mask & (events.operations == INSERT)
         refused |= dict.fromkeys(inserts.nonzero()[0].tolist(), why)
-    for _, why, violated in violations(path, columns, written):
-        for event in violated.tolist():
+    for _, whys, violated in violations(path, columns, written):
+        for event, why in zip(violated.tolist(), whys, strict=True):
             refused.setdefault(event, why)
     return refused
 

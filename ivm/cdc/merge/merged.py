@@ -34,7 +34,7 @@ class Merged:
 
 def violations(
     path: FastPath, columns: Sequence[Column], written: Indexes
-) -> Iterator[tuple[int | None, str, Indexes]]:
+) -> Iterator[tuple[int | None, Sequence[str], Indexes]]:
     """See `FastPath.violations`.
 
     Args:

@@ -14,7 +14,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from ivm.catalog.catalog import Catalog
-from ivm.engine.tables.row_times import DAY, before, micros, spelled, time_column, within
+from ivm.engine.tables.row_times import (
+    DAY,
+    Times,
+    before,
+    micros,
+    spelled,
+    time_column,
+    within,
+)
 from ivm.engine.tables.watermark_parts import PARTS, Part, Parts, after, idle_before, slowest
 from ivm.engine.tables.watermark_rows import Watermark, read, replacement
 from ivm.ingest.table_rules import Check
@@ -23,7 +31,7 @@ from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import quote
 from ivm.storage.log.change import TableChange
 from ivm.storage.log.commit import Commit
-from ivm.storage.values.column import Column, Mask
+from ivm.storage.values.column import Column, Indexes, Mask
 from ivm.storage.values.zset import from_arrow
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows, table
 from ivm.storage.warehouse.tables.table_info import TableInfo
@@ -153,16 +161,19 @@ class Watermarks:
 
     def refusals(self, table: str) -> tuple[Check, ...]:
         """The check that a new row of a stream is not late, where late ones are refused."""
-        mark = self.known.get(table)
-        at = None if mark is None else mark.at
-        if mark is None or at is None or mark.late == "apply":
+        mark, info = self.known.get(table), self._catalog.tables[table]
+        position = None if mark is None else mark.position(info)
+        if mark is None or mark.at is None or position is None or mark.late == "apply":
             return ()
-        position = mark.position(self._catalog.tables[table])
+        found, at, time = mark, mark.at, position
 
         def holds(columns: Sequence[Column], count: int) -> Mask:
-            return np.ones(count, np.bool_) if position is None else ~before(columns[position], at)
+            return ~before(columns[time], at)
 
-        return ((f"{mark.column} >= watermark({table!r})", holds),)
+        def why(columns: Sequence[Column], rows: Indexes) -> list[str]:
+            return _told(found, info, micros(columns[time].take(rows)))
+
+        return (Check(holds, why),)
 
 
 def late_error(mark: Watermark, info: TableInfo, change: TableChange) -> ConstraintError:
@@ -173,10 +184,20 @@ def late_error(mark: Watermark, info: TableInfo, change: TableChange) -> Constra
     pieces = (change.added, None), (change.removed, change.removed_columns)
     found = [time_column(part, at, columns) for part, columns in pieces]
     late = [micros(column)[before(column, mark.at)] for column in found if column is not None]
-    zone = "+00" if info.schema[at][1].sql == "TIMESTAMP WITH TIME ZONE" else ""
-    first, last = int(np.concatenate(late).min()), mark.at
+    (told,) = _told(mark, info, np.concatenate(late).min(keepdims=True))
     return ConstraintError(
-        f"late row: its {mark.column} {spelled(first)}{zone} is before the watermark of table "
-        f"{mark.table!r}, {spelled(last)}{zone}. Its late rows are refused; ALTER TABLE "
-        f"{mark.table} SET WATERMARK FOR … WITH (late = 'apply') takes them"
+        f"{told}. Its late rows are refused; ALTER TABLE {mark.table} SET WATERMARK FOR … WITH "
+        "(late = 'apply') takes them"
     )
+
+
+def _told(mark: Watermark, info: TableInfo, times: Times) -> list[str]:
+    """What is said of late rows, by their times."""
+    at = mark.position(info)
+    assert at is not None
+    assert mark.at is not None
+    zone = "+00" if info.schema[at][1].sql == "TIMESTAMP WITH TIME ZONE" else ""
+    behind = f"is before the watermark of table {mark.table!r}, {spelled(mark.at)}{zone}"
+    first, each = np.unique(times, return_inverse=True)
+    texts = [f"late row: its {mark.column} {spelled(t)}{zone} {behind}" for t in first.tolist()]
+    return list(map(texts.__getitem__, each.tolist()))
