@@ -248,7 +248,7 @@ class Database(RowWrites, Streams):
         return [
             ViewInfo(
                 view.name,
-                view.query,
+                view.written,
                 strategy(view),
                 columns_of(view.schema),
                 tuple(sorted(view.reads)),

@@ -16,7 +16,7 @@ class ViewInfo:
 
     Attributes:
         name: canonical name.
-        sql: the SELECT it was created with.
+        sql: the SELECT it was created with, and EMIT ON WINDOW CLOSE behind it if it had that.
         strategy: that of its slowest operator: "linear", "indexed", "group recompute" or
             "whole recompute".
         columns: (name, DuckDB type) pairs.

@@ -20,6 +20,7 @@ from ivm.sql.statements.own.watermark_calls import WATERMARKS
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import Path, fold, path_of
 from ivm.storage.values.types import Schema
+from ivm.storage.warehouse.tables.system_tables import written_query
 from ivm.storage.warehouse.tables.table_info import TableInfo
 from ivm.storage.warehouse.tables.view_indexes import ViewIndex
 
@@ -67,6 +68,11 @@ class View:
     @property
     def incremental(self) -> bool:
         return self.plan is not None
+
+    @property
+    def written(self) -> str:
+        """The query as CREATE MATERIALIZED VIEW … AS has it."""
+        return written_query(self.query, self.final)
 
     @property
     def time_relations(self) -> frozenset[str]:

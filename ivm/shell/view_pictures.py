@@ -135,7 +135,8 @@ class ViewReader:
 
 def _own_order(database: Database, name: str) -> list[str]:
     """Returns the ORDER BY of the view's query, if it has one."""
-    tree = parsed(next((view.sql for view in database.views() if view.name == name), ""))
+    views = database._with_session(lambda session: session.views)
+    tree = parsed(next((view.query for view in views if view.name == name), ""))
     order = None if tree is None else tree.args.get("order")
     terms = order.expressions if order is not None else []
     return [", ".join(term.sql(dialect="duckdb") for term in terms)] if terms else []

@@ -62,6 +62,16 @@ def test_what_a_transaction_has_made_is_seen_in_it_alone(two: Two) -> None:
     assert one.execute(COLUMNS, ["fresh"]).fetchall() == []
 
 
+def test_a_final_view_is_defined_as_it_was_written(two: Two) -> None:
+    one, _ = two
+    query = "SELECT ts FROM timed EMIT ON WINDOW CLOSE"
+    one.execute("CREATE TABLE timed (ts TIMESTAMP, WATERMARK FOR ts AS ts)")
+    one.execute(f"CREATE MATERIALIZED VIEW late AS {query}")
+    found = one.execute("SELECT pg_get_viewdef('late'::regclass)").fetchall()
+    one.execute("DROP MATERIALIZED VIEW late; DROP TABLE timed")
+    assert found == [(query,)]
+
+
 def test_an_index_has_the_columns_that_it_names(two: Two) -> None:
     one, _ = two
     one.execute('CREATE TABLE odd (a INTEGER, "q""x" INTEGER, "a,b" INTEGER)')

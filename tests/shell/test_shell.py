@@ -380,6 +380,15 @@ def test_a_watched_view_shows_its_last_change(db: ivm.Database) -> None:
     assert lines[0] == f"revenue   2 rows   epoch {epoch}   last change +1 −1   q ends"
 
 
+def test_a_watched_view_of_final_rows_is_in_its_order(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE clicks (ts TIMESTAMP, WATERMARK FOR ts AS ts)")
+    query = "SELECT ts FROM clicks ORDER BY ts DESC"
+    db.execute(f"CREATE MATERIALIZED VIEW seen AS {query} EMIT ON WINDOW CLOSE")
+    db.execute("INSERT INTO clicks VALUES ('2026-03-01'), ('2026-03-02'), ('2026-03-03')")
+    picture = ViewReader(db, "seen").picture(0, [], 10)
+    assert picture.shown.cells == [["2026-03-02 00:00:00", "2026-03-01 00:00:00"]]
+
+
 def test_a_watched_view_has_the_time_zone_of_its_shell(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -261,7 +261,8 @@ def test_it_is_shown_exported_and_made_again(tmp_path: Path) -> None:
         for number, clock in enumerate(["10:10", "11:20", "12:30"]):
             insert(db, number, clock)
         (shown,) = db.execute("SHOW MATERIALIZED VIEWS").fetchall()
-        assert shown[3].endswith("EMIT ON WINDOW CLOSE")
+        assert shown[3].endswith("GROUP BY ALL EMIT ON WINDOW CLOSE")
+        assert db.views()[0].sql == shown[3]
         db.execute(f"EXPORT DATABASE '{tmp_path / 'out'}'")
     with ivm.connect(tmp_path / "b.duckdb") as db:
         db.execute(f"IMPORT DATABASE '{tmp_path / 'out'}'")

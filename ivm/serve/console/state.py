@@ -21,7 +21,6 @@ from ivm.session.session import Session
 from ivm.storage.errors import AccessError, IvmError
 from ivm.storage.identifiers import canonical_name
 from ivm.storage.warehouse.duckdb.duck import rows
-from ivm.storage.warehouse.tables.system_tables import written_query
 
 _PLAIN_VIEWS = """
 SELECT schema_name, table_name, list((column_name, data_type) ORDER BY column_index)
@@ -85,6 +84,7 @@ class ConsoleState:
         return {
             "name": view.name,
             "kind": "materialized view",
+            "sql": view.sql,
             "columns": _columns(view.columns),
             "rows": counts.get(view.name) if fresh == "live" else None,
             "strategy": view.strategy,
@@ -99,9 +99,8 @@ class ConsoleState:
         """What its listing lacks: the key of its rows, if there is one, and what is final."""
         stored = self._engine.catalog.version.committed_views.get(view.name)
         if stored is None:
-            return {"sql": view.sql, "key": [], "final": None}
+            return {"key": [], "final": None}
         return {
-            "sql": written_query(view.sql, stored.final),
             "key": [view.columns[i][0] for i in stored.key or ()],
             "final": final_of(self._engine, stored),
         }

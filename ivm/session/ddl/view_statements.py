@@ -39,7 +39,6 @@ from ivm.sql.statements import parse as st
 from ivm.storage.errors import EvaluationError, InputError, SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of
 from ivm.storage.warehouse.duckdb.duckdb_errors import is_cut_short, of_our_sql, ours, translated
-from ivm.storage.warehouse.tables.system_tables import written_query
 
 
 def create(session: Session, statement: st.CreateView, params: Params) -> Result:
@@ -335,7 +334,7 @@ def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
         "name": pa.array(list(views), pa.string()),
         "strategy": pa.array([session.engine.views.strategy(view) for view in found], pa.string()),
         "reads": pa.array([", ".join(sorted(view.reads)) for view in found], pa.string()),
-        "query": pa.array([written_query(view.query, view.final) for view in found], pa.string()),
+        "query": pa.array([view.written for view in found], pa.string()),
     }
     indexes = [_indexes(session, name) for name in views]
     if any(indexes):

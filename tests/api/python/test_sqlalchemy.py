@@ -150,6 +150,15 @@ def test_reflected_tables_can_be_queried_and_made_again(engine: sa.Engine) -> No
     other.dispose()
 
 
+def test_a_final_view_is_defined_as_it_was_written() -> None:
+    engine, query = sa.create_engine("ivm://"), "SELECT ts FROM t EMIT ON WINDOW CLOSE"
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts)"))
+        connection.execute(sa.text(f"CREATE MATERIALIZED VIEW v AS {query}"))
+    assert sa.inspect(engine).get_view_definition("v") == query
+    engine.dispose()
+
+
 @pytest.mark.full
 def test_materialized_views_with_odd_names_are_none_of_the_tables() -> None:
     engine = sa.create_engine("ivm://")

@@ -85,7 +85,7 @@ _KINDS = {"PRIMARY KEY": "p", "UNIQUE": "u", "FOREIGN KEY": "f", "CHECK": "c"}
 
 def facts_of(session: Session) -> Facts:
     """What there is for a session, of one moment: as of the last commit, or as it alone sees it."""
-    views = {view.name: view.query for view in session.views}
+    views = {view.name: view.written for view in session.views}
     if not session.sees_more():
         with contextlib.closing(session.engine.warehouse.cursor()) as cursor, _moment(cursor):
             return _facts(cursor, views)
