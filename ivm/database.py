@@ -23,7 +23,7 @@ from ivm.backfill.progress import FillProgress
 from ivm.backfill.run_fills import run_fills, wait_for_fill
 from ivm.backfill.settings import Given
 from ivm.block import TransactionBlock
-from ivm.catalog.broken_views import why_broken
+from ivm.catalog.broken_views import UNFILLED, why_broken
 from ivm.catalog.functions import (
     ExceptionHandling,
     Function,
@@ -260,7 +260,7 @@ class Database(RowWrites, Streams):
 
     def tables(self) -> list[TableListing]:
         """All base tables."""
-        return [listing_of(info) for info in self._engine.catalog.version.user_tables.values()]
+        return [listing_of(info) for info in self._session().tables]
 
     def backfill(
         self,
@@ -288,8 +288,7 @@ class Database(RowWrites, Streams):
         if spark is not None:
             self._lifetime.opened.spark.use(spark)
         with Deferral(), Translating():
-            version, parts = self._engine.catalog.version, name_parts(view)
-            found = version.committed_view(parts) or version.view(parts)
+            found = self._session().version.view(name_parts(view))
             wait_for_fill(self._engine, found.name, on_progress)
 
     def stop_backfills(self) -> None:
@@ -300,8 +299,7 @@ class Database(RowWrites, Streams):
 
     def unfilled_views(self) -> list[str]:
         """The names of the views whose first fill on Spark has not ended."""
-        self._lifetime.demand_open()
-        return [view.name for view in self._engine.unfilled.views()]
+        return [view.name for view in self._session().views if view.broken == UNFILLED]
 
     @property
     def epoch(self) -> int:

@@ -125,7 +125,9 @@ class Catalog:
         committed = self.version.committed
         self._change(
             views=_changed(self.views, names, parts),
-            committed=None if committed is None else _changed(committed, names, parts),
+            committed=None
+            if committed is None
+            else replace(committed, views=_changed(committed.views, names, parts)),
         )
 
     def remove_view(self, name: str) -> None:
@@ -133,7 +135,7 @@ class Catalog:
 
     def begin_change(self) -> None:
         """Notes that a transaction is about to change the catalog."""
-        self._change(committed=self.views)
+        self._change(committed=self.version)
 
     def restore(self) -> None:
         """Undoes what the transaction did to the views; the caller loads the tables anew."""

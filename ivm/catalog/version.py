@@ -100,7 +100,7 @@ class CatalogVersion:
         schemas: those of the database.
         expected: the views that `Catalog.add_view` will add, which were made after all that it has
             added.
-        committed: the views before the open transaction changed the catalog; None if no open
+        committed: what it was before the open transaction changed the catalog; None if no open
             transaction has.
     """
 
@@ -112,7 +112,7 @@ class CatalogVersion:
     databases: tuple[str, ...] = ()
     schemas: tuple[Path, ...] = ()
     expected: frozenset[str] = frozenset()
-    committed: Mapping[str, View] | None = None
+    committed: CatalogVersion | None = None
 
     @functools.cached_property
     def names(self) -> NameRules:
@@ -131,9 +131,14 @@ class CatalogVersion:
         return self.committed is not None
 
     @property
+    def as_committed(self) -> CatalogVersion:
+        """The same as of the last commit."""
+        return self if self.committed is None else self.committed
+
+    @property
     def committed_views(self) -> Mapping[str, View]:
         """The views as of the last commit."""
-        return self.views if self.committed is None else self.committed
+        return self.as_committed.views
 
     def with_sources(self, reads: Iterable[str]) -> frozenset[str]:
         """Relations together with the base tables and recomputed views below them."""

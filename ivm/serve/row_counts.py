@@ -50,7 +50,7 @@ class RowCounts:
 
     def _count(self, names: list[str]) -> dict[str, int]:
         self._engine.tables.flush()
-        qualified = self._engine.catalog.qualified
+        qualified = self._engine.catalog.version.as_committed.qualified
         known = [name for name in names if name in qualified]
         parts = [f"(SELECT count(*) FROM {qualified[name]})" for name in known]
         if not parts:

@@ -12,7 +12,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ivm.catalog.catalog import Catalog
 from ivm.catalog.names import name_parts
 from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.not_fast import NotFastError
@@ -126,15 +125,15 @@ def table_info(session: Session, table: str) -> TableInfo:
                 f"{table!r} means a temporary table here: change that one by SQL; the database's "
                 f"own is {catalog.qualified.get(base, base)}"
             )
-        raise _unknown(table, catalog)
+        raise _unknown(session, table)
     if (view := catalog.views.get(name)) is not None:
         refuse_view(view)
     info = catalog.tables.get(name)
     if info is None:  # only without the writer lock: it is being dropped
-        raise _unknown(table, catalog)
+        raise _unknown(session, table)
     return info
 
 
-def _unknown(table: str, catalog: Catalog) -> SqlError:
-    known = ", ".join(catalog.version.user_tables) or "none yet (CREATE TABLE makes one)"
+def _unknown(session: Session, table: str) -> SqlError:
+    known = ", ".join([info.name for info in session.tables]) or "none yet (CREATE TABLE makes one)"
     return SqlError(f"there is no table {table!r}; there are: {known}")

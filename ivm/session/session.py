@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 
 import duckdb
 
-from ivm.catalog.version import View
+from ivm.catalog.version import CatalogVersion, View
 from ivm.changes.rows.few_rows import FewRows
 from ivm.engine.engine import Engine
 from ivm.engine.transactions.read_only_transaction import ReadOnlyTransaction, changes_nothing
@@ -40,6 +40,7 @@ from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duckdb.arrow_streams import stream_of
 from ivm.storage.warehouse.duckdb.duck import roll_back, run
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 T = TypeVar("T")
 RunStatement: TypeAlias = Callable[["Session", st.Statement, Params], Result]
@@ -110,7 +111,7 @@ class Session:
             return self.reads(self.prepared[statement.name.lower()])
         sql = statement.text if text is None else text
         found = self._named(statement, sql)
-        refuse_broken(self.engine, self._views, self.cursor, statement, sql, found)
+        refuse_broken(self.engine, self.version.views, self.cursor, statement, sql, found)
         return found
 
     def _named(self, statement: st.Statement, sql: str) -> frozenset[str]:
@@ -124,17 +125,23 @@ class Session:
 
     @property
     def views(self) -> list[View]:
-        """The views as of the last commit, or of the session's own open transaction."""
-        return list(self._views.values())
+        """The views that the session sees."""
+        return list(self.version.views.values())
 
     @property
-    def _views(self) -> Mapping[str, View]:
-        engine, transaction = self.engine, self.transaction
-        if isinstance(transaction, ReadOnlyTransaction) and transaction.over is None:
-            return transaction.views
-        if transaction is not None and transaction.changes_catalog:
-            return engine.catalog.views
-        return engine.catalog.version.committed_views
+    def tables(self) -> list[TableInfo]:
+        """The user's tables that it sees."""
+        return list(self.version.user_tables.values())
+
+    @property
+    def version(self) -> CatalogVersion:
+        """The catalog as of the last commit, or of the session's own open transaction."""
+        version, transaction = self.engine.catalog.version, self.transaction
+        if transaction is None or transaction.over is not None:
+            return version.as_committed
+        if isinstance(transaction, ReadOnlyTransaction):
+            return transaction.version
+        return version if transaction.changes_catalog else version.as_committed
 
     def refuse_temporary(self, queries: Iterable[tuple[str, str]]) -> None:
         """Refuses views that would read temporary things; see `ivm.session.names.temporary`."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 
-from ivm.catalog.version import View
+from ivm.catalog.version import CatalogVersion
 from ivm.engine.engine import Engine
 from ivm.engine.transactions.transaction import Transaction
 from ivm.engine.transactions.transaction_views import RefuseTemporary
@@ -34,7 +35,7 @@ class ReadOnlyTransaction(Transaction):
 
     def __init__(self, engine: Engine, cursor: Cursor, refuse_temporary: RefuseTemporary) -> None:
         super().__init__(engine, cursor, refuse_temporary, begun=True)
-        self._pinned: Mapping[str, View] = {}
+        self._pinned = CatalogVersion(engine.catalog.database)
 
     def _acquire(self, *, owned: bool) -> None:
         """Does nothing: no other transaction has to wait for it."""
@@ -47,8 +48,8 @@ class ReadOnlyTransaction(Transaction):
         raise changes_nothing(f"table {change.table!r} cannot be changed")
 
     @property
-    def views(self) -> Mapping[str, View]:
-        """The views as of the snapshot."""
+    def version(self) -> CatalogVersion:
+        """The catalog as of the snapshot."""
         self.begin_in_duckdb()
         return self._pinned
 
@@ -68,10 +69,11 @@ class ReadOnlyTransaction(Transaction):
         engine = self._engine
         with engine.warehouse.write_lock:  # no flush comes between
             engine.tables.flush()
-            views = engine.catalog.version.committed_views
-            if engine.recomputed.is_outdated(views) and not anyhow:
+            committed = engine.catalog.version.as_committed
+            if engine.recomputed.is_outdated(committed.views) and not anyhow:
                 return False
-            self._pinned = {name: copy.copy(view) for name, view in views.items()}
+            views = {name: copy.copy(view) for name, view in committed.views.items()}
+            self._pinned = replace(committed, views=views)
             self.in_duckdb = True  # before BEGIN: an interrupt after it must roll it back
             engine.warehouse.pin(self._cursor)
         return True

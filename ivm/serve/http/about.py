@@ -44,7 +44,7 @@ def _counted(served: Served) -> dict[str, int]:
     """The rows of each view; of none where the tables cannot be brought up to date."""
     engine = served.database._engine
     with contextlib.suppress(UnavailableError):  # the server's other numbers help to find out why
-        return RowCounts(engine).of(list(engine.catalog.views))
+        return RowCounts(engine).of(list(engine.catalog.version.committed_views))
     return {}
 
 

@@ -225,7 +225,7 @@ def drop_views(session: Session, transaction: Transaction, names: list[str]) -> 
 
 def explain(session: Session, statement: st.ExplainView, params: Params) -> Result:
     """Runs EXPLAIN [ANALYZE] MATERIALIZED VIEW: how it is maintained, operator by operator."""
-    view = session.engine.catalog.version.view(statement.name)
+    view = session.version.view(statement.name)
     text = session.engine.views.explain(view, format=statement.format, analyze=statement.analyze)
     return Result.of_table(
         pa.table({"explain_key": [view.name], "explain_value": [text]}), ["VARCHAR", "VARCHAR"]
@@ -301,7 +301,7 @@ def _verified_on_spark(
         raise UnsupportedError(
             "VERIFY … USING SPARK compares what is committed: end the transaction first"
         )
-    engine, version = session.engine, session.engine.catalog.version
+    engine, version = session.engine, session.version
     chosen = _chosen(session, version, statement)
     broken = {v.name: why_broken(version.views, v.name) for v in chosen}
     return broken, [None if broken[v.name] else verify_on_spark(engine, version, v) for v in chosen]
