@@ -28,6 +28,7 @@ from ivm.ingest.key_index import KeyIndex
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.consolidate import all_distinct
+from ivm.storage.values.key_codes import same_row
 from ivm.storage.values.zset import ZSet, add, ones
 
 _COUNTED = ["inserts", "updates", "deletes", "known_inserts", "unknown_updates", "unknown_deletes"]
@@ -59,7 +60,7 @@ def merge_keyed(
         if told is not None:
             steps, met = disambiguated(path, steps, index, told, numbers)
         rows = _rows(path, steps, index)
-        bad = _violations(path, steps, rows)
+        bad = _violations(path, steps, rows, index, told)
         if bad:
             continue
         change, turns = _change(path, steps, rows, index)
@@ -137,8 +138,10 @@ def _source(steps: Steps, passes: Mask) -> Indexes:
         source = further
 
 
-def _violations(path: FastPath, steps: Steps, rows: Sequence[Column]) -> dict[int, str]:
-    """Why rows cannot be written, by the number of the event.
+def _violations(
+    path: FastPath, steps: Steps, rows: Sequence[Column], index: KeyIndex, told: Told | None
+) -> dict[int, str]:
+    """Why rows cannot be written, by the number of the event; one that is stored as it is can.
 
     Where the reason may be a value that was not sent, and that comes from another violating event,
     it is left for the next round.
@@ -146,8 +149,11 @@ def _violations(path: FastPath, steps: Steps, rows: Sequence[Column]) -> dict[in
     reasons: dict[int, str] = {}
     writes = (steps.events.operations != DELETE).nonzero()[0]
     for _, whys, violated in violations(path, rows, writes):
-        for event, why in zip(steps.of[violated].tolist(), whys, strict=True):
-            reasons.setdefault(event, why)
+        stays = _are_stored(path, steps, rows, violated, index, told)
+        events = steps.of[violated].tolist()
+        for event, why, stored in zip(events, whys, stays.tolist(), strict=True):
+            if not stored:
+                reasons.setdefault(event, why)
     lacking = _lacking(steps)
     for position, mask in steps.events.unchanged.items():
         name = path.schema[position][0]
@@ -158,6 +164,29 @@ def _violations(path: FastPath, steps: Steps, rows: Sequence[Column]) -> dict[in
     later = _building_on(steps, np.array(list(reasons)))
     later[steps.of[lacking & ~_of_moved(steps)]] = False
     return {event: why for event, why in reasons.items() if not later[event]}
+
+
+def _are_stored(
+    path: FastPath,
+    steps: Steps,
+    rows: Sequence[Column],
+    chosen: Indexes,
+    index: KeyIndex,
+    told: Told | None,
+) -> Mask:
+    """Which of some steps write the row that is stored under its key already."""
+    same = np.zeros(len(chosen), np.bool_)
+    if (steps.at[steps.group[chosen]] < 0).all():
+        return same
+    if told is not None and len(index.columns) < len(path.schema):
+        index = told.index()
+    own = [column.take(chosen) for column in rows]
+    found = index.find([own[i] for i in path.key])
+    stored = whole(path, found.rows, index).columns
+    types = [type for _, type in path.schema]
+    equal = same_row(own, found.probe, stored, np.arange(len(found.probe)), types)
+    same[found.probe[equal]] = True
+    return same
 
 
 def _lacking(steps: Steps) -> Mask:

@@ -69,9 +69,23 @@ def parted(info: TableInfo, at: int, change: TableChange, mark: Watermark) -> Pa
     if not added.any() and not removed.any():
         return None
     if len(change.added) and len(change.removed):
+        if len(change.removed_columns) == len(info.schema):
+            new, old = _stays(info, change)
+            added, removed = added & ~new, removed & ~old
+            if not added.any() and not removed.any():
+                return None
         added, removed = _by_key(info, change, mark, added, removed)
     kept = _chosen(change, ~added, ~removed)
     return Parted(kept, _chosen(change, added, removed))
+
+
+def _stays(info: TableInfo, change: TableChange) -> tuple[Mask, Mask]:
+    """Which new rows, and which of those that go, a change with all columns leaves as they are."""
+    both = zip(change.added.columns, change.removed.columns, strict=True)
+    types = [type for _, type in info.schema]
+    numbers = distinct_rows([concat(pair) for pair in both], types).inverse
+    new, old = np.split(numbers, [len(change.added.weights)])
+    return np.isin(new, old), np.isin(old, new)
 
 
 def _late(rows: ZSet, at: int, columns: Sequence[int] | None, mark: Watermark) -> Mask:

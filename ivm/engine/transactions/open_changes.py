@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from ivm.catalog.version import View
 from ivm.engine.base.idle_transactions import IdleTimeout
@@ -160,6 +161,8 @@ class OpenChanges(IdleTimeout):
         Raises:
             ConstraintError: it has late rows, and its table refuses them.
         """
+        if self.watermark_moves.needs_whole_rows(change):
+            change = self._with_whole_rows(change)
         found = self.watermark_moves.parted(change, late)
         if found is not None:
             self._bury(found.late)
@@ -168,6 +171,14 @@ class OpenChanges(IdleTimeout):
             if self.in_duckdb:
                 self._engine.tables.write_changes(self._cursor, [change])
             self._note(change, late)
+
+    def _with_whole_rows(self, change: TableChange) -> TableChange:
+        """A change of a table with a key, with all columns of the removed rows."""
+        info, known = self._engine.catalog.tables[change.table], change.removed_columns
+        index, columns = self.index(change.table, all_columns=True), range(len(info.schema))
+        keys = [change.removed.columns[known.index(i)] for i in info.primary_key]
+        removed = index.find(keys).rows.project([index.columns.index(i) for i in columns])
+        return replace(change, removed=removed, removed_columns=tuple(columns))
 
     def add_from_duckdb(self, change: TableChange, late: Late = "refused") -> None:
         """Adds a change that the session's cursor has already made; the rest as of `add`."""

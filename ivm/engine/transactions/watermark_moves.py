@@ -2,8 +2,9 @@
 
 Law: a change is judged as it is added, by the watermark that its table has then, and by the names
 and the columns of then; what it moves goes with the table, by whatever name it is known at the end,
-and with what stays of its rows. A watermark that the transaction makes begins with the rows that
-its table has at the end, none of which is late.
+and with what stays of its rows. A row that a change leaves as it is is none of its events. A
+watermark that the transaction makes begins with the rows that its table has at the end, none of
+which is late.
 """
 
 from __future__ import annotations
@@ -98,6 +99,20 @@ class WatermarkMoves:
             self._moved.pop(info.oid, None)
             self._begun.discard(info.oid)
 
+    def needs_whole_rows(self, change: TableChange) -> bool:
+        """Whether a change may leave late rows as they are, which all their columns would tell.
+
+        Where late rows are only counted, those whose columns are not all at hand are, too.
+        """
+        mark = self.marks.get(change.table)
+        if mark is None or mark.at is None or mark.late == "apply":
+            return False
+        info = self._catalog.tables.get(change.table)
+        at = None if info is None else mark.position(info)
+        if info is None or at is None or _is_whole(change, info):
+            return False
+        return None not in _late_rows(at, change, mark.at)
+
     def note(self, change: TableChange, late: Late) -> None:
         """Notes a change that is about to be added.
 
@@ -117,10 +132,10 @@ class WatermarkMoves:
         found = self._moved.setdefault(info.oid, _Moved(info.name))
         found.table = info.name
         if mark.at is not None and late != "not counted":
-            events = _late(info, at, change, mark.at)
-            if events and mark.late == "refuse" and late == "refused":
-                raise late_error(mark, info, change)
-            found.late += events
+            judged = _judged(info, at, change, mark.at)
+            if judged is not None and mark.late == "refuse" and late == "refused":
+                raise late_error(mark, info, judged)
+            found.late += 0 if judged is None else _events(info, judged)
         _collect(found, info, mark, at, change)
 
     def parted(self, change: TableChange, late: Late) -> Parted | None:
@@ -145,7 +160,7 @@ class WatermarkMoves:
         found = parted(info, at, change, mark)
         if found is not None:
             moved = self._moved.setdefault(info.oid, _Moved(info.name))
-            moved.late += _late(info, at, found.late, mark.at or 0)
+            moved.late += _events(info, found.late)
         return found
 
     def letters_of(self, late: TableChange) -> TableChange:
@@ -221,20 +236,44 @@ def _come(moved: _Moved) -> Mapping[str, int]:
     return greatest_by_part(parts, moved.types[0], micros(times), finite(times))
 
 
-def _late(info: TableInfo, at: int, change: TableChange, mark: int) -> int:
-    """How many events of a change are late: an update of a row is one."""
-    added = time_column(change.added, at, None)
-    removed = time_column(change.removed, at, change.removed_columns)
-    new = None if added is None else before(added, mark)
-    old = None if removed is None else before(removed, mark)
-    come = 0 if new is None else int(change.added.weights[new].sum())
-    gone = 0 if old is None else int(change.removed.weights[old].sum())
-    key = info.primary_key
-    if new is None or old is None or not come or not gone or not key:
-        return max(come, gone)
-    come_rows, gone_rows = change.added.filter(new), change.removed.filter(old)
+def _is_whole(change: TableChange, info: TableInfo) -> bool:
+    """Whether all columns are known of the rows that a change removes."""
+    return len(change.removed_columns) == len(info.schema)
+
+
+def _late_rows(at: int, change: TableChange, mark: int) -> list[ZSet | None]:
+    """The late ones of the rows that a change adds, and of those that it removes; None for none."""
+    found: list[ZSet | None] = []
+    for rows, columns in ((change.added, None), (change.removed, change.removed_columns)):
+        times = time_column(rows, at, columns)
+        late = None if times is None else before(times, mark)
+        found.append(None if late is None or not late.any() else rows.filter(late))
+    return found
+
+
+def _judged(info: TableInfo, at: int, change: TableChange, mark: int) -> TableChange | None:
+    """What a change does to late rows, but for those that it leaves as they are; None if nothing.
+
+    A row is left as it is if it goes and comes with the same values.
+    """
+    come, gone = _late_rows(at, change, mark)
+    if come is not None and gone is not None and _is_whole(change, info):
+        rest = consolidate(add([come, gone.negate()]), [type for _, type in info.schema])
+        come, gone = rest.filter(rest.weights > 0), rest.filter(rest.weights < 0).negate()
+    if not come and not gone:
+        return None
+    added = change.added.slice(0, 0) if come is None else come
+    removed = change.removed.slice(0, 0) if gone is None else gone
+    return TableChange(change.table, removed, change.removed_columns, added)
+
+
+def _events(info: TableInfo, change: TableChange) -> int:
+    """How many events a change of late rows is: an update of a row is one."""
+    come, gone, key = change.added, change.removed, info.primary_key
+    if not len(come) or not len(gone) or not key:
+        return int(max(come.weights.sum(), gone.weights.sum()))
     positions = [change.removed_columns.index(i) for i in key]
-    keys = zip(come_rows.project(key).columns, gone_rows.project(positions).columns, strict=True)
+    keys = zip(come.project(key).columns, gone.project(positions).columns, strict=True)
     types = [info.schema[i][1] for i in key]
     return len(distinct_rows([concat(pair) for pair in keys], types).first)
 
