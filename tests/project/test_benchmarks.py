@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from benchmarks import cdc, demo, everyday, run, shapes, steady
+from benchmarks import cdc, demo, endless, everyday, run, shapes, steady
 from benchmarks.harness import cells, plan, report, stream, workload
 from benchmarks.harness.shape_cases import SHAPES, Shape
 from benchmarks.nexmark import __main__ as nexmark
@@ -176,6 +176,17 @@ def test_nexmark_is_measured_and_every_view_right(
     assert names == ["query", "---", *QUERIES, "query", "---", *final]
     measured = [line for line in lines if line[1].strip() not in ("query", "---")]
     assert all(int(line[10].replace(",", "")) > 0 for line in measured)
+
+
+@pytest.mark.full
+def test_an_endless_stream_is_measured(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["endless", "--events", "30000", "--batch", "3000"])
+    endless.main()
+    lines = [line.split("|") for line in capsys.readouterr().out.splitlines() if "|" in line][2:]
+    assert [line[1].strip() for line in lines] == [f"{3000 * i:,}" for i in range(1, 11)]
+    assert all(int(line[4].replace(",", "")) > 0 for line in lines)
 
 
 def test_a_wrong_view_ends_the_run(tmp_path: Path) -> None:
