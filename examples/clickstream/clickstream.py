@@ -65,7 +65,7 @@ REPORT = {
     "The hours that are final, as the sink has them": """
         SELECT window_end, clicks, people FROM read_json('{folder}/per_hour.jsonl')""",
     "What was refused": """
-        SELECT payload ->> 'device' AS device, count(*) AS clicks, reason
+        SELECT payload ->> 'device' AS device, count(*) AS clicks, min(reason) AS for_example
         FROM _ivm.dead_letters GROUP BY ALL ORDER BY ALL""",
     "How far the table has come": """
         SELECT "table", watermark, greatest, late_rows FROM _ivm.watermarks""",
