@@ -308,7 +308,7 @@ def _replay_in_duckdb(engine: Engine, record: Record, failing: Iterable[str]) ->
     engine.pending.epoch = record.epoch - 1
     transaction = Transaction(engine, engine.warehouse.cursor(), _nothing_is_temporary)
     for change in record.changes:
-        transaction.add(change)
+        transaction.add(change, late="not counted")  # it was judged when it was committed
     transaction.replay(frozenset(failing))
 
 
