@@ -65,7 +65,7 @@ def executemany(session: Session, sql: str, rows: Many) -> Result:
 
 def run_with_each(session: Session, statement: st.Statement, rows: Many) -> Result:
     """Runs one parsed statement with each row of parameters."""
-    session.returns = isinstance(statement, st.Dml) and statement.returning
+    session.changing = statement if isinstance(statement, st.Dml) else None
     return rounds.run_with_each(session, statement, rows, run_statement)
 
 
@@ -73,7 +73,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     """Runs one parsed statement."""
     next_statement()
     session.release()
-    session.returns, buried = isinstance(statement, st.Dml) and statement.returning, session.buried
+    session.changing, buried = statement if isinstance(statement, st.Dml) else None, session.buried
     try:
         statement, params = session.pipes.copied(statement, params)
         if not isinstance(statement, st.Query):  # `query` shows them to a query
@@ -83,7 +83,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
             if isinstance(statement, st.Dml):
                 return read_only.change_temporary(session, statement, params)
         result = _RUN[type(statement)](session, statement, params)
-        if session.buried > buried:
+        if session.buried > buried and isinstance(statement, st.Dml):
             result.rowcount -= session.buried - buried
         return result
     except UnavailableError as error:
@@ -101,7 +101,7 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
             raise
         raise named from error.__cause__
     finally:
-        session.returns = False
+        session.changing = None
         if isinstance(statement, st.Ddl):
             session.names.learn(statement)
         if isinstance(statement, st.Ddl | st.Other):

@@ -16,8 +16,11 @@ from ivm.catalog.names import name_parts
 from ivm.cdc.formats import upstream_schema
 from ivm.cdc.formats.events import Events
 from ivm.cdc.sources.source import Kept, Part, SourceError
+from ivm.engine.tables.retention import stored_rules
 from ivm.ingest.key_index import KeyIndex
 from ivm.session.ddl import ddl
+from ivm.session.ddl.retention import restore_rules
+from ivm.session.ddl.stored_watermarks import replace_watermark
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
@@ -51,8 +54,24 @@ def follow(session: Session, part: Part) -> None:
         with _one_transaction(session):
             for sql in statements:
                 _run(session, part.table, sql)
+            if info is not None:
+                _restore_clauses(session, info)
     if info is not None and upstream.kept is not None:  # by the new types, which tell more apart
         _demand_kept(session, session.engine.catalog.tables[info.name], upstream.kept)
+
+
+def _restore_clauses(session: Session, info: TableInfo) -> None:
+    """Gives a table that had to be made anew the watermark and the retention that it had."""
+    engine, name = session.engine, info.name
+    mark, rule = engine.watermarks.known.get(name), engine.retention.rules.get(name)
+    with session.writing() as transaction:
+        if mark is not None and name not in transaction.watermark_moves.marks:
+            replace_watermark(
+                session, transaction, None, mark, engine.watermarks.parts.get(name, {})
+            )
+    kept = stored_rules(session.cursor, engine.catalog.database)
+    if rule is not None and rule not in kept:
+        restore_rules(session, [rule])
 
 
 def _demand_kept(session: Session, info: TableInfo, kept: Kept) -> None:

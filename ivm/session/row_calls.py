@@ -49,25 +49,25 @@ def delete(session: Session, table: str, keys: Rows) -> int:
 def _change(
     session: Session, table: str, rows: Rows, method: Callable[[TableWriter], Write]
 ) -> int:
-    columns = _columns(session, table, rows)
+    columns, buried = _columns(session, table, rows), session.buried
     with session.writing() as transaction:
         info, given, count = columns()
         if count:
             _write(session, transaction, info, lambda writer: method(writer)(given, count))
-        return count
+        return count - (session.buried - buried)
 
 
 def apply(session: Session, table: str, rows: Rows, given_weights: npt.ArrayLike) -> int:
     """See `Database.apply`."""
     weights = _weights(given_weights)
-    columns = _columns(session, table, rows)
+    columns, buried = _columns(session, table, rows), session.buried
     with session.writing() as transaction:
         info, given, count = columns()
         if len(weights) != count:
             raise InputError(f"{count} rows need {count} weights, not {len(weights)}")
         if count:
             _write(session, transaction, info, lambda writer: writer.apply(given, weights))
-        return count
+        return count - (session.buried - buried)
 
 
 def _columns(session: Session, table: str, rows: Rows) -> Callable[[], Converted]:

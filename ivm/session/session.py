@@ -33,8 +33,10 @@ from ivm.session.plan_cache import PlanCache
 from ivm.session.results.open_results import OpenResults
 from ivm.session.results.result import BATCH, Result
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.changes.assignments import sets_any
 from ivm.sql.statements.written_errors import as_written
 from ivm.storage.errors import ConstraintError, InputError, IvmError
+from ivm.storage.identifiers import fold
 from ivm.storage.interrupts import begin_statement
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
@@ -57,7 +59,7 @@ class Session:
         results: that are not yet read to their ends.
         is_forgotten: whether the program cannot use it any more.
         buried: the late events of its changes that have become dead letters.
-        returns: whether the statement under way returns rows.
+        changing: the change under way, if a statement says it.
     """
 
     def __init__(self, engine: Engine, reads: StateReads) -> None:
@@ -77,7 +79,8 @@ class Session:
         self.is_forgotten: Callable[[], bool] = lambda: False
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
-        self.buried, self.returns = 0, False
+        self.buried = 0
+        self.changing: st.Dml | None = None
 
     def fail(self, error: BaseException) -> None:
         """Rolls back after a failed call, as DuckDB does."""
@@ -348,11 +351,18 @@ class Session:
         made.count_buried = self._count_buried
         return made
 
-    def _count_buried(self, count: int) -> None:
-        if self.returns:
+    def _count_buried(self, count: int, info: TableInfo) -> None:
+        statement = self.changing
+        key = {fold(info.schema[i][0]) for i in info.primary_key}
+        if statement is not None and statement.returning:
             raise ConstraintError(
-                f"{count} of the rows are late and would become dead letters, so RETURNING cannot "
+                f"late rows of table {info.name!r} would become dead letters, so RETURNING cannot "
                 "return them: leave RETURNING out, or the late rows"
+            )
+        if statement is not None and sets_any(statement.text, key):
+            raise ConstraintError(
+                f"the statement changes late rows of table {info.name!r} and sets its primary key, "
+                "so nothing tells which row has become which: leave the late rows out, or the key"
             )
         self.buried += count
 

@@ -32,7 +32,7 @@ def at_least(plan: Join) -> list[AtLeast]:
         found += [(left, column(split + right)), (split + right, column(left))]
     for term in conjuncts(plan.residual):
         for great, small in _ordered(term.unnest()):
-            solved = _solved(plan, *_without_difference(great.unnest(), small.unnest()))
+            solved = _solved(plan, great.unnest(), small.unnest())
             if solved is not None:
                 found.append(solved)
     return found
@@ -50,32 +50,36 @@ def _ordered(term: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
             yield term.args["high"], term.this
 
 
-def _without_difference(great: exp.Expr, small: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
-    """A comparison of times, in the place of one of their difference with a length of time."""
-    if isinstance(great, exp.Sub) and not used(small) and used(great.expression):
-        return great.this.unnest(), exp.Add(this=great.expression.copy(), expression=small.copy())
-    if isinstance(small, exp.Sub) and not used(great) and used(small.expression):
-        later = exp.Sub(this=small.this.copy(), expression=great.copy())
-        return small.expression.unnest(), later
-    return great, small
-
-
 def _solved(plan: Join, great: exp.Expr, small: exp.Expr) -> AtLeast | None:
     """A comparison, brought to a column on its greater side; None if it tells nothing of one."""
     schema, split = (*plan.left.schema, *plan.right.schema), width(plan.left)
-    own, other = used(great), used(small)
-    if len(own) != 1 or len(other) != 1 or len({i < split for i in own | other}) != 2:
-        return None
-    types = {schema[i][1].sql for i in own | other}
+    types = {schema[i][1].sql for i in used(great) | used(small)}
     if len(types) != 1 or not types.issubset(_TIMES):
         return None
     zoned = types == {_TIMES[1]}
+    if not zoned:  # whose differences are of the calendar, which has days of 23 hours
+        great, small = _without_difference(great, small)
+    own, other = used(great), used(small)
+    if len(own) != 1 or len(other) != 1 or len({i < split for i in own | other}) != 2:
+        return None
     while (at := position(great)) is None:
         if not is_shifted(great, zoned=zoned):
             return None
         opposite = exp.Sub if isinstance(great, exp.Add) else exp.Add
         great, small = great.this.unnest(), opposite(this=small.copy(), expression=great.expression)
     return at, small
+
+
+def _without_difference(great: exp.Expr, small: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+    """A comparison of times, in the place of one of their difference with a length of time."""
+    if isinstance(great, exp.Sub) and used(great.expression):
+        later: exp.Expr = exp.Add(this=great.expression.copy(), expression=small.copy())
+        return (great.this.unnest(), later) if is_shifted(later, zoned=False) else (great, small)
+    if isinstance(small, exp.Sub) and used(small.expression):
+        later = exp.Sub(this=small.this.copy(), expression=great.copy())
+        if is_shifted(later, zoned=False):
+            return small.expression.unnest(), later
+    return great, small
 
 
 class Last(NamedTuple):
@@ -90,25 +94,40 @@ class Last(NamedTuple):
     exprs: Sequence[exp.Expr]
 
 
-def last_before(plan: Join) -> Last | None:
-    """The right side of a join with the last row before each; None if the join is another.
+def last_before(plan: Project) -> Last | None:
+    """The right side of a join with the last row before each; None if the plan is another.
 
     So an ASOF join is written: each row stands with the next time of its key, up to which it is the
-    last. A row that comes changes the pairs of times from its own on alone.
+    last, and which nothing else reads. A row that comes changes the pairs of times from its own on
+    alone.
+
+    Args:
+        plan: what is read of a join.
     """
-    project = plan.right if isinstance(plan.right, Project) else None
-    window = plan.right if project is None else project.input
-    if plan.kind != "inner" or not isinstance(window, Window):
+    join = plan.input
+    if not isinstance(join, Join) or join.kind != "inner":
         return None
-    rows = window.input
-    time = _time_of_next(window)
+    project = join.right if isinstance(join.right, Project) else None
+    window = join.right if project is None else project.input
+    time = _time_of_next(window) if isinstance(window, Window) else None
+    if time is None or not isinstance(window, Window):
+        return None
     exprs = [column(i) for i in range(width(window))] if project is None else project.exprs
-    origin = [position(e) for e in exprs]
-    keys = {origin[i] for i in plan.right_keys}
-    if time is None or keys != set(window.partition) or not {time, width(rows)} <= set(origin):
+    origin, further = [position(e) for e in exprs], width(window.input)
+    keys, readers = {origin[i] for i in join.right_keys}, [e for e in exprs if further in used(e)]
+    if (
+        keys != set(window.partition)
+        or time not in origin
+        or not origin.count(further) == len(readers) == 1
+    ):
         return None
-    own, next = [width(plan.left) + origin.index(i) for i in (time, width(rows))]
-    return Last(rows, exprs) if _is_last(conjuncts(plan.residual), own, next) else None
+    own, next = [width(join.left) + origin.index(i) for i in (time, further)]
+    apart = all(next not in used(e) for e in plan.exprs)
+    return (
+        Last(window.input, exprs)
+        if apart and _is_last(conjuncts(join.residual), own, next)
+        else None
+    )
 
 
 def _time_of_next(window: Window) -> int | None:
@@ -128,14 +147,15 @@ def _is_last(terms: Sequence[exp.Expr], own: int, next: int) -> bool:
     Args:
         terms: the conditions.
         own: the column of the row's time.
-        next: that of the time of the row behind it.
+        next: that of the time of the row behind it, which one of them reads.
     """
-    met = {structure(term.unnest()) for term in terms}
-    for last in filter(None, [_until(term.unnest(), next) for term in terms]):
-        after = exp.GT if isinstance(last, exp.LTE) else exp.GTE
-        if structure(compared(after, last.this.copy(), column(own))) in met:
-            return True
-    return False
+    found = [term.unnest() for term in terms if next in used(term)]
+    last = _until(found[0], next) if len(found) == 1 else None
+    if last is None or next in used(last.this):
+        return False
+    after = exp.GT if isinstance(last, exp.LTE) else exp.GTE
+    begins = structure(compared(after, last.this.copy(), column(own)))
+    return begins in {structure(term.unnest()) for term in terms}
 
 
 def _until(term: exp.Expr, next: int) -> exp.LT | exp.LTE | None:

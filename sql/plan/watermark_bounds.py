@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from sqlglot import exp
 
 from ivm.sql.plan.columns import origins
-from ivm.sql.plan.compared_times import AtLeast, at_least, last_before
+from ivm.sql.plan.compared_times import AtLeast, Last, at_least, last_before
 from ivm.sql.plan.expressions import column, replace, used
 from ivm.sql.plan.monotone import end_of_range, rise, time_of_window
 from ivm.sql.plan.nodes import (
@@ -94,7 +94,7 @@ def _bounds(plan: Plan, known: Known) -> list[Bounded]:
         case Emit():  # its rows come when that one column is passed
             return [each.only(plan.by) for each in _bounds(plan.input, known)]
         case Project():
-            return _mapped(_bounds(plan.input, known), plan.exprs)
+            return _of_project(plan, known)
         case Join():
             return _of_join(plan, known)
         case Aggregate():
@@ -153,12 +153,23 @@ def _of_expression(expr: exp.Expr, columns: Mapping[int, Bound]) -> Bound | None
     return bound._replace(expr=over, inclusive=bound.inclusive and kind == "strict")
 
 
-def _of_join(plan: Join, known: Known) -> list[Bounded]:
+def _of_project(plan: Project, known: Known) -> list[Bounded]:
+    last = last_before(plan)
+    if last is None or not isinstance(plan.input, Join):
+        return _mapped(_bounds(plan.input, known), plan.exprs)
+    return _mapped(_of_join(plan.input, known, last), plan.exprs)
+
+
+def _of_join(plan: Join, known: Known, last: Last | None = None) -> list[Bounded]:
     """A pair is final when both of its rows are; a row without a match when none can come.
 
     What the condition of the join says of one side's times by the other's bounds those too.
+
+    Args:
+        plan: the join.
+        known: see `Known`.
+        last: the right side, if it is an ASOF join.
     """
-    last = last_before(plan)
     left = _bounds(plan.left, known)
     right = (
         _bounds(plan.right, known)

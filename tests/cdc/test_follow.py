@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ from ivm.cdc.formats.envelopes import envelope_of
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
 from ivm.cdc.sources.json_part import JsonPart
 from ivm.cdc.sources.source import Upstream
+
+KEPT = ("watermarks", "watermark_parts", "retention")
 
 
 def part(*columns: tuple[str, str]) -> JsonPart:
@@ -97,3 +100,18 @@ def test_a_view_with_a_sink_keeps_its_types_and_says_so(tmp_path: Path) -> None:
         db.execute("DROP SINK out")
         db._with_session(lambda session: follow(session, wide))
         assert db.execute("VERIFY MATERIALIZED VIEW n").fetchall()[0][-1]
+
+
+def test_a_table_that_is_made_anew_keeps_its_watermark_and_its_retention() -> None:
+    with ivm.connect() as db:
+        db.execute(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, ts TIMESTAMP, WATERMARK FOR ts AS ts)"
+            " WITH (watermark_by = id, retain = '1 hour' BEHIND WATERMARK)"
+        )
+        db.execute("INSERT INTO t VALUES (1, '2026-01-01')")
+        known = [db.execute(f"FROM _ivm.{name}").fetchall() for name in KEPT]
+        wide = part(("id", "BIGINT"), ("ts", "TIMESTAMP"))
+        db._with_session(lambda session: follow(session, wide))
+        assert [db.execute(f"FROM _ivm.{name}").fetchall() for name in KEPT] == known
+        assert db.execute("SELECT watermark('t') AS w").fetchall() == [(datetime(2026, 1, 1),)]
+        db.execute("INSERT INTO t VALUES (10000000000, '2026-01-02')")

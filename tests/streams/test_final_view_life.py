@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -54,6 +54,10 @@ ENDS = (
 )
 PAIRS = "FROM clicks a JOIN clicks b ON a.k = b.k AND b.ts"
 LEFT = "FROM clicks a LEFT JOIN clicks b ON a.k = b.k AND b.ts"
+NEXT = (
+    "FROM clicks a JOIN (SELECT k, ts, lead(ts) OVER (PARTITION BY k ORDER BY ts) AS n FROM clicks)"
+    " b ON a.k = b.k AND a.ts >= b.ts AND (b.n IS NULL OR a.ts < b.n)"
+)
 BOUNDED = [
     ("SELECT * FROM clicks", "ts <"),
     ("SELECT * FROM clicks WHERE k > 1", "ts <"),
@@ -127,6 +131,14 @@ BOUNDED = [
     ("SELECT a.ts, b.k FROM clicks a ASOF JOIN clicks b ON a.k = b.k AND a.ts <= b.ts", None),
     ("SELECT a.ts, b.k FROM clicks a ASOF FULL JOIN clicks b ON a.ts >= b.ts", None),
     ("SELECT b.ts, b.k FROM clicks a ASOF JOIN clicks b ON a.ts >= b.ts", None),
+    (f"SELECT a.ts, b.k {NEXT}", "ts <"),
+    (f"SELECT a.ts, b.n {NEXT}", None),
+    (f"SELECT a.ts, b.n - a.ts AS rest {NEXT}", None),
+    (f"SELECT a.ts, b.k {NEXT} AND b.n - a.ts < INTERVAL 1 HOUR", None),
+    (f"SELECT a.ts, b.k {NEXT} JOIN clicks c ON c.ts = b.n", None),
+    (f"SELECT a.ts, b.k {LEFT.replace('b.ts', 'date_trunc(')}'day', b.ts) - a.ts <="
+     " INTERVAL 1 MONTH", None),
+    (f"SELECT a.ts, b.k {LEFT.replace('clicks', 'zoned')} - a.ts <= INTERVAL 1 HOUR", None),
     ("SELECT a.ts, b.k FROM clicks a, (SELECT *, lead(ts) OVER (ORDER BY k, ts) AS n FROM clicks) b"
      " WHERE a.ts >= b.ts AND (b.n IS NULL OR a.ts < b.n)", None),
     ("SELECT count(*) FROM clicks", None),
@@ -337,3 +349,18 @@ def test_its_state_ends_with_what_is_final(db: ivm.Database) -> None:
 
 
 HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize("type", ["TIMESTAMP", "TIMESTAMPTZ", "DATE"])
+@pytest.mark.parametrize("end", ["infinity", "-infinity"])
+def test_an_infinite_watermark_is_that_of_each_type(type: str, end: str) -> None:
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE t (ts {type}, WATERMARK FOR ts AS ts)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT ts FROM t EMIT ON WINDOW CLOSE")
+        db.advance("t", end)
+        told = db.execute("SELECT CAST(watermark('t') AS VARCHAR) AS w").fetchall()
+        assert told == [(end,)]
+        db.advance("t", "infinity")
+        db.execute("INSERT INTO t VALUES ('2026-03-01'), ('infinity')")
+        db.execute("CREATE MATERIALIZED VIEW w AS SELECT ts FROM t EMIT ON WINDOW CLOSE")
+        assert db.execute("SELECT CAST(ts AS DATE) FROM w").fetchall() == [(date(2026, 3, 1),)]

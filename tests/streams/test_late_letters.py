@@ -254,7 +254,14 @@ def test_rows_without_a_key_are_buried_as_often_as_they_come() -> None:
         ("INSERT INTO c VALUES (3, '2026-03-01 09:00', 'x') RETURNING id", "RETURNING"),
         ("INSERT INTO c SELECT 3, TIMESTAMP '2026-03-01 09:00', 'x' RETURNING id", "RETURNING"),
         ("DELETE FROM c WHERE id = 1 RETURNING *", "RETURNING"),
-        ("UPDATE c SET id = id + 10", "one by one"),
+        ("UPDATE c SET id = id + 10", "primary key"),
+        ("UPDATE c SET k = 'x', id = CASE id WHEN 1 THEN 4 WHEN 4 THEN 1 ELSE 2 END", "primary"),
+        ("UPDATE c SET (k, id) = ('x', id + 3)", "primary key"),
+        (
+            "MERGE INTO c USING (VALUES (1, 4), (4, 1)) AS t(a, b) ON c.id = t.a"
+            " WHEN MATCHED THEN UPDATE SET id = t.b",
+            "primary key",
+        ),
     ],
 )
 def test_what_cannot_be_told_is_refused_whole(
@@ -267,6 +274,44 @@ def test_what_cannot_be_told_is_refused_whole(
     assert_same_rows(db.execute("FROM c").fetchall(), before, "c")
     assert letters(db) == []
     db.execute("INSERT INTO c VALUES (5, '2026-03-01 11:00', 'z') RETURNING id")
+
+
+def test_what_calls_and_prepared_statements_tell_is_without_late_rows(db: ivm.Database) -> None:
+    rows = {"id": [3, 4], "ts": ["2026-03-01 09:00", "2026-03-01 10:01"], "k": ["x", "y"]}
+    assert db.insert("c", rows) == 1
+    assert db.upsert("c", {**rows, "id": [5, 4]}) == 1
+    db.execute("PREPARE p AS INSERT INTO c VALUES ($1, $2, $3)")
+    assert db.execute("EXECUTE p(6, '2026-03-01 09:00', 'x')").rowcount == 0
+    assert db.execute("EXECUTE p(6, '2026-03-01 10:02', 'x')").rowcount == 1
+    db.execute("INSERT INTO c VALUES (9, '2026-03-01 11:00', 'z')")
+    assert db.delete("c", {"id": [1, 9]}) == 1
+    assert len(letters(db)) == 4
+
+
+def test_letters_have_all_columns_whatever_they_are_called() -> None:
+    with ivm.connect() as db:
+        db.execute(f'CREATE TABLE c (a INTEGER PRIMARY KEY, "B" VARCHAR, ts TIMESTAMP, {MARKED}')
+        db.execute(
+            "INSERT INTO c VALUES (1, 'x', '2026-03-01 10:00'), (2, '', '2026-03-01 11:00')"
+        )
+        row = {"a": 1, "B": "x", "ts": "2026-03-01 10:00:00"}
+        db.execute("DELETE FROM c WHERE a = 1")
+        db.execute("UPDATE c SET \"B\" = 'z' WHERE a = 1")
+        db.execute("INSERT INTO c VALUES (3, 'x', '2026-03-01 10:00')")
+        wanted = [("d", row, None), ("u", row, row | {"B": "z"}), ("c", None, row | {"a": 3})]
+        assert letters(db) == wanted
+
+
+def test_triggers_do_not_see_late_rows(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE log (id INTEGER)")
+    db.execute(
+        "CREATE TRIGGER t AFTER INSERT ON c REFERENCING NEW TABLE AS n FOR EACH STATEMENT"
+        " INSERT INTO log SELECT id FROM n"
+    )
+    with pytest.raises(ConstraintError, match="has triggers"):
+        db.execute("INSERT INTO c VALUES (3, '2026-03-01 09:00', 'x')")
+    db.execute("INSERT INTO c VALUES (3, '2026-03-01 10:00', 'x')")
+    assert db.execute("FROM log").fetchall() == [(3,)]
 
 
 def test_letters_go_with_a_rollback_and_the_policy_with_export(

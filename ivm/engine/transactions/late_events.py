@@ -2,7 +2,7 @@
 
 Law: an event is a new row, a row that goes, or both under one key; it is applied whole or buried
 whole. What cannot be told apart (an update without a key, or of one) is refused. A letter has the
-event as Debezium writes it, so it can be ingested elsewhere.
+event in Debezium's form, with values as DuckDB writes them in JSON.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ivm.engine.tables.row_times import before, spelled, time_column
 from ivm.engine.tables.watermark_rows import Watermark
+from ivm.ingest.fast_path_rules import has_trigger
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import literal
 from ivm.storage.log.change import TableChange
@@ -24,7 +25,7 @@ from ivm.storage.values.column import Mask, concat
 from ivm.storage.values.consolidate import distinct_rows
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, empty, from_arrow, ones
-from ivm.storage.warehouse.duckdb.duck import registered, table
+from ivm.storage.warehouse.duckdb.duck import Cursor, registered, table
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
 LETTERS = "_ivm.dead_letters"
@@ -33,10 +34,10 @@ SOURCE = "late rows"
 
 _SCRATCH = Scratch.of()
 _EVENTS = {
-    "c": "SELECT to_json({{op: 'c', before: NULL, after: a}}) AS payload FROM _ivm_added AS a",
-    "d": "SELECT to_json({{op: 'd', before: b, after: NULL}}) AS payload FROM _ivm_removed AS b",
-    "u": "SELECT to_json({{op: 'u', before: b, after: a}}) AS payload"
-    " FROM _ivm_removed AS b POSITIONAL JOIN _ivm_added AS a",
+    "c": "SELECT to_json({op: 'c', before: NULL, after: _ivm_new}) FROM _ivm_added AS _ivm_new",
+    "d": "SELECT to_json({op: 'd', before: _ivm_old, after: NULL}) FROM _ivm_removed AS _ivm_old",
+    "u": "SELECT to_json({op: 'u', before: _ivm_old, after: _ivm_new})"
+    " FROM _ivm_removed AS _ivm_old POSITIONAL JOIN _ivm_added AS _ivm_new",
 }
 
 
@@ -108,7 +109,12 @@ def _by_key(
     info: TableInfo, change: TableChange, mark: Watermark, added: Mask, removed: Mask
 ) -> tuple[Mask, Mask]:
     """The rows of late events among new ones and those that go, if one of the two is late."""
-    if not info.primary_key or info.uniques:
+    if info.uniques:
+        raise ConstraintError(
+            f"a statement changes late rows of table {info.name!r}, whose UNIQUE constraint may "
+            f"refuse what would stay: leave them out: WHERE {_not_late(mark)}"
+        )
+    if not info.primary_key:
         raise _untold(info, mark)
     new, old = _numbered(info, change)
     late = np.concatenate([new[added], old[removed]])
@@ -134,8 +140,25 @@ def _untold(info: TableInfo, mark: Watermark) -> ConstraintError:
     return ConstraintError(
         f"a statement changes late rows of table {info.name!r} so that they cannot become dead "
         "letters one by one: change rows by their primary key, and not that, or leave late ones "
-        f"out: WHERE {mark.column} >= watermark({literal(info.name)})"
+        f"out: WHERE {_not_late(mark)}"
     )
+
+
+def _not_late(mark: Watermark) -> str:
+    return f"{mark.column} >= watermark({literal(mark.table)})"
+
+
+def refuse_triggers(info: TableInfo, cursor: Cursor) -> None:
+    """Refuses late events where triggers have seen them, too.
+
+    Raises:
+        ConstraintError: the table has triggers.
+    """
+    if has_trigger(info, cursor):
+        raise ConstraintError(
+            f"a statement has late rows, and table {info.name!r} has triggers, which have run for "
+            "them: leave them out"
+        )
 
 
 def undone(late: TableChange) -> TableChange:
@@ -207,5 +230,5 @@ def _payloads(info: TableInfo, events: tuple[str, TableChange]) -> pa.Array:
     old = tuple([info.schema[i] for i in change.removed_columns])
     given = {"_ivm_added": (change.added, info.schema), "_ivm_removed": (change.removed, old)}
     with _SCRATCH.borrow() as cursor, registered(cursor, given):
-        found = table(cursor, _EVENTS[op].format())
+        found = table(cursor, _EVENTS[op])
     return found.column(0).cast(pa.string()).combine_chunks()

@@ -16,7 +16,7 @@ from ivm.engine.base.idle_transactions import IdleTimeout
 from ivm.engine.engine import Engine
 from ivm.engine.tables.default_values import DefaultValues
 from ivm.engine.tables.late_flush import LateFlush
-from ivm.engine.transactions.late_events import undone
+from ivm.engine.transactions.late_events import refuse_triggers, undone
 from ivm.engine.transactions.transaction_views import RefuseTemporary, TransactionViews
 from ivm.engine.transactions.watermark_moves import Late, WatermarkMoves
 from ivm.engine.views.final_views import Kept
@@ -29,6 +29,7 @@ from ivm.ingest.transaction_time import TransactionTime
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
 from ivm.storage.warehouse.duckdb.duck import Cursor, run
+from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _NO_LOOKUP = "rows cannot be looked up by a UNIQUE constraint or a foreign key in this transaction"
 
@@ -76,7 +77,7 @@ class OpenChanges(IdleTimeout):
         self._defaults = DefaultValues(engine.warehouse, cursor, self.time)
         self.watermark_moves = WatermarkMoves(engine.watermarks, engine.catalog, self.changes)
         self._breaks = False
-        self.count_buried: Callable[[int], object] = int
+        self.count_buried: Callable[[int, TableInfo], object] = lambda count, info: None
         self.in_duckdb = False
         self._at_commit: list[Callable[[], object]] = []
         self._afterwards: list[Callable[[], None]] = []
@@ -184,6 +185,7 @@ class OpenChanges(IdleTimeout):
         """Adds a change that the session's cursor has already made; the rest as of `add`."""
         found = self.watermark_moves.parted(change, late)
         if found is not None:
+            refuse_triggers(self._engine.catalog.tables[change.table], self._cursor)
             self._engine.tables.write_changes(self._cursor, [undone(found.late)])
             self._bury(found.late)
             change = found.kept
@@ -198,7 +200,7 @@ class OpenChanges(IdleTimeout):
     def _bury(self, late: TableChange) -> None:
         """Adds dead letters in the place of late events."""
         letters = self.watermark_moves.letters_of(late)
-        self.count_buried(len(letters.added))
+        self.count_buried(len(letters.added), self._engine.catalog.tables[late.table])
         self.add(letters)
 
     def at_commit(self, act: Callable[[], object]) -> None:

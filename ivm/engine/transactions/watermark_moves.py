@@ -100,7 +100,9 @@ class WatermarkMoves:
             self._begun.discard(info.oid)
 
     def needs_whole_rows(self, change: TableChange) -> bool:
-        """Whether a change may leave late rows as they are, which all their columns would tell.
+        """Whether all columns of the rows that a change removes tell what becomes of late ones.
+
+        A change may leave them as they are, and a letter has all of them.
 
         Where late rows are only counted, those whose columns are not all at hand are, too.
         """
@@ -109,9 +111,11 @@ class WatermarkMoves:
             return False
         info = self._catalog.tables.get(change.table)
         at = None if info is None else mark.position(info)
-        if info is None or at is None or _is_whole(change, info):
+        if info is None or at is None or not info.primary_key or _is_whole(change, info):
             return False
-        return None not in _late_rows(at, change, mark.at)
+        come, gone = _late_rows(at, change, mark.at)
+        told = mark.late == DEAD_LETTERS  # a letter has all of the row
+        return gone is not None and (come is not None or told)
 
     def note(self, change: TableChange, late: Late) -> None:
         """Notes a change that is about to be added.

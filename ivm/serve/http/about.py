@@ -87,7 +87,9 @@ def _watermarks(marks: Iterable[Watermark]) -> Iterator[str]:
     reached = [(label, seconds(mark.at)) for label, mark in found if mark.at is not None]
     yield from _told("ivm_watermark_seconds", "gauge", "Watermark, since 1970.", reached)
     late = [(label, mark.late_rows) for label, mark in found]
-    yield from _told("ivm_late_rows_total", "counter", "Late rows that were taken.", late)
+    yield from _told(
+        "ivm_late_rows_total", "counter", "Late rows, but those that were refused.", late
+    )
 
 
 def _requests(served: Served) -> Iterator[str]:

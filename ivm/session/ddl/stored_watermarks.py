@@ -84,11 +84,18 @@ def _have_letters(session: Session, transaction: Transaction) -> None:
         session.engine.reload_tables(session.cursor)
 
 
+_ZONED = (
+    "CASE WHEN isfinite(watermark) THEN make_timestamptz(epoch_us(watermark))"
+    " WHEN watermark > TIMESTAMP '1970-01-01' THEN TIMESTAMPTZ 'infinity'"
+    " WHEN watermark IS NOT NULL THEN TIMESTAMPTZ '-infinity' END AS watermark"
+)  # `epoch_us` of an infinite time is NULL
+
+
 def _plain_view(info: TableInfo, mark: Watermark) -> str:
     """The statement that makes the plain view which gives a watermark."""
     at, value = mark.position(info), "watermark"
     if at is not None and info.schema[at][1].sql == "TIMESTAMP WITH TIME ZONE":
-        value = "make_timestamptz(epoch_us(watermark)) AS watermark"
+        value = _ZONED
     return (
         f"CREATE OR REPLACE VIEW {relation_of(path_of(info.name))} AS SELECT {value} FROM "
         f'{WATERMARKS} WHERE "table" = {literal(info.name)}'

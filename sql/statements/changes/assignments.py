@@ -6,13 +6,15 @@ are set to a row that is no list of values (a query, another expression) have no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ivm.sql.statements.nodes.expressions import Expression, Marks
-from ivm.sql.statements.text.tokens import Reader, Token, is_name, split
+from ivm.sql.statements.text.tokens import NESTING, Reader, Token, is_name, split, tokens, unquoted
 from ivm.storage.errors import SqlError
+from ivm.storage.identifiers import fold
 
+_ENDS = frozenset(("WHERE", "FROM", "RETURNING"))
 _QUERIES = frozenset(("SELECT", "FROM", "WITH", "VALUES", "TABLE", "PIVOT", "UNPIVOT"))
 
 
@@ -23,10 +25,36 @@ class Assignment(NamedTuple):
     value: Sequence[Token]
 
 
-def assignments(tokens: Sequence[Token]) -> list[Assignment] | None:
+def sets_any(script: str, columns: Collection[str]) -> bool:
+    """Returns whether a change sets some of these columns in stored rows.
+
+    Args:
+        script: of the change.
+        columns: their names, folded.
+    """
+    found = tokens(script)
+    words = ["", *[token.word for token in found], ""]
+    depth, outside, listed = 0, -1, False  # where SET stands, and whether a list of columns is open
+    for i, token in enumerate(found):
+        before, behind = words[i], words[i + 2]
+        depth += NESTING.get(token.word, 0)
+        if token.word == "SET":
+            outside = depth
+        elif depth == outside and (token.word in _ENDS or behind == "MATCHED"):
+            outside = -1
+        elif token.word == "(" and depth == outside + 1:
+            listed = before in ("SET", ",")
+        elif is_name(token) and fold(unquoted(token)) in columns:
+            set_alone = depth == outside and before in ("SET", ",", ".") and behind == "="
+            if set_alone or (listed and depth == outside + 1):
+                return True
+    return False
+
+
+def assignments(given: Sequence[Token]) -> list[Assignment] | None:
     """Reads what stands behind SET; None if a part of it has another form."""
     found: list[Assignment] = []
-    for part in split(tokens):
+    for part in split(given):
         reader = Reader(part)
         try:
             is_list = reader.peek() == "("
