@@ -27,6 +27,7 @@ _TAKING_IGNORE_NULLS: dict[object, type[exp.Expr]] = {
     exp.Last: exp.LastValue, "last": exp.LastValue, "last_value": exp.LastValue,
     "nth_value": exp.NthValue, "lag": exp.Lag, "lead": exp.Lead,
 }  # fmt: skip
+_OPERANDS = (exp.Condition, exp.Query)  # what has a value; others are parts of a call's syntax
 
 
 def parse_query(sql: str, cursor: Cursor, hiding: frozenset[str] = frozenset()) -> exp.Expr:
@@ -84,12 +85,35 @@ def _with_ignore_nulls_outside(tree: exp.Expr) -> exp.Expr:
 
 
 def verbatim(expr: exp.Expr) -> exp.Expr:
-    """Reads the expression anew, every function as its plain name and arguments."""
-    tree = sqlglot.parse_one(text(expr), dialect=Verbatim)
+    """Reads a call anew, as its plain name and its arguments; these stay the trees that they are.
+
+    Args:
+        expr: a call, perhaps with FILTER, WITHIN GROUP or IGNORE NULLS around it.
+    """
+    bare, operands = _apart(expr)
+    tree = sqlglot.parse_one(text(bare), dialect=Verbatim)
     assert isinstance(tree, exp.Expr)
     for call in list(tree.find_all(exp.Anonymous)):
         call.set("expressions", _arguments(call.expressions))
+    for name in list(tree.find_all(exp.Column)):
+        if name.name in operands:
+            name.replace(operands[name.name].copy())
     return tree
+
+
+def _apart(expr: exp.Expr) -> tuple[exp.Expr, dict[str, exp.Expr]]:
+    """The expression with a column in place of each operand of its call, and these by name."""
+    bare = expr.copy()
+    call = bare.find(exp.Func, bfs=False)
+    operands: dict[str, exp.Expr] = {}
+
+    def swap(node: exp.Expr) -> exp.Expr:
+        if node is call or isinstance(node, exp.Literal) or not isinstance(node, _OPERANDS):
+            return node
+        operands[name := f"c{len(operands)}"] = node
+        return exp.column(name)
+
+    return bare.transform(swap, copy=False), operands
 
 
 def _arguments(listed: list[exp.Expr]) -> list[exp.Expr]:
