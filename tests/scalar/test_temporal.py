@@ -102,3 +102,32 @@ def test_random_times(times: list[int | None], part: str, unit: str, interval: s
     decided(f"c0 + INTERVAL '{interval}'", ["TIMESTAMP"], times)
     decided("c0 - c1", ["TIMESTAMP", "TIMESTAMP"], times, times[::-1])
     check("c0::VARCHAR", ["TIMESTAMP"], times)
+
+
+YEAR_1000, YEAR_10000 = -30_610_224_000_000_000, 253_402_300_800_000_000
+NEAR = [0, 1, -1, 999_999, 1_000_000, 59_999_999, -60_000_000, 3_600_000_000, 86_400_000_000]
+PIECES = ["%Y", "%m", "%d", "%H", "%M", "%S", "-", " of "]
+FIELDS = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4)
+
+
+@st.composite
+def close_times(draw: st.DrawFn) -> list[int | None]:
+    """Times within moments of a few others, of which formats tell some apart and others not."""
+    few = draw(st.lists(st.integers(YEAR_1000, YEAR_10000 - 1), min_size=1, max_size=3))
+    pairs = draw(st.lists(st.tuples(st.sampled_from(few), st.sampled_from(NEAR)), max_size=20))
+    moved = [min(max(time + step, YEAR_1000), YEAR_10000 - 1) for time, step in pairs]
+    nulls = draw(st.lists(st.none(), max_size=2))
+    return draw(st.permutations([*few, *moved, *nulls]))
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(close_times(), FIELDS)
+def test_text_of_times_that_a_format_tells_apart_or_not(
+    times: list[int | None], fields: list[str]
+) -> None:
+    text = f"strftime(c0, '{''.join(fields)}')"
+    for rows in (times, times * 32):  # a few are formatted one by one
+        days = [None if time is None else time // 86_400_000_000 for time in rows]
+        decided(text, ["TIMESTAMP"], rows)
+        decided(text, ["DATE"], days)
+        decided("c0::VARCHAR", ["TIMESTAMP"], rows)
