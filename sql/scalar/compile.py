@@ -30,7 +30,7 @@ from ivm.sql.scalar.operands.kernel import (
     is_128_bit,
 )
 from ivm.sql.scalar.operands.rules import ExpressionCompiler
-from ivm.sql.scalar.strings import like, string, string_forms, string_parts
+from ivm.sql.scalar.strings import like, regexp_extract, string, string_forms, string_parts
 from ivm.sql.scalar.times import instants, series, temporal
 from ivm.storage.values.column import Column, FixedColumn, Mask, empty_column
 from ivm.storage.values.types import ColumnType
@@ -47,6 +47,7 @@ _RULES = {
     **like.RULES,
     **logic.RULES,
     **nested.RULES,
+    **regexp_extract.RULES,
     **rounding.RULES,
     **series.RULES,
     **string.RULES,

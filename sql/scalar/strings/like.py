@@ -112,9 +112,9 @@ def _ilike(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     return negation(found) if node.args.get("negate") else found
 
 
-# Case folding and the classes of Unicode differ between the versions of RE2 that Arrow and DuckDB
-# contain.
-_VERSIONED = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i|\[:\^?(?!ascii)|\\[QC]")
+# Case folding, the classes of Unicode and (?<name>…) differ between the versions of RE2 that Arrow
+# and DuckDB contain.
+_VERSIONED = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i|\(\?<|\[:\^?(?!ascii)|\\[QC]")
 
 
 def regular_expression(compiler: ExpressionCompiler, expr: exp.Expr) -> str:
