@@ -1,8 +1,9 @@
 """Dependencies of plan nodes on the columns of their inputs: read, passed on, moved.
 
-Law: which rows a node has depends on the columns that it `reads` or, if it `breaks_ties`, on all
-columns. Each column of a node is an input's column, given by `origins`, or a function of the
-columns it reads. So the inputs need no columns that the node neither reads nor passes on (`moved`).
+Law: which rows a node has depends on the columns that it `reads` and on those that break ties in
+its order (see `tie_breakers`). Each column of a node is an input's column, given by `origins`, or a
+function of the columns it reads. So the inputs need no columns that the node neither reads nor
+passes on (`moved`).
 """
 
 from __future__ import annotations
@@ -89,13 +90,6 @@ def reads(plan: Plan) -> tuple[frozenset[int], ...]:
             return tuple(_every(part) for part in inputs(plan))
 
 
-def breaks_ties(plan: Plan) -> bool:
-    """Returns whether the node breaks ties of its order by all columns."""
-    if isinstance(plan, Window):
-        return any(call.ties != "none" for call in plan.calls)
-    return isinstance(plan, TopK | DynamicLimit)
-
-
 def origins(plan: Plan) -> tuple[Mapping[int, int], ...]:
     """For each input, the node's columns that are the input's: position → position in the input.
 
@@ -126,7 +120,7 @@ def moved(plan: Plan, below: Sequence[Plan], positions: Sequence[Mapping[int, in
     """Returns the node over other inputs, with columns at other positions.
 
     Args:
-        below: the inputs, with all columns if the node breaks ties or compares all columns.
+        below: the inputs, with all columns if the node compares all columns.
         positions: for each input, the new positions of the columns that the node reads or passes
             on.
     """

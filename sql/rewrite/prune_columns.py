@@ -2,15 +2,16 @@
 
 Law: a projection onto the needed columns stays the same when every node below is narrowed to the
 columns that it needs itself. DISTINCT, set operations and top-k need all their columns, since these
-distinguish rows or break ties; so do recursive queries, whose steps read them. No relation is
-narrowed to no column at all: its rows must be counted.
+distinguish rows or break ties (those of a window that do are its `tie_breakers`); so do recursive
+queries, whose steps read them. No relation is narrowed to no column at all: its rows must be
+counted.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ivm.sql.plan.columns import breaks_ties, moved, origins, reads
+from ivm.sql.plan.columns import moved, origins, reads
 from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import (
     Aggregate,
@@ -27,6 +28,7 @@ from ivm.sql.plan.nodes import (
     inputs,
     width,
 )
+from ivm.sql.plan.tie_breakers import tie_breakers
 from ivm.storage.values.types import ColumnType, Schema
 
 Needed = list[int]
@@ -64,8 +66,8 @@ def _wanted(plan: Plan, shown: set[int]) -> list[Needed]:
     found = []
     for part, read, own in zip(inputs(plan), reads(plan), origins(plan), strict=True):
         columns = read.union(source for i, source in own.items() if i in shown)
-        every = range(width(part)) if breaks_ties(plan) else columns
-        found.append(sorted(every) or [_cheapest(part)])
+        columns = columns.union(tie_breakers(plan, part, columns))
+        found.append(sorted(columns) or [_cheapest(part)])
     return found
 
 
