@@ -291,9 +291,7 @@ def test_what_calls_and_prepared_statements_tell_is_without_late_rows(db: ivm.Da
 def test_letters_have_all_columns_whatever_they_are_called() -> None:
     with ivm.connect() as db:
         db.execute(f'CREATE TABLE c (a INTEGER PRIMARY KEY, "B" VARCHAR, ts TIMESTAMP, {MARKED}')
-        db.execute(
-            "INSERT INTO c VALUES (1, 'x', '2026-03-01 10:00'), (2, '', '2026-03-01 11:00')"
-        )
+        db.execute("INSERT INTO c VALUES (1, 'x', '2026-03-01 10:00'), (2, '', '2026-03-01 11:00')")
         row = {"a": 1, "B": "x", "ts": "2026-03-01 10:00:00"}
         db.execute("DELETE FROM c WHERE a = 1")
         db.execute("UPDATE c SET \"B\" = 'z' WHERE a = 1")
