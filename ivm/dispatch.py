@@ -66,7 +66,10 @@ def executemany(session: Session, sql: str, rows: Many) -> Result:
 def run_with_each(session: Session, statement: st.Statement, rows: Many) -> Result:
     """Runs one parsed statement with each row of parameters."""
     session.changing = statement if isinstance(statement, st.Dml) else None
-    return rounds.run_with_each(session, statement, rows, run_statement)
+    try:
+        return rounds.run_with_each(session, statement, rows, run_statement)
+    finally:
+        session.changing = None
 
 
 def run_statement(session: Session, statement: st.Statement, params: Params) -> Result:

@@ -283,9 +283,11 @@ def test_what_calls_and_prepared_statements_tell_is_without_late_rows(db: ivm.Da
     db.execute("PREPARE p AS INSERT INTO c VALUES ($1, $2, $3)")
     assert db.execute("EXECUTE p(6, '2026-03-01 09:00', 'x')").rowcount == 0
     assert db.execute("EXECUTE p(6, '2026-03-01 10:02', 'x')").rowcount == 1
+    assert db.executemany("UPDATE c SET id = ? WHERE id = ?", [[8, 4]]).rowcount == 1
+    assert db.insert("c", {"id": [7], "ts": ["2026-03-01 09:00"], "k": ["x"]}) == 0
     db.execute("INSERT INTO c VALUES (9, '2026-03-01 11:00', 'z')")
     assert db.delete("c", {"id": [1, 9]}) == 1
-    assert len(letters(db)) == 4
+    assert len(letters(db)) == 5
 
 
 def test_letters_have_all_columns_whatever_they_are_called() -> None:
