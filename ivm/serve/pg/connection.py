@@ -366,9 +366,10 @@ class PgConnection(asyncio.BufferedProtocol):
 
     def _enter(self, user: User, answer: bytes) -> bool:
         """Opens the session of somebody who is logged in, and greets the client."""
-        assert self._number is not None
-        listener = self._listener
-        served = listener.pool.open(self._number, user, self.peer)
+        listener, number = self._listener, self._number
+        if number is None:
+            raise ConnectionError("the client has gone before this thread could begin")
+        served = listener.pool.open(number, user, self.peer)
         settings = SessionSettings({"session_authorization": user.name})
         backend = Backend(
             served,

@@ -13,6 +13,7 @@ import pytest
 import ivm
 from ivm.errors import ConstraintError
 from ivm.ingest import fast_path_rules
+from ivm.ingest.table_rules import Check
 from ivm.session.ddl import ddl, ddl_refusals
 from ivm.storage.warehouse.tables.table_info import TableInfo
 from tests.support.view_oracle import assert_verified
@@ -40,7 +41,7 @@ INSERT INTO t VALUES (1, 1), (2, 2), (5, 1)
 @pytest.fixture(autouse=True)
 def _let_all_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     def passes(text: str, info: TableInfo, macros: object) -> object:
-        return text, lambda columns, count: np.ones(count, np.bool_)
+        return Check(lambda columns, count: np.ones(count, np.bool_), lambda columns, rows: [])
 
     monkeypatch.setattr(fast_path_rules, "_check", passes)
     monkeypatch.setattr(ddl_refusals, "_refuse_on_view", lambda session, statement: None)
