@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import column, compared, conjuncts, position, structure, used
-from ivm.sql.plan.monotone import is_shifted
+from ivm.sql.plan.monotone import column_at_least, is_exact
 from ivm.sql.plan.nodes import Join, Plan, Project, Window, width
 
 AtLeast: TypeAlias = tuple[int, exp.Expr]
@@ -45,9 +45,19 @@ def _ordered(term: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
             yield term.this, term.expression
         case exp.LT() | exp.LTE():
             yield term.expression, term.this
+        case exp.EQ():
+            yield term.this, term.expression
+            yield term.expression, term.this
+        case exp.Not():
+            yield from ((small, great) for great, small in _less(term.this.unnest()))
         case exp.Between() if not term.args.get("symmetric"):
             yield term.this, term.args["low"]
             yield term.args["high"], term.this
+
+
+def _less(term: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """The pair of an inequality alone, whose opposite is one, too."""
+    return _ordered(term) if isinstance(term, exp.GT | exp.GTE | exp.LT | exp.LTE) else iter(())
 
 
 def _solved(plan: Join, great: exp.Expr, small: exp.Expr) -> AtLeast | None:
@@ -62,23 +72,15 @@ def _solved(plan: Join, great: exp.Expr, small: exp.Expr) -> AtLeast | None:
     own, other = used(great), used(small)
     if len(own) != 1 or len(other) != 1 or len({i < split for i in own | other}) != 2:
         return None
-    while (at := position(great)) is None:
-        if not is_shifted(great, zoned=zoned):
-            return None
-        opposite = exp.Sub if isinstance(great, exp.Add) else exp.Add
-        great, small = great.this.unnest(), opposite(this=small.copy(), expression=great.expression)
-    return at, small
+    return column_at_least(great, small, zoned=zoned)
 
 
 def _without_difference(great: exp.Expr, small: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
     """A comparison of times, in the place of one of their difference with a length of time."""
-    if isinstance(great, exp.Sub) and used(great.expression):
-        later: exp.Expr = exp.Add(this=great.expression.copy(), expression=small.copy())
-        return (great.this.unnest(), later) if is_shifted(later, zoned=False) else (great, small)
-    if isinstance(small, exp.Sub) and used(small.expression):
-        later = exp.Sub(this=small.this.copy(), expression=great.copy())
-        if is_shifted(later, zoned=False):
-            return small.expression.unnest(), later
+    if isinstance(great, exp.Sub) and used(great.expression) and is_exact(small, zoned=False):
+        return great.this, exp.Add(this=great.expression.copy(), expression=small.copy())
+    if isinstance(small, exp.Sub) and used(small.expression) and is_exact(great, zoned=False):
+        return small.expression, exp.Sub(this=small.this.copy(), expression=great.copy())
     return great, small
 
 
@@ -107,36 +109,35 @@ def last_before(plan: Project) -> Last | None:
     join = plan.input
     if not isinstance(join, Join) or join.kind != "inner":
         return None
-    project = join.right if isinstance(join.right, Project) else None
-    window = join.right if project is None else project.input
-    time = _time_of_next(window) if isinstance(window, Window) else None
+    right = join.right
+    window = right.input if isinstance(right, Project) else right
+    own_columns = [column(i) for i in range(width(right))]
+    exprs = right.exprs if isinstance(right, Project) else own_columns
+    time = _time_of_next(window)
     if time is None or not isinstance(window, Window):
         return None
-    exprs = [column(i) for i in range(width(window))] if project is None else project.exprs
     origin, further = [position(e) for e in exprs], width(window.input)
-    keys, readers = {origin[i] for i in join.right_keys}, [e for e in exprs if further in used(e)]
-    if (
-        keys != set(window.partition)
-        or time not in origin
-        or not origin.count(further) == len(readers) == 1
-    ):
+    readers = [i for i, e in enumerate(exprs) if further in used(e)]
+    if [origin[i] for i in readers] != [further] or time not in origin:
         return None
-    own, next = [width(join.left) + origin.index(i) for i in (time, further)]
+    own, next = [width(join.left) + i for i in (origin.index(time), *readers)]
+    of_key = {origin[i] for i in join.right_keys} == set(window.partition)
     apart = all(next not in used(e) for e in plan.exprs)
-    return (
-        Last(window.input, exprs)
-        if apart and _is_last(conjuncts(join.residual), own, next)
-        else None
-    )
+    is_last = of_key and apart and _is_last(conjuncts(join.residual), own, next)
+    return Last(window.input, exprs) if is_last else None
 
 
-def _time_of_next(window: Window) -> int | None:
+def _time_of_next(plan: Plan) -> int | None:
     """The column of which a window gives the next value in its order, and nothing else."""
-    order = window.order[0] if window.order else None
-    if len(window.calls) != 1 or order is None or order.descending:
+    if not isinstance(plan, Window) or len(plan.calls) != 1 or not plan.order:
         return None
-    call = window.calls[0]
-    leads = call.function.name.lower() == "lead" and not call.ignore_nulls and call.frame is None
+    call, order = plan.calls[0], plan.order[0]
+    leads = (
+        not order.descending
+        and call.function.name.lower() == "lead"
+        and not call.ignore_nulls
+        and call.frame is None
+    )
     told = [position(e) for e in call.function.expressions] == [order.column]
     return order.column if leads and told else None
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
-from ivm.sql.plan.expressions import text, used
+from ivm.sql.plan.expressions import position, text, used
 
 Rise: TypeAlias = Literal["strict", "weak"]
 """How a function rises: a later argument has a later value, or one that is not earlier."""
@@ -78,10 +78,42 @@ def _shift(moving: exp.Expr, by: exp.Expr, *, zoned: bool) -> Rise | None:
     return None if kind == "weak" and not days else kind
 
 
-def is_shifted(expr: exp.Expr, *, zoned: bool) -> bool:
-    """Returns whether an expression is a time and a constant, as long for each time, and exact."""
-    shifts = isinstance(expr, exp.Add | exp.Sub) and not used(expr.expression)
-    return shifts and _length(expr.expression, zoned=zoned) == "strict"
+def column_at_least(expr: exp.Expr, value: exp.Expr, *, zoned: bool) -> tuple[int, exp.Expr] | None:
+    """The column of a function, and what it is at least where the function is at least a value.
+
+    A length of time is taken off where nothing is lost by it; a time is never before its bucket.
+
+    Args:
+        expr: the function.
+        value: it may be any expression.
+        zoned: whether the column is a TIMESTAMPTZ.
+    """
+    while (at := position(expr)) is None:
+        match expr:
+            case exp.Paren():
+                expr = expr.this
+            case exp.Add() if used(expr.this) and is_exact(expr.expression, zoned=zoned):
+                value = exp.Sub(this=value.copy(), expression=expr.expression.copy())
+                expr = expr.this
+            case exp.Add() if used(expr.expression) and is_exact(expr.this, zoned=zoned):
+                value = exp.Sub(this=value.copy(), expression=expr.this.copy())
+                expr = expr.expression
+            case exp.Sub() if is_exact(expr.expression, zoned=zoned):
+                value = exp.Add(this=value.copy(), expression=expr.expression.copy())
+                expr = expr.this
+            case exp.DateBin() | exp.TimestampTrunc() | exp.DateTrunc() | exp.Anonymous():
+                argument, kind = _step(expr, zoned=zoned)
+                if argument is None or kind is None or zoned:
+                    return None
+                expr = argument
+            case _:
+                return None
+    return at, value
+
+
+def is_exact(length: exp.Expr, *, zoned: bool) -> bool:
+    """Returns whether a constant length of time is as long wherever it is added."""
+    return _length(length, zoned=zoned) == "strict"
 
 
 def _length(expr: exp.Expr, *, zoned: bool) -> Rise | None:

@@ -19,7 +19,7 @@ from sqlglot import exp
 from ivm.sql.plan.columns import origins
 from ivm.sql.plan.compared_times import AtLeast, Last, at_least, last_before
 from ivm.sql.plan.expressions import column, replace, used
-from ivm.sql.plan.monotone import end_of_range, rise, time_of_window
+from ivm.sql.plan.monotone import column_at_least, end_of_range, rise, time_of_window
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
@@ -100,7 +100,7 @@ def _bounds(plan: Plan, known: Known) -> list[Bounded]:
         case Aggregate():
             return _of_aggregate(plan, known)
         case GroupRecompute() | TopK():
-            return _of_group(plan, plan.partition, known)
+            return _of_group(plan, plan.partition, _bounds(plan.input, known))
         case Window():
             return _of_window(plan, known)
         case Union(negated=()) | SetOp():
@@ -216,19 +216,23 @@ def _across(
 
 def _spread(plan: Plan, at: int, bound: Bound) -> Mapping[int, Bound]:
     """The bounds of the columns of rows of which one column is bounded, by what is made of it."""
-    below, column = _made_of(plan, at)
-    given = [Bounded("", {column: bound})]
+    below, column, base = _made_of(plan, at, bound)
+    given = [Bounded("", {column: base})]
     (found,) = _bounds(plan, lambda node: given if node is below else _none_of(node))
     return {**found.columns, at: bound}
 
 
-def _made_of(plan: Plan, at: int) -> tuple[Plan, int]:
-    """The plan, and its column, that gives a column to all that is made of it row by row."""
-    if isinstance(plan, Project | Filter | Distinct | ViewScan | Unnest):
+def _made_of(plan: Plan, at: int, bound: Bound) -> tuple[Plan, int, Bound]:
+    """The plan, and its column, of which a bounded column is made row by row, and its bound."""
+    if isinstance(plan, Project):
+        found = column_at_least(plan.exprs[at], bound.expr, zoned=bound.zoned)
+        if found is not None:
+            return _made_of(plan.input, found[0], bound._replace(expr=found[1]))
+    elif isinstance(plan, Filter | Distinct | ViewScan | Unnest):
         below = origins(plan)[0].get(at)
         if below is not None:
-            return _made_of(plan.input, below)
-    return plan, at
+            return _made_of(plan.input, below, bound)
+    return plan, at, bound
 
 
 def _none_of(plan: Plan) -> list[Bounded] | None:
@@ -236,7 +240,7 @@ def _none_of(plan: Plan) -> list[Bounded] | None:
 
 
 def _of_group(
-    plan: Aggregate | GroupRecompute | TopK | Window, by: Sequence[int], known: Known
+    plan: Aggregate | GroupRecompute | TopK | Window, by: Sequence[int], below: list[Bounded]
 ) -> list[Bounded]:
     """A group is final when none of its rows can change: only the bounds of its keys tell."""
     (own,) = origins(plan)
@@ -245,18 +249,18 @@ def _of_group(
             each.relation,
             {i: each.columns[at] for i, at in own.items() if at in by and at in each.columns},
         )
-        for each in _bounds(plan.input, known)
+        for each in below
     ]
 
 
 def _of_aggregate(plan: Aggregate, known: Known) -> list[Bounded]:
     """The least time of a group, alone, changes only from and to one that is not before a bound."""
-    found = _of_group(plan, plan.groups, known)
+    below = _bounds(plan.input, known)
+    found = _of_group(plan, plan.groups, below)
     calls = [(call.function, len(call.arguments), call.parameters) for call in plan.aggregates]
     if calls != [("min", 1, ())]:
         return found
     at, (least,) = len(plan.groups), plan.aggregates[0].arguments
-    below = _bounds(plan.input, known)
     return [
         Bounded(each.relation, {**each.columns, **({at: rows[least]} if least in rows else {})})
         for each, rows in zip(found, [each.columns for each in below], strict=True)
@@ -264,7 +268,7 @@ def _of_aggregate(plan: Aggregate, known: Known) -> list[Bounded]:
 
 
 def _of_window(plan: Window, known: Known) -> list[Bounded]:
-    found = _of_group(plan, plan.partition, known)
+    found = _of_group(plan, plan.partition, _bounds(plan.input, known))
     spans = spans_of_sessions(plan)
     if spans is None:
         return found

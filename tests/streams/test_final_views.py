@@ -73,11 +73,17 @@ SESSIONS = (
 FINITE = "WHERE isfinite(ts)"
 
 
+LATEST = "x.id, x.ts, y.ts"
+"""What an ASOF join tells for certain: of rows at one time it may take any."""
+
+
 def _near(
     rest: str, columns: str = "x.id, x.ts, y.id, y.v", rows: str = "a", reach: int = 10
 ) -> Final:
     """A view of rows of a, each with those of b that are near to it in time."""
-    query = f"SELECT {columns} FROM {rows} x {rest}".replace("{}", f"INTERVAL '{reach} minutes'")
+    query = f"SELECT {columns} FROM {rows} x {rest}".replace(
+        "{}", f"INTERVAL '{abs(reach)} minutes'"
+    )
     finite = query.replace("FROM a x", "FROM (FROM a WHERE isfinite(ts)) x")
     return Final(query, finite, by=1, tables="ab", after=True, reach=reach * MINUTE)
 
@@ -162,8 +168,10 @@ VIEWS = {
         " AND y.ts - x.ts BETWEEN INTERVAL '-5 minutes' AND {}",
         rows="(FROM a WHERE isfinite(ts))",
     ),
-    "then": _near("ASOF JOIN b y ON y.k = x.k AND x.ts > y.ts", reach=0),
-    "then or not": _near("ASOF LEFT JOIN b y ON y.k = x.k AND x.ts >= y.ts", reach=0),
+    "then": _near("ASOF JOIN b y ON y.k = x.k AND x.ts > y.ts", columns=LATEST, reach=0),
+    "then or not": _near(
+        "ASOF LEFT JOIN b y ON y.k = x.k AND x.ts >= y.ts", columns=LATEST, reach=0
+    ),
     "alone": _near(
         "WHERE NOT EXISTS (FROM b y WHERE y.k = x.k AND x.ts < y.ts AND y.ts - {} <= x.ts)",
         columns="x.id, x.ts",
@@ -183,6 +191,18 @@ VIEWS = {
         by=0,
         tables="ab",
         reach=10 * MINUTE,
+    ),
+    "shifted": _near("LEFT JOIN b y ON y.k = x.k AND y.ts = x.ts - {}", reach=-10),
+    "apart": _near("JOIN b y ON NOT y.ts > x.ts AND INTERVAL '10 minutes' + y.ts >= x.ts", reach=0),
+    "growth": Final(
+        "WITH h AS (SELECT window_start AS w, count(*) AS n FROM tumble(a, ts, '1 hour')"
+        " GROUP BY ALL) SELECT x.w, x.n, y.n FROM h x LEFT JOIN h y"
+        " ON y.w = x.w - INTERVAL '1 hour'",
+        f"WITH h AS (SELECT {HOUR} AS w, count(*) AS n FROM a {FINITE} GROUP BY ALL)"
+        " SELECT x.w, x.n, y.n FROM h x LEFT JOIN h y ON y.w = x.w - INTERVAL '1 hour'",
+        by=0,
+        after=True,
+        bucket=60 * MINUTE,
     ),
     "first": Final(
         "SELECT k, v, min(ts) FROM a GROUP BY ALL",
