@@ -65,18 +65,13 @@ def executemany(session: Session, sql: str, rows: Many) -> Result:
 
 def run_with_each(session: Session, statement: st.Statement, rows: Many) -> Result:
     """Runs one parsed statement with each row of parameters."""
-    session.changing = statement if isinstance(statement, st.Dml) else None
-    try:
-        return rounds.run_with_each(session, statement, rows, run_statement)
-    finally:
-        session.changing = None
+    return rounds.run_with_each(session, statement, rows, run_statement)
 
 
 def run_statement(session: Session, statement: st.Statement, params: Params) -> Result:
     """Runs one parsed statement."""
     next_statement()
     session.release()
-    session.changing, buried = statement if isinstance(statement, st.Dml) else None, session.buried
     try:
         statement, params = session.pipes.copied(statement, params)
         if not isinstance(statement, st.Query):  # `query` shows them to a query
@@ -85,9 +80,11 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
             read_only.demand_reading(session, statement)
             if isinstance(statement, st.Dml):
                 return read_only.change_temporary(session, statement, params)
-        result = _RUN[type(statement)](session, statement, params)
-        if session.buried > buried and isinstance(statement, st.Dml):
-            result.rowcount -= session.buried - buried
+        if not isinstance(statement, st.Dml):
+            return _RUN[type(statement)](session, statement, params)
+        with session.buried.of(statement) as late:
+            result = _RUN[type(statement)](session, statement, params)
+        result.rowcount -= late.count
         return result
     except UnavailableError as error:
         if not isinstance(statement, st.CreateHistory | st.SetHistory):  # they say it themselves
@@ -104,7 +101,6 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
             raise
         raise named from error.__cause__
     finally:
-        session.changing = None
         if isinstance(statement, st.Ddl):
             session.names.learn(statement)
         if isinstance(statement, st.Ddl | st.Other):

@@ -81,9 +81,9 @@ def _run(
     if isinstance(statement, st.Insert | st.KeyedChange):
         found = converted()
         if found is not None:
-            buried = session.buried
-            total, left = _in_batch(session, statement, found)
-            total -= session.buried - buried
+            with session.buried.of(statement) as late:
+                total, left = _in_batch(session, statement, found)
+            total -= late.count
             if left is not None and statement.returning:
                 left = [*left, found.batch.count]  # the last row's result is the result
     listed = [] if left == [] else each_row(rows, named=has_names(statement.text))

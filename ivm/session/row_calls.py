@@ -49,25 +49,25 @@ def delete(session: Session, table: str, keys: Rows) -> int:
 def _change(
     session: Session, table: str, rows: Rows, method: Callable[[TableWriter], Write]
 ) -> int:
-    columns, buried = _columns(session, table, rows), session.buried
+    columns = _columns(session, table, rows)
     with session.writing() as transaction:
         info, given, count = columns()
         if count:
-            _write(session, transaction, info, lambda writer: method(writer)(given, count))
-        return count - (session.buried - buried)
+            count -= _write(session, transaction, info, lambda w: method(w)(given, count))
+        return count
 
 
 def apply(session: Session, table: str, rows: Rows, given_weights: npt.ArrayLike) -> int:
     """See `Database.apply`."""
     weights = _weights(given_weights)
-    columns, buried = _columns(session, table, rows), session.buried
+    columns = _columns(session, table, rows)
     with session.writing() as transaction:
         info, given, count = columns()
         if len(weights) != count:
             raise InputError(f"{count} rows need {count} weights, not {len(weights)}")
         if count:
-            _write(session, transaction, info, lambda writer: writer.apply(given, weights))
-        return count - (session.buried - buried)
+            count -= _write(session, transaction, info, lambda w: w.apply(given, weights))
+        return count
 
 
 def _columns(session: Session, table: str, rows: Rows) -> Callable[[], Converted]:
@@ -87,14 +87,18 @@ def _write(
     transaction: Transaction,
     info: TableInfo,
     act: Callable[[TableWriter], None],
-) -> None:
+) -> int:
+    """Writes rows; returns how many of them are late and have become dead letters."""
     path = transaction.fast_path(info.name)
-    if path is not None:
-        try:
-            return act(FastWriter(transaction, path))
-        except NotFastError:
-            pass  # nothing is changed yet
-    act(DuckWriter(session, transaction, info))
+    with session.buried.of(None) as late:
+        if path is not None:
+            try:
+                act(FastWriter(transaction, path))
+                return late.count
+            except NotFastError:
+                pass  # nothing is changed yet
+        act(DuckWriter(session, transaction, info))
+        return late.count
 
 
 def _weights(given: npt.ArrayLike) -> Weights:

@@ -23,6 +23,7 @@ from ivm.ingest.parameters import Params
 from ivm.reads.answer import Answer
 from ivm.reads.reads import StateReads
 from ivm.session.broken_reads import refuse_broken
+from ivm.session.buried import Buried
 from ivm.session.insert_templates import InsertTemplates
 from ivm.session.names.names import SessionNames
 from ivm.session.names.pipes import Pipes
@@ -33,10 +34,8 @@ from ivm.session.plan_cache import PlanCache
 from ivm.session.results.open_results import OpenResults
 from ivm.session.results.result import BATCH, Result
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.changes.assignments import sets_any
 from ivm.sql.statements.written_errors import as_written
-from ivm.storage.errors import ConstraintError, InputError, IvmError
-from ivm.storage.identifiers import fold
+from ivm.storage.errors import InputError, IvmError
 from ivm.storage.interrupts import begin_statement
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
@@ -58,8 +57,7 @@ class Session:
     Attributes:
         results: that are not yet read to their ends.
         is_forgotten: whether the program cannot use it any more.
-        buried: the late events of its changes that have become dead letters.
-        changing: the change under way, if a statement says it.
+        buried: the late rows of its changes that become dead letters.
     """
 
     def __init__(self, engine: Engine, reads: StateReads) -> None:
@@ -79,8 +77,7 @@ class Session:
         self.is_forgotten: Callable[[], bool] = lambda: False
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
-        self.buried = 0
-        self.changing: st.Dml | None = None
+        self.buried = Buried()
 
     def fail(self, error: BaseException) -> None:
         """Rolls back after a failed call, as DuckDB does."""
@@ -348,23 +345,8 @@ class Session:
             return ReadOnlyTransaction(*given)
         made = Transaction(*given, begun=begun, local=self.local_time)
         made.is_forgotten = self.is_forgotten
-        made.count_buried = self._count_buried
+        made.count_buried = self.buried.note
         return made
-
-    def _count_buried(self, count: int, info: TableInfo) -> None:
-        statement = self.changing
-        key = {fold(info.schema[i][0]) for i in info.primary_key}
-        if statement is not None and statement.returning:
-            raise ConstraintError(
-                f"late rows of table {info.name!r} would become dead letters, so RETURNING cannot "
-                "return them: leave RETURNING out, or the late rows"
-            )
-        if statement is not None and sets_any(statement.text, key):
-            raise ConstraintError(
-                f"the statement changes late rows of table {info.name!r} and sets its primary key, "
-                "so nothing tells which row has become which: leave the late rows out, or the key"
-            )
-        self.buried += count
 
     def commit(self) -> None:
         """Commits the open transaction as one epoch."""

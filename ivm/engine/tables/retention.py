@@ -48,8 +48,6 @@ _UNITS: Mapping[str, str] = {
     "DATE": "CAST(t AS DATE) - DATE '1970-01-01'"
     " + CASE WHEN CAST(CAST(t AS DATE) AS TIMESTAMP) < CAST(t AS TIMESTAMP) THEN 1 ELSE 0 END",
 }
-TIMED = tuple(_UNITS)
-"""The types of columns that tell a row's time."""
 
 
 class Rule(NamedTuple):
@@ -246,7 +244,7 @@ class Retention:
         info = self._catalog.tables.get(rule.table)
         at = None if info is None else info.position(rule.column)
         type = None if info is None or at is None else info.schema[at][1].sql
-        return type if type in TIMED else None
+        return type if type in _UNITS else None
 
     def columns(self, table: str) -> frozenset[int]:
         """The positions of the columns that must be known of each row that goes."""
@@ -291,8 +289,9 @@ class Retention:
     def _watermark(self, rule: Rule) -> int | None:
         """The watermark that a rule counts from; the end of a stream takes no rows along."""
         mark = self._watermarks.known.get(rule.table)
-        known = mark is not None and mark.column == rule.column
-        return mark.at if known and mark is not None and mark.at != INFINITY else None
+        if mark is None or mark.column != rule.column or mark.at == INFINITY:
+            return None
+        return mark.at
 
     def held(self, rule: Rule) -> ExpiringRows | None:
         """The rows that come next; None if they are to be read."""

@@ -1,44 +1,85 @@
-"""Late events of statements that become dead letters, where that is the policy of their table.
+"""Late events: what a change does to rows whose time is before the watermark of their table.
 
-Law: an event is a new row, a row that goes, or both under one key; it is applied whole or buried
-whole. What cannot be told apart (an update without a key, or of one) is refused. A letter has the
-event in Debezium's form, with values as DuckDB writes them in JSON.
+Law: an event is a new row, a row that goes, or both under one key; a row that a change leaves as it
+is is none. Where late events become dead letters, each is applied whole or not at all: what cannot
+be told apart (an update without a key, or one whose row may break a UNIQUE constraint) is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from ivm.engine.tables.row_times import before, spelled, time_column
+from ivm.engine.tables.row_times import before, time_column
 from ivm.engine.tables.watermark_rows import Watermark
 from ivm.ingest.fast_path_rules import has_trigger
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import literal
 from ivm.storage.log.change import TableChange
-from ivm.storage.scratch import Scratch
-from ivm.storage.values.column import Mask, concat
-from ivm.storage.values.consolidate import distinct_rows
-from ivm.storage.values.types import Schema
-from ivm.storage.values.zset import ZSet, empty, from_arrow, ones
-from ivm.storage.warehouse.duckdb.duck import Cursor, registered, table
+from ivm.storage.values.column import Indexes, Mask, concat
+from ivm.storage.values.consolidate import consolidate, distinct_rows
+from ivm.storage.values.zset import ZSet, add
+from ivm.storage.warehouse.duckdb.duck import Cursor
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
-LETTERS = "_ivm.dead_letters"
-SOURCE = "late rows"
-"""The name under which they are listed and discarded, as letters of sources are under theirs."""
 
-_SCRATCH = Scratch.of()
-_EVENTS = {
-    "c": "SELECT to_json({op: 'c', before: NULL, after: _ivm_new}) FROM _ivm_added AS _ivm_new",
-    "d": "SELECT to_json({op: 'd', before: _ivm_old, after: NULL}) FROM _ivm_removed AS _ivm_old",
-    "u": "SELECT to_json({op: 'u', before: _ivm_old, after: _ivm_new})"
-    " FROM _ivm_removed AS _ivm_old POSITIONAL JOIN _ivm_added AS _ivm_new",
-}
+def is_whole(change: TableChange, info: TableInfo) -> bool:
+    """Whether all columns are known of the rows that a change removes."""
+    return len(change.removed_columns) == len(info.schema)
+
+
+def late_events(info: TableInfo, change: TableChange, mark: Watermark) -> TableChange | None:
+    """The late events of a change; None if it has none.
+
+    Args:
+        info: the table.
+        change: where it has not all columns of a row that goes, the row counts as changed.
+        mark: of the table.
+    """
+    new, old = _late(info, change, mark)
+    if new is None and old is None:
+        return None
+    come, gone = _chosen(change.added, new), _chosen(change.removed, old)
+    if len(come) and len(gone) and is_whole(change, info):
+        rest = consolidate(add([come, gone.negate()]), [type for _, type in info.schema])
+        come, gone = rest.filter(rest.weights > 0), rest.filter(rest.weights < 0).negate()
+    found = TableChange(change.table, gone, change.removed_columns, come)
+    return found if len(found) else None
+
+
+def _late(info: TableInfo, change: TableChange, mark: Watermark) -> tuple[Mask | None, Mask | None]:
+    """Which new rows are late, and which of those that go; None where none is."""
+    at, found = mark.position(info), list[Mask | None]()
+    for rows, columns in ((change.added, None), (change.removed, change.removed_columns)):
+        times = None if at is None else time_column(rows, at, columns)
+        late = None if times is None or mark.at is None else before(times, mark.at)
+        found.append(late if late is not None and late.any() else None)
+    new, old = found
+    return new, old
+
+
+def _chosen(rows: ZSet, mask: Mask | None) -> ZSet:
+    return rows.slice(0, 0) if mask is None else rows.filter(mask)
+
+
+def count(info: TableInfo, events: TableChange) -> int:
+    """How many late events there are."""
+    if not len(events.added) or not len(events.removed) or not info.primary_key:
+        return int(max(events.added.weights.sum(), events.removed.weights.sum()))
+    return len(np.unique(np.concatenate(numbered(info, events))))
+
+
+def numbered(info: TableInfo, *changes: TableChange) -> list[Indexes]:
+    """Numbers for the keys of the new rows, and of those that go, of changes of one table."""
+    types = [info.schema[i][1] for i in info.primary_key]
+    parts = []
+    for each in changes:
+        places = [each.removed_columns.index(i) for i in info.primary_key]
+        parts += [each.added.project(info.primary_key), each.removed.project(places)]
+    columns = [concat(pieces) for pieces in zip(*[part.columns for part in parts], strict=True)]
+    ends = np.cumsum([len(part) for part in parts])[:-1]
+    return np.split(distinct_rows(columns, types).inverse, ends)
 
 
 class Parted(NamedTuple):
@@ -53,99 +94,63 @@ class Parted(NamedTuple):
     late: TableChange
 
 
-def parted(info: TableInfo, at: int, change: TableChange, mark: Watermark) -> Parted | None:
-    """A change parted by its late events; None if it has none.
+def parted(info: TableInfo, change: TableChange, events: TableChange, mark: Watermark) -> Parted:
+    """A change parted by its late events.
 
     Args:
         info: the table.
-        at: the position of its time.
-        change: which has all columns that tell its events.
+        change: of it.
+        events: the late ones, see `late_events`.
         mark: of the table.
 
     Raises:
         ConstraintError: it cannot be told which rows are of one event.
     """
-    added = _late(change.added, at, None, mark)
-    removed = _late(change.removed, at, change.removed_columns, mark)
-    if not added.any() and not removed.any():
-        return None
+    new, old = _late(info, change, mark)
     if len(change.added) and len(change.removed):
-        if len(change.removed_columns) == len(info.schema):
-            new, old = _stays(info, change)
-            added, removed = added & ~new, removed & ~old
-            if not added.any() and not removed.any():
-                return None
-        added, removed = _by_key(info, change, mark, added, removed)
-    kept = _chosen(change, ~added, ~removed)
-    return Parted(kept, _chosen(change, added, removed))
+        new, old = _of_late_keys(info, change, events, mark)
+    new = np.zeros(len(change.added), np.bool_) if new is None else new
+    old = np.zeros(len(change.removed), np.bool_) if old is None else old
+    return Parted(_chosen_of(change, ~new, ~old), _chosen_of(change, new, old))
 
 
-def _stays(info: TableInfo, change: TableChange) -> tuple[Mask, Mask]:
-    """Which new rows, and which of those that go, a change with all columns leaves as they are."""
-    both = zip(change.added.columns, change.removed.columns, strict=True)
-    types = [type for _, type in info.schema]
-    numbers = distinct_rows([concat(pair) for pair in both], types).inverse
-    new, old = np.split(numbers, [len(change.added.weights)])
-    return np.isin(new, old), np.isin(old, new)
+def _chosen_of(change: TableChange, new: Mask, old: Mask) -> TableChange:
+    chosen = change.removed.filter(old), change.removed_columns, change.added.filter(new)
+    return TableChange(change.table, *chosen)
 
 
-def _late(rows: ZSet, at: int, columns: Sequence[int] | None, mark: Watermark) -> Mask:
-    column = time_column(rows, at, columns)
-    if column is None or mark.at is None:
-        return np.zeros(len(rows.weights), np.bool_)
-    return before(column, mark.at)
-
-
-def _chosen(change: TableChange, added: Mask, removed: Mask) -> TableChange:
-    return TableChange(
-        change.table,
-        change.removed.filter(removed),
-        change.removed_columns,
-        change.added.filter(added),
-    )
-
-
-def _by_key(
-    info: TableInfo, change: TableChange, mark: Watermark, added: Mask, removed: Mask
+def _of_late_keys(
+    info: TableInfo, change: TableChange, events: TableChange, mark: Watermark
 ) -> tuple[Mask, Mask]:
-    """The rows of late events among new ones and those that go, if one of the two is late."""
+    """Which new rows are of late events by their keys, and which of those that go."""
     if info.uniques:
-        raise ConstraintError(
-            f"a statement changes late rows of table {info.name!r}, whose UNIQUE constraint may "
-            f"refuse what would stay: leave them out: WHERE {_not_late(mark)}"
-        )
+        raise _error(info, mark, f"and its UNIQUE constraint ({_uniques(info)}) may refuse them")
     if not info.primary_key:
-        raise _untold(info, mark)
-    new, old = _numbered(info, change)
-    late = np.concatenate([new[added], old[removed]])
-    alone = ~np.isin(new, old), ~np.isin(old, new)
-    untold = np.concatenate([new[alone[0]], old[alone[1]]])  # a key may have become another one
-    if alone[0].any() and alone[1].any() and np.isin(late, untold).any():
-        raise _untold(info, mark)
+        raise _error(info, mark, "and it has no primary key")
+    new, old, come, gone = numbered(info, change, events)
+    late = np.concatenate([come, gone])
+    lone_new, lone_old = ~np.isin(new, old), ~np.isin(old, new)
+    lone = np.concatenate([new[lone_new], old[lone_old]])
+    if lone_new.any() and lone_old.any() and np.isin(late, lone).any():
+        raise _error(info, mark, "whose primary key may have changed")
     return np.isin(new, late), np.isin(old, late)
 
 
-def _numbered(info: TableInfo, change: TableChange) -> tuple[np.ndarray, np.ndarray]:
-    """A number for the key of each new row, and of each that goes."""
-    new = change.added.project(info.primary_key).columns
-    places = [change.removed_columns.index(i) for i in info.primary_key]
-    old = change.removed.project(places).columns
-    keys = [concat(pair) for pair in zip(new, old, strict=True)]
-    numbers = distinct_rows(keys, [info.schema[i][1] for i in info.primary_key]).inverse
-    count = len(change.added.weights)
-    return numbers[:count], numbers[count:]
+def _uniques(info: TableInfo) -> str:
+    return "; ".join([", ".join([info.schema[i][0] for i in key]) for key in info.uniques])
 
 
-def _untold(info: TableInfo, mark: Watermark) -> ConstraintError:
+def _error(info: TableInfo, mark: Watermark, why: str) -> ConstraintError:
     return ConstraintError(
-        f"a statement changes late rows of table {info.name!r} so that they cannot become dead "
-        "letters one by one: change rows by their primary key, and not that, or leave late ones "
-        f"out: WHERE {_not_late(mark)}"
+        f"a statement changes late rows of table {info.name!r}, {why}, so they cannot become dead "
+        "letters one by one: leave them out, "
+        f"WHERE {mark.column} >= watermark({literal(info.name)})"
     )
 
 
-def _not_late(mark: Watermark) -> str:
-    return f"{mark.column} >= watermark({literal(mark.table)})"
+def undone(late: TableChange) -> TableChange:
+    """The change that takes late events back, which DuckDB has made with all columns."""
+    return TableChange(late.table, late.added, late.removed_columns, late.removed)
 
 
 def refuse_triggers(info: TableInfo, cursor: Cursor) -> None:
@@ -159,76 +164,3 @@ def refuse_triggers(info: TableInfo, cursor: Cursor) -> None:
             f"a statement has late rows, and table {info.name!r} has triggers, which have run for "
             "them: leave them out"
         )
-
-
-def undone(late: TableChange) -> TableChange:
-    """The change that takes late events back, which DuckDB has made with all columns."""
-    return TableChange(late.table, late.added, late.removed_columns, late.removed)
-
-
-def letters(info: TableInfo, late: TableChange, mark: Watermark, schema: Schema) -> TableChange:
-    """The change by which late events become dead letters.
-
-    Args:
-        info: the table.
-        late: its late events; of an update both rows.
-        mark: its watermark.
-        schema: of `_ivm.dead_letters`.
-    """
-    assert mark.at is not None
-    late = TableChange(late.table, _each(late.removed), late.removed_columns, _each(late.added))
-    payloads = pa.concat_arrays([_payloads(info, part) for part in _alike(info, late)])
-    count = len(payloads)
-    same = {
-        "source": SOURCE,
-        "table": info.name,
-        "stream": info.name,
-        "time": datetime.now(UTC),
-        "reason": f"late: before the watermark of {info.name!r}, {spelled(mark.at)}",
-    }
-    types = {name: type.arrow for name, type in schema}
-    columns = {
-        name: pa.repeat(pa.scalar(value, types[name]), count) for name, value in same.items()
-    }
-    columns["position"] = pa.nulls(count, types["position"])
-    columns["event"] = pa.array(np.arange(count))
-    columns["payload"] = payloads
-    rows = from_arrow(
-        pa.table([columns[name] for name, _ in schema], [n for n, _ in schema]), schema
-    )
-    return TableChange(LETTERS, empty([t for _, t in schema]), tuple(range(len(schema))), rows)
-
-
-def _each(rows: ZSet) -> ZSet:
-    """Rows as often as their weights say."""
-    if (rows.weights == 1).all():
-        return rows
-    found = rows.take(np.repeat(np.arange(len(rows.weights)), rows.weights))
-    return ZSet(found.columns, ones(len(found.weights)))
-
-
-def _alike(info: TableInfo, late: TableChange) -> list[tuple[str, TableChange]]:
-    """Late events by their kinds; the two rows of an update stand at one place."""
-    if not len(late.removed):
-        return [("c", late)]
-    if not len(late.added):
-        return [("d", late)]
-    new, old = _numbered(info, late)
-    comes, goes = ~np.isin(new, old), ~np.isin(old, new)
-    both = _chosen(late, ~comes, ~goes)
-    places = np.argsort(new[~comes], kind="stable"), np.argsort(old[~goes], kind="stable")
-    both = TableChange(
-        late.table, both.removed.take(places[1]), late.removed_columns, both.added.take(places[0])
-    )
-    none = np.zeros(len(new), np.bool_), np.zeros(len(old), np.bool_)
-    parts = [("u", both), ("c", _chosen(late, comes, none[1])), ("d", _chosen(late, none[0], goes))]
-    return [(op, part) for op, part in parts if len(part)]
-
-
-def _payloads(info: TableInfo, events: tuple[str, TableChange]) -> pa.Array:
-    op, change = events
-    old = tuple([info.schema[i] for i in change.removed_columns])
-    given = {"_ivm_added": (change.added, info.schema), "_ivm_removed": (change.removed, old)}
-    with _SCRATCH.borrow() as cursor, registered(cursor, given):
-        found = table(cursor, _EVENTS[op])
-    return found.column(0).cast(pa.string()).combine_chunks()

@@ -162,19 +162,14 @@ class OpenChanges(IdleTimeout):
         Raises:
             ConstraintError: it has late rows, and its table refuses them.
         """
-        if self.watermark_moves.needs_whole_rows(change):
-            change = self._with_whole_rows(change)
-        found = self.watermark_moves.parted(change, late)
-        if found is not None:
-            self._bury(found.late)
-            change = found.kept
-        if len(change):
-            if self.in_duckdb:
-                self._engine.tables.write_changes(self._cursor, [change])
-            self._note(change, late)
+        change, buried = self.watermark_moves.accept(change, late, self._with_whole_rows)
+        if buried is not None:
+            self._bury(buried)
+        if len(change) and self.in_duckdb:
+            self._engine.tables.write_changes(self._cursor, [change])
+        self._record(change)
 
     def _with_whole_rows(self, change: TableChange) -> TableChange:
-        """A change of a table with a key, with all columns of the removed rows."""
         info, known = self._engine.catalog.tables[change.table], change.removed_columns
         index, columns = self.index(change.table, all_columns=True), range(len(info.schema))
         keys = [change.removed.columns[known.index(i)] for i in info.primary_key]
@@ -183,19 +178,17 @@ class OpenChanges(IdleTimeout):
 
     def add_from_duckdb(self, change: TableChange, late: Late = "refused") -> None:
         """Adds a change that the session's cursor has already made; the rest as of `add`."""
-        found = self.watermark_moves.parted(change, late)
-        if found is not None:
+        change, buried = self.watermark_moves.accept(change, late, self._with_whole_rows)
+        if buried is not None:
             refuse_triggers(self._engine.catalog.tables[change.table], self._cursor)
-            self._engine.tables.write_changes(self._cursor, [undone(found.late)])
-            self._bury(found.late)
-            change = found.kept
-        if len(change):
-            self._note(change, late)
+            self._engine.tables.write_changes(self._cursor, [undone(buried)])
+            self._bury(buried)
+        self._record(change)
 
-    def _note(self, change: TableChange, late: Late) -> None:
-        self.watermark_moves.note(change, late)
-        self._engine.indexes.record(change)
-        self.changes.append(change)
+    def _record(self, change: TableChange) -> None:
+        if len(change):
+            self._engine.indexes.record(change)
+            self.changes.append(change)
 
     def _bury(self, late: TableChange) -> None:
         """Adds dead letters in the place of late events."""

@@ -9,15 +9,14 @@ which is late.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from ivm.catalog.catalog import Catalog
 from ivm.engine.tables.row_times import (
     NONE,
     Times,
-    before,
     finite,
     finite_times,
     greatest,
@@ -27,12 +26,12 @@ from ivm.engine.tables.row_times import (
 from ivm.engine.tables.watermark_parts import greatest_by_part, moved_parts, replaced
 from ivm.engine.tables.watermark_rows import Watermark
 from ivm.engine.tables.watermarks import Watermarks, late_error
-from ivm.engine.transactions.late_events import LETTERS, Parted, letters, parted
+from ivm.engine.transactions.late_events import count, is_whole, late_events, parted
+from ivm.engine.transactions.late_letters import LETTERS, letters
 from ivm.sql.statements.own.watermark_calls import WATERMARKS
 from ivm.sql.statements.own.watermarks import DEAD_LETTERS
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.column import concat
-from ivm.storage.values.consolidate import consolidate, distinct_rows
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
 from ivm.storage.warehouse.duckdb.duck import Cursor
@@ -63,6 +62,18 @@ class _Moved:
     late: int = 0
     parts: list[ZSet] = field(default_factory=list)
     types: tuple[ColumnType, ...] = ()
+
+
+class Accepted(NamedTuple):
+    """A change that a transaction takes.
+
+    Attributes:
+        change: without late events that become dead letters.
+        late: these; None if there are none.
+    """
+
+    change: TableChange
+    late: TableChange | None
 
 
 class WatermarkMoves:
@@ -99,86 +110,43 @@ class WatermarkMoves:
             self._moved.pop(info.oid, None)
             self._begun.discard(info.oid)
 
-    def needs_whole_rows(self, change: TableChange) -> bool:
-        """Whether all columns of the rows that a change removes tell what becomes of late ones.
-
-        A change may leave them as they are, and a letter has all of them.
-
-        Where late rows are only counted, those whose columns are not all at hand are, too.
-        """
-        mark = self.marks.get(change.table)
-        if mark is None or mark.at is None or mark.late == "apply":
-            return False
-        info = self._catalog.tables.get(change.table)
-        at = None if info is None else mark.position(info)
-        if info is None or at is None or not info.primary_key or _is_whole(change, info):
-            return False
-        come, gone = _late_rows(at, change, mark.at)
-        told = mark.late == DEAD_LETTERS  # a letter has all of the row
-        return gone is not None and (come is not None or told)
-
-    def note(self, change: TableChange, late: Late) -> None:
-        """Notes a change that is about to be added.
+    def accept(
+        self, change: TableChange, late: Late, whole: Callable[[TableChange], TableChange]
+    ) -> Accepted:
+        """Notes a change that is about to be added, and parts it from late events.
 
         Args:
             change: of a table.
             late: what becomes of its late rows.
+            whole: gives a change of a table with a key all columns of the rows that go. Late rows
+                that are only counted are counted without, also where they stay as they are.
 
         Raises:
-            ConstraintError: it has late rows, and its table refuses them.
+            ConstraintError: it has late events, and its table refuses them, or it cannot be told
+                which rows are of one.
         """
         self._marked |= change.table == WATERMARKS
         mark = self.marks.get(change.table)
         info = self._catalog.tables.get(change.table)
         at = None if mark is None or info is None else mark.position(info)
         if mark is None or info is None or at is None:
-            return
-        found = self._moved.setdefault(info.oid, _Moved(info.name))
-        found.table = info.name
-        if mark.at is not None and late != "not counted":
-            judged = _judged(info, at, change, mark.at)
-            if judged is not None and mark.late == "refuse" and late == "refused":
-                raise late_error(mark, info, judged)
-            found.late += 0 if judged is None else _events(info, judged)
-        _collect(found, info, mark, at, change)
-
-    def parted(self, change: TableChange, late: Late) -> Parted | None:
-        """A change that is about to be added, parted by its late events.
-
-        They are counted, and are to become the letters that `letters_of` gives.
-
-        Args:
-            change: of a table.
-            late: what becomes of its late rows.
-
-        Returns:
-            None where no late events become dead letters.
-
-        Raises:
-            ConstraintError: it cannot be told which rows are of one event.
-        """
-        mark, info = self._late_mark(change, late)
-        at = None if mark is None or info is None else mark.position(info)
-        if mark is None or info is None or at is None:
-            return None
-        found = parted(info, at, change, mark)
-        if found is not None:
-            moved = self._moved.setdefault(info.oid, _Moved(info.name))
-            moved.late += _events(info, found.late)
-        return found
+            return Accepted(change, None)
+        moved = self._moved.setdefault(info.oid, _Moved(info.name))
+        moved.table, events, buried = info.name, None, None
+        if late != "not counted":
+            change, events = _judged(info, change, mark, whole)
+        if events is not None and late == "refused" and mark.late == "refuse":
+            raise late_error(mark, info, events)
+        if events is not None and late == "refused" and mark.late == DEAD_LETTERS:
+            change, buried = parted(info, change, events, mark)
+        moved.late += 0 if events is None else count(info, buried or events)
+        _collect(moved, info, mark, at, change)
+        return Accepted(change, buried)
 
     def letters_of(self, late: TableChange) -> TableChange:
-        """The change by which late events become dead letters; see `parted`."""
+        """The change by which late events become dead letters; see `accept`."""
         tables, mark = self._catalog.tables, self.marks[late.table]
         return letters(tables[late.table], late, mark, tables[LETTERS].schema)
-
-    def _late_mark(
-        self, change: TableChange, late: Late
-    ) -> tuple[Watermark | None, TableInfo | None]:
-        """The watermark before which the rows of a change become dead letters, and their table."""
-        mark = self.marks.get(change.table) if late == "refused" else None
-        known = mark is not None and mark.late == DEAD_LETTERS and mark.at is not None
-        return (mark, self._catalog.tables.get(change.table)) if known else (None, None)
 
     def take(self, cursor: Cursor) -> list[TableChange]:
         """The changes of the watermarks and their parts by which they follow what has been noted.
@@ -240,46 +208,22 @@ def _come(moved: _Moved) -> Mapping[str, int]:
     return greatest_by_part(parts, moved.types[0], micros(times), finite(times))
 
 
-def _is_whole(change: TableChange, info: TableInfo) -> bool:
-    """Whether all columns are known of the rows that a change removes."""
-    return len(change.removed_columns) == len(info.schema)
+def _judged(
+    info: TableInfo,
+    change: TableChange,
+    mark: Watermark,
+    whole: Callable[[TableChange], TableChange],
+) -> tuple[TableChange, TableChange | None]:
+    """A change, with all columns of rows that go where these matter, and its late events.
 
-
-def _late_rows(at: int, change: TableChange, mark: int) -> list[ZSet | None]:
-    """The late ones of the rows that a change adds, and of those that it removes; None for none."""
-    found: list[ZSet | None] = []
-    for rows, columns in ((change.added, None), (change.removed, change.removed_columns)):
-        times = time_column(rows, at, columns)
-        late = None if times is None else before(times, mark)
-        found.append(None if late is None or not late.any() else rows.filter(late))
-    return found
-
-
-def _judged(info: TableInfo, at: int, change: TableChange, mark: int) -> TableChange | None:
-    """What a change does to late rows, but for those that it leaves as they are; None if nothing.
-
-    A row is left as it is if it goes and comes with the same values.
+    By all columns a late row may stay as it is, and a dead letter has them.
     """
-    come, gone = _late_rows(at, change, mark)
-    if come is not None and gone is not None and _is_whole(change, info):
-        rest = consolidate(add([come, gone.negate()]), [type for _, type in info.schema])
-        come, gone = rest.filter(rest.weights > 0), rest.filter(rest.weights < 0).negate()
-    if not come and not gone:
-        return None
-    added = change.added.slice(0, 0) if come is None else come
-    removed = change.removed.slice(0, 0) if gone is None else gone
-    return TableChange(change.table, removed, change.removed_columns, added)
-
-
-def _events(info: TableInfo, change: TableChange) -> int:
-    """How many events a change of late rows is: an update of a row is one."""
-    come, gone, key = change.added, change.removed, info.primary_key
-    if not len(come) or not len(gone) or not key:
-        return int(max(come.weights.sum(), gone.weights.sum()))
-    positions = [change.removed_columns.index(i) for i in key]
-    keys = zip(come.project(key).columns, gone.project(positions).columns, strict=True)
-    types = [info.schema[i][1] for i in key]
-    return len(distinct_rows([concat(pair) for pair in keys], types).first)
+    events = late_events(info, change, mark)
+    told = mark.late != "apply" and bool(info.primary_key) and not is_whole(change, info)
+    if events is None or not len(events.removed) or not told:
+        return change, events
+    change = whole(change)
+    return change, late_events(info, change, mark)
 
 
 def _collect(found: _Moved, info: TableInfo, mark: Watermark, at: int, change: TableChange) -> None:

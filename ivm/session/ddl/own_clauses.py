@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ivm.engine.tables.row_times import TIMED
 from ivm.session.dml import refuse_own
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.text.tokens import Reader, tokens
 from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.values.types import ColumnType
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
 
@@ -69,6 +71,33 @@ def created(
     if name is None or name not in tables:
         raise UnsupportedError("only a table of this database takes that", statement.offset)
     return tables[name] if name not in before or statement.replace else None
+
+
+def timed_column(info: TableInfo, name: str, lacking: str, needs: str) -> str:
+    """The column that tells the time of rows, as the table writes it.
+
+    Args:
+        info: the table.
+        name: of the column, in any case.
+        lacking: what is said of a table without it.
+        needs: what names a column of such a type.
+
+    Raises:
+        SqlError: there is no such column, or it tells no time.
+    """
+    column, type = named_column(info, name, lacking)
+    if type.sql not in TIMED:
+        types = f"{', '.join(TIMED[:-1])} or {TIMED[-1]}"
+        raise SqlError(f"{column!r} is of type {type}: {needs} a column of {types}")
+    return column
+
+
+def named_column(info: TableInfo, name: str, lacking: str) -> tuple[str, ColumnType]:
+    """A column as the table writes it, and its type; see `timed_column`."""
+    at = info.position(name)
+    if at is None:
+        raise SqlError(f"table {info.name!r} has no column {name!r}{lacking}")
+    return info.schema[at]
 
 
 def column_now(old: TableInfo, now: TableInfo, column: str) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ivm.engine.tables.retention import COLUMNS, TABLE, TIMED, Rule, stored_rules
+from ivm.engine.tables.retention import COLUMNS, TABLE, Rule, stored_rules
 from ivm.engine.tables.watermark_rows import Watermark
 from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.fast_path_rules import has_trigger
 from ivm.ingest.parameters import Params
-from ivm.session.ddl.own_clauses import altered, column_now
+from ivm.session.ddl.own_clauses import altered, column_now, timed_column
 from ivm.session.results.result import Result
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
@@ -138,20 +138,13 @@ def _rule(info: TableInfo, column: str, retain: str, session: Session) -> Rule:
         SqlError: there is no such column, or it tells no time.
         UnsupportedError: rows of the table cannot be removed by their age.
     """
-    at = info.position(column)
-    if at is None:
-        raise SqlError(
-            f"table {info.name!r} has no column {column!r}, which tells the time of its rows: "
-            f"ALTER TABLE {info.name} RESET (retain) keeps them all"
-        )
-    name, type = info.schema[at]
-    if type.sql not in TIMED:
-        raise SqlError(f"{name!r} is of type {type}: retain_by names a column of {_or(TIMED)}")
+    keeps = f"ALTER TABLE {info.name} RESET (retain) keeps them all"
+    lacking = f", which tells the time of its rows: {keeps}"
+    name = timed_column(info, column, lacking, "retain_by names")
     why = _why_not(info, session)
     if why is not None:
         raise UnsupportedError(
-            f"rows of {info.name!r} cannot be removed by their age: {why}. ALTER TABLE {info.name} "
-            "RESET (retain) keeps them all"
+            f"rows of {info.name!r} cannot be removed by their age: {why}. {keeps}"
         )
     return Rule(info.name, name, retain)
 
@@ -166,10 +159,6 @@ def _why_not(info: TableInfo, session: Session) -> str | None:
     if has_trigger(info, session.cursor):
         return "it has triggers"
     return None
-
-
-def _or(names: tuple[str, ...]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _write(session: Session, table: str, rule: Rule | None) -> None:

@@ -12,13 +12,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from ivm.engine.tables.row_times import TIMED
 from ivm.engine.tables.watermark_parts import Part, Parts, can_part, replaced
 from ivm.engine.tables.watermark_rows import Watermark, replacement
-from ivm.engine.transactions.late_events import LETTERS
+from ivm.engine.transactions.late_letters import LETTERS
 from ivm.engine.transactions.transaction import Transaction
 from ivm.engine.views.view_reads import NamedText, definitions_named, views_and_macros
-from ivm.session.ddl.own_clauses import column_now, column_used
+from ivm.session.ddl.own_clauses import column_now, column_used, named_column, timed_column
 from ivm.session.session import Session
 from ivm.sql.plan.nodes import Emit
 from ivm.sql.statements import parse as st
@@ -223,33 +222,13 @@ def part_column(info: TableInfo, name: str) -> str:
     Raises:
         SqlError: there is no such column, or its values cannot tell any.
     """
-    at = info.position(name)
-    if at is None:
-        raise SqlError(
-            f"table {info.name!r} has no column {name!r} to tell parts apart of its watermark"
-        )
-    column, type = info.schema[at]
+    column, type = named_column(info, name, " to tell parts apart of its watermark")
     if not can_part(type):
         raise SqlError(f"{column!r} is of type {type}: watermark_by names integers or texts")
     return column
 
 
 def time_column(info: TableInfo, name: str) -> str:
-    """The column that tells a row's time, as the table writes it.
-
-    Raises:
-        SqlError: there is no such column, or it tells no time.
-    """
-    at = info.position(name)
-    if at is None:
-        raise SqlError(
-            f"table {info.name!r} has no column {name!r} for its watermark to follow; ALTER TABLE "
-            f"{info.name} DROP WATERMARK drops that"
-        )
-    column, type = info.schema[at]
-    if type.sql not in TIMED:
-        raise SqlError(
-            f"{column!r} is of type {type}: a watermark follows a column of "
-            f"{', '.join(TIMED[:-1])} or {TIMED[-1]}"
-        )
-    return column
+    """The column that a watermark follows; see `timed_column`."""
+    lacking = f" for its watermark to follow; ALTER TABLE {info.name} DROP WATERMARK drops that"
+    return timed_column(info, name, lacking, "a watermark follows")
