@@ -15,6 +15,7 @@ from ivm.cdc.merge.told import Displaced
 from ivm.cdc.sources.source import Position
 from ivm.engine.feeds.outbox_rows import packed, unpacked
 from ivm.engine.tables.small_tables import Row
+from ivm.engine.transactions.late_letters import LETTERS
 from ivm.engine.transactions.transaction import Transaction
 from ivm.session.ddl.displaced_rows import columns_of
 from ivm.session.ddl.stream_positions import DISPLACED, ORIGINS, POSITIONS, SOURCES
@@ -31,7 +32,6 @@ from ivm.storage.warehouse.duckdb.duck import run
 from ivm.storage.warehouse.tables.system_tables import OLDER_STREAM_TABLES, STREAM_TABLES
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
-LETTERS = "_ivm.dead_letters"
 LETTER_KEYS = "_ivm.letter_keys"
 LETTER_FACTS = "_ivm.letter_facts"
 _LATER = (
