@@ -70,6 +70,11 @@ class View:
         return self.plan is not None
 
     @property
+    def stays(self) -> bool:
+        """Returns whether its rows are kept, whatever its tables tell by now."""
+        return self.final
+
+    @property
     def written(self) -> str:
         """The query as CREATE MATERIALIZED VIEW … AS has it."""
         return written_query(self.query, self.final)

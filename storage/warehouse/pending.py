@@ -2,9 +2,11 @@
 
 Invariant: tables and views here stand at `epoch`, DuckDB's at an earlier one. `take` returns
 either all pending deltas (base tables flush together, with every view) or those of some views
-alone, which may be ahead of the tables but never behind them. Changes that no log record holds
-(the difference of a recomputed view and its consequences) are only taken together: a crash must
-not leave one without the other. Deltas that were taken count as pending until `confirm`.
+alone, which may be ahead of the tables but never behind them. Views whose rows stay are never
+ahead: after a crash the state of the views above is built from their rows, as of the tables' epoch.
+Changes that no log record holds (the difference of a recomputed view and its consequences) are only
+taken together: a crash must not leave one without the other. Deltas that were taken count as
+pending until `confirm`.
 
 The cost of a DuckDB transaction is the work that a few views bring to it. So a flush of one view
 includes other views that will likely be read soon: those read since they were last included, as
@@ -36,13 +38,16 @@ and the work wasted on views that are not read again is less than twice the fixe
 
 
 class ViewShape(Protocol):
-    """The columns and the key of a materialized view, see `PendingView`."""
+    """The columns and the key of a materialized view, see `PendingView`; whether its rows stay."""
 
     @property
     def schema(self) -> Schema: ...
 
     @property
     def key(self) -> tuple[int, ...] | None: ...
+
+    @property
+    def stays(self) -> bool: ...
 
 
 class RelationSchemas(Protocol):
@@ -143,8 +148,8 @@ class PendingDeltas:
 
         Args:
             only: relations to be read, None for all. If none of them is a table with pending
-                changes, only the views among them are taken, with those included; everything is
-                taken if part of it is in no log.
+                changes, or a view whose rows stay, only the views among them are taken, with those
+                included; everything is taken if part of it is in no log.
 
         Returns:
             (tables, views, the epoch they bring DuckDB to).
@@ -152,7 +157,7 @@ class PendingDeltas:
         with self._lock:
             self._restore()
             wanted = None if only is None else set(only)
-            if wanted is None or self._whole or not wanted.isdisjoint(self._tables):
+            if wanted is None or self._whole or self._reach_tables(wanted):
                 self._whole = False
                 tables, self._tables = self._tables, {}
                 views, self._views = self._views, {}
@@ -164,9 +169,19 @@ class PendingDeltas:
             self._out = tables, views
             return tables, views, self.epoch
 
+    def _reach_tables(self, wanted: set[str]) -> bool:
+        """Returns whether some of the relations must not get ahead of the tables."""
+        staying = map(self._stays, wanted & self._views.keys())
+        return not wanted.isdisjoint(self._tables) or any(staying)
+
+    def _stays(self, name: str) -> bool:
+        view = self._relations.views.get(name)  # it may have been dropped
+        return view is not None and view.stays
+
     def _along(self) -> list[str]:
         """Views to be included, those with the fewest rows first."""
-        likely = sorted(self._read & self._views.keys(), key=lambda name: self._views[name].rows)
+        read = [name for name in self._read & self._views.keys() if not self._stays(name)]
+        likely = sorted(read, key=lambda name: self._views[name].rows)
         rows = itertools.accumulate([self._views[name].rows for name in likely])
         taken = [name for name, total in zip(likely, rows, strict=True) if total <= ALONG]
         self._read.difference_update(taken)

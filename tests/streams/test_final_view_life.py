@@ -10,6 +10,7 @@ import pytest
 
 import ivm
 from ivm.errors import IvmError, UnsupportedError
+from tests.support.crash_image import image
 from tests.support.view_oracle import verdicts
 from tests.tiers import some
 
@@ -230,6 +231,27 @@ def test_views_above_and_the_session_see_what_is_final(db: ivm.Database) -> None
     assert db.execute("FROM total").fetchall() == [(2,)]
     assert len(db.execute("FROM pairs").fetchall()) == 2
     assert all(row["ok"] for row in verdicts(db))
+
+
+def test_a_crash_after_it_was_read_counts_no_row_twice_above(tmp_path: Path) -> None:
+    with ivm.connect(tmp_path / "s.duckdb") as db:
+        db.execute("CREATE TABLE c (id INTEGER PRIMARY KEY, ts TIMESTAMP, WATERMARK FOR ts AS ts)")
+        db.execute(
+            "CREATE MATERIALIZED VIEW f AS SELECT window_end, count(*) AS n"
+            " FROM tumble(c, ts, INTERVAL '1 hour') GROUP BY ALL EMIT ON WINDOW CLOSE"
+        )
+        db.execute("CREATE MATERIALIZED VIEW above AS SELECT count(*), sum(n) FROM f")
+        for id in range(50):
+            time = datetime(2026, 3, 1) + id * timedelta(minutes=20)
+            db.execute("INSERT INTO c VALUES (?, ?)", [id, time])
+            if id == 20:
+                db.execute("CHECKPOINT")
+            if id in (20, 40):
+                db.execute("SELECT median(n) FROM f").fetchall()  # DuckDB reads it
+        copy = image(tmp_path / "s.duckdb", tmp_path / "copy.duckdb")
+    with ivm.connect(copy) as db:
+        assert db.execute("FROM above").fetchall() == [(16, 48)]
+        assert all(row["ok"] for row in verdicts(db))
 
 
 def test_rows_outlive_those_they_were_made_of() -> None:
