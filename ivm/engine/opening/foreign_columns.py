@@ -39,7 +39,7 @@ def defined(engine: Engine, cursor: Cursor, stored: StoredView, functions: Funct
     time_functions = check_deterministic(stored.query, cursor, functions)
     given = stored.name, stored.query, stored.columns
     ways = functions, time_functions, stored.tick
-    return engine.views.define(cursor, *given, *ways, final=stored.final)
+    return engine.views.define(cursor, *given, *ways, emits=stored.emits)
 
 
 def bound_again(engine: Engine, cursor: Cursor, broken: View) -> View:
@@ -116,7 +116,8 @@ def unbound_view(engine: Engine, cursor: Cursor, stored: StoredView, error: Exce
         if stored.name not in engine.catalog.qualified:
             _make_table(engine, cursor, stored.name, _UNKNOWN)
     held = _held(engine, cursor, stored.name)
-    return View(stored.name, stored.query, held, frozenset(), described=held, broken=broken)
+    view = View(stored.name, stored.query, held, frozenset(), described=held, broken=broken)
+    return replace(view, tick=stored.tick, emits=stored.emits)
 
 
 def _is_gone(engine: Engine, name: str, reason: str | None) -> bool:
