@@ -384,8 +384,14 @@ class Circuit:
     def _hydrate(self, number: int, fetch: Fetch) -> None:
         node = self._nodes[number]
         if not node.hydrated:
-            node.operator.hydrate(lambda i: self._input_content(node.inputs[i], fetch))
+            node.operator.hydrate(lambda i: self._content_for(node, number, i, fetch))
             node.hydrated = True
+
+    def _content_for(self, node: Node, number: int, i: int, fetch: Fetch) -> Iterator[ZSet]:
+        """The content of an input; behind the last comes what is kept of the output."""
+        if node.operator.kept and i == len(node.inputs):
+            return fetch(number)
+        return self._input_content(node.inputs[i], fetch)
 
     def content_node(self, number: int) -> int:
         """The node whose content that of a node is: a transparent one passes on its input's."""

@@ -133,7 +133,11 @@ class Operator:
         return ()
 
     def hydrate(self, inputs: Fetch) -> None:
-        """Builds the state from the inputs' whole contents, in place of any earlier state."""
+        """Builds the state from the inputs' whole contents, in place of any earlier state.
+
+        Args:
+            inputs: behind the last one comes the output's content, if it is `kept`.
+        """
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         """The output's whole content in chunks, from state where there is one."""

@@ -16,11 +16,12 @@ from ivm.catalog.names import NameRules
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Plan
 from ivm.sql.resolve.clock import CLOCK
+from ivm.sql.statements.own.views import written_query
 from ivm.sql.statements.own.watermark_calls import WATERMARKS
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import Path, fold, path_of
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.tables.system_tables import written_query
+from ivm.storage.warehouse.tables.system_tables import Emits
 from ivm.storage.warehouse.tables.table_info import TableInfo
 from ivm.storage.warehouse.tables.view_indexes import ViewIndex
 
@@ -45,7 +46,7 @@ class View:
         broken: why its query cannot follow the changes, if it cannot; see `broken_views`.
         tick: of the clock that its query reads, in microseconds; None if it reads none.
         time_functions: the functions that tell the time, as its query, and what it uses, call them.
-        final: whether its rows come when the watermark has passed them, and stay.
+        emits: when its rows come.
     """
 
     name: str
@@ -63,7 +64,7 @@ class View:
     broken: str | None = None
     tick: int | None = None
     time_functions: frozenset[str] = frozenset()
-    final: bool = False
+    emits: Emits = "changes"
 
     @property
     def incremental(self) -> bool:
@@ -72,18 +73,18 @@ class View:
     @property
     def stays(self) -> bool:
         """Returns whether its rows are kept, whatever its tables tell by now."""
-        return self.final
+        return self.emits != "changes"
 
     @property
     def written(self) -> str:
         """The query as CREATE MATERIALIZED VIEW … AS has it."""
-        return written_query(self.query, self.final)
+        return written_query(self.query, self.emits)
 
     @property
     def time_relations(self) -> frozenset[str]:
         """The relations of ours that it reads, though its text does not name them."""
         clock = [CLOCK] if self.time_functions else []
-        return frozenset([*clock, *([WATERMARKS] if self.final else [])])
+        return frozenset([*clock, *([WATERMARKS] if self.emits == "final" else [])])
 
     @property
     def constant(self) -> bool:

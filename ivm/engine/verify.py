@@ -18,11 +18,12 @@ import pyarrow as pa
 
 from ivm.catalog.version import View
 from ivm.engine.engine import Engine
+from ivm.engine.views.arrival_views import orphans
 from ivm.engine.views.difference import bare
 from ivm.engine.views.final_views import answer
 from ivm.engine.views.statement_time import told
 from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, fixes_all
-from ivm.sql.plan.nodes import Emit
+from ivm.sql.plan.nodes import Arrived, Emit
 from ivm.sql.resolve.fixed_columns import text_parts
 from ivm.sql.statements.own.watermark_calls import WATERMARKS
 from ivm.storage.values.types import ColumnType, Schema, type_of
@@ -65,10 +66,19 @@ def verify_view(engine: Engine, cursor: Cursor, view: View) -> Verdict:
         if fixed is not None and view.plan is not None and not missing and not extra:
             ours = engine.views.text(view)
             missing, extra = compare(cursor, stored, ours, view.schema)
+    if isinstance(view.plan, Arrived):
+        return _at_arrival(cursor, view.plan, engine.catalog.qualified[view.name], count, missing)
     if isinstance(view.plan, Emit) and (missing or extra) and _outlives(engine, view, view.plan):
         kept = f"final as they were: {extra} rows, where the tables tell of {missing} others now"
         return Verdict(count, 0, 0, "; ".join(filter(None, [left_open, kept])))
     return Verdict(count, missing, extra, left_open)
+
+
+def _at_arrival(cursor: Cursor, plan: Arrived, table: str, count: int, others: int) -> Verdict:
+    """The verdict on rows that were made once: each is of a row that is there."""
+    lost = int(rows(cursor, orphans(plan, table))[0][0])
+    told = f"what rows found when they came: of {others} the tables tell something else now"
+    return Verdict(count, 0, lost, told if others else "")
 
 
 def _outlives(engine: Engine, view: View, plan: Emit) -> bool:

@@ -18,9 +18,10 @@ from ivm.engine.views.clock import spelled_tick
 from ivm.session.session import Session
 from ivm.shell.editing.completion import quoted
 from ivm.shell.listing import RESERVED
+from ivm.sql.statements.own.views import written_query
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import canonical_name, fold, literal, quote, split_name
-from ivm.storage.warehouse.tables.system_tables import StoredView, load_views, written_query
+from ivm.storage.warehouse.tables.system_tables import StoredView, load_views
 from ivm.storage.warehouse.tables.view_indexes import ViewIndex, load_view_indexes
 
 _MADE = """
@@ -128,7 +129,7 @@ def _made(database: Database) -> Iterator[_Made]:
 def _of_view(view: StoredView, written: str, reserved: frozenset[str]) -> str:
     columns = f" ({_columns(view.columns, reserved)})" if view.columns else ""
     tick = "" if view.tick is None else f" WITH (tick = '{spelled_tick(view.tick)}')"
-    query = written_query(view.query, view.final)
+    query = written_query(view.query, view.emits)
     return f"CREATE MATERIALIZED VIEW {written}{columns}{tick} AS\n{query}"
 
 

@@ -110,7 +110,7 @@ class CircuitCompiler:
                 return self._remember(node, plan, type(plan).__name__)
             case Project() if _changes_nothing(plan):
                 return self._node(plan.input)
-            case Join() if plan.kind != "inner":
+            case Join() if plan.kind != "inner" and not plan.lookup:
                 return self._outer_join(plan)
             case Recursive():
                 return self._recursive(plan)

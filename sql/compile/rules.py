@@ -18,7 +18,10 @@ from ivm.delta_ops.aggregates.lanes.call import AggregateSpec
 from ivm.delta_ops.aggregates.set_operations import SetOp as SetOperator
 from ivm.delta_ops.circuit import Circuit, Factory
 from ivm.delta_ops.joins.arrange import Arrange
+from ivm.delta_ops.joins.arrivals import Arrivals as ArrivalsOperator
+from ivm.delta_ops.joins.arrivals import Arrived as ArrivedOperator
 from ivm.delta_ops.joins.join import Join as JoinOperator
+from ivm.delta_ops.joins.lookup_join import LookupJoin
 from ivm.delta_ops.joins.range_join import RangeJoin
 from ivm.delta_ops.joins.theta_join import ThetaJoin
 from ivm.delta_ops.linear.duck_eval import duck_predicate
@@ -40,6 +43,8 @@ from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import column, position, text
 from ivm.sql.plan.nodes import (
     Aggregate,
+    Arrivals,
+    Arrived,
     Distinct,
     DynamicLimit,
     Emit,
@@ -103,7 +108,8 @@ def _project(plan: Project, cursors: CursorFactory) -> Recipe:
     keep = [p for p in positions if p is not None]
     if len(keep) == len(positions) and isinstance(below, Filter):
         return _filter(below, cursors, keep)
-    if len(keep) == len(positions) and isinstance(below, Join) and below.kind == "inner":
+    selects = len(keep) == len(positions)
+    if selects and isinstance(below, Join) and below.kind == "inner" and not below.lookup:
         return _join(below, cursors, keep)
 
     def build(_: Operators) -> Operator:
@@ -164,6 +170,8 @@ def _join(plan: Join, cursors: CursorFactory, keep: list[int] | None = None) -> 
     Args:
         keep: positions of the columns of its output; None for all.
     """
+    if plan.lookup:
+        return _lookup(plan, cursors)
     output = list(range(width(plan))) if keep is None else keep
     ranged = None if plan.residual is None else split_ranges(plan)
     if ranged is not None:
@@ -179,6 +187,20 @@ def _join(plan: Join, cursors: CursorFactory, keep: list[int] | None = None) -> 
 
     sides = [Arranged(plan.left, plan.left_keys), Arranged(plan.right, plan.right_keys)]
     return Recipe(plan, key, sides, build)
+
+
+def _lookup(plan: Join, cursors: CursorFactory) -> Recipe:
+    def build(sides: Operators) -> Operator:
+        right = sides[1]
+        assert isinstance(right, Arrange)
+        both = Join(plan.left, plan.right, "inner")
+        residual = None if plan.residual is None else _predicate(plan.residual, both, cursors)
+        given = types(plan.left), plan.left_keys
+        assert plan.kind != "full"
+        return LookupJoin(*given, right, plan.kind, plan.null_safe, residual)
+
+    key = ("lookup", plan.kind, plan.left_keys, plan.null_safe, _residual(plan))
+    return Recipe(plan, key, [plan.left, Arranged(plan.right, plan.right_keys)], build)
 
 
 def _range_join(
@@ -325,6 +347,18 @@ def _emit(plan: Emit, cursors: CursorFactory) -> Recipe:
     return Recipe(plan, key, [plan.input, plan.bound], build)
 
 
+def _arrivals(plan: Arrivals, cursors: CursorFactory) -> Recipe:
+    return Recipe(plan, ("arrivals",), [plan.input], lambda _: ArrivalsOperator(types(plan)))
+
+
+def _arrived(plan: Arrived, cursors: CursorFactory) -> Recipe:
+    def build(_: Operators) -> Operator:
+        return ArrivedOperator(types(plan), plan.key, types(plan.origin), plan.origin_key)
+
+    key = ("arrived", plan.key, plan.origin_key, plan.stored.relation)
+    return Recipe(plan, key, [plan.input, plan.origin], build)
+
+
 def _window(plan: Window, cursors: CursorFactory) -> Recipe:
     if not _has_order(plan.input):
         return _recompute(plan, cursors)
@@ -353,6 +387,8 @@ COMPILE: dict[type[Plan], Callable[[Any, CursorFactory], Recipe]] = {
     TopK: _top_k,
     DynamicLimit: _dynamic_limit,
     Emit: _emit,
+    Arrivals: _arrivals,
+    Arrived: _arrived,
     Window: _window,
 }
 """The rules of all nodes but sources, outer joins and recursive queries."""

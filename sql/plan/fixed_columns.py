@@ -18,6 +18,8 @@ from ivm.sql.plan.columns import reads
 from ivm.sql.plan.expressions import position, used
 from ivm.sql.plan.nodes import (
     Aggregate,
+    Arrivals,
+    Arrived,
     Distinct,
     DynamicLimit,
     Emit,
@@ -90,7 +92,13 @@ def fixed_parts(plan: Plan) -> Parts:
         case Unnest():
             return _distinct(_unnested(plan))
         case (
-            Scan() | Values() | ViewScan() | TableFunction() | RecursiveScan()
+            Scan()
+            | Values()
+            | ViewScan()
+            | TableFunction()
+            | RecursiveScan()
+            | Arrivals()
+            | Arrived()
         ):  # their rows depend on no order
             return (FixedPart(_every(plan)),)
 

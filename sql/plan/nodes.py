@@ -102,6 +102,7 @@ class Join:
     Attributes:
         null_safe: per key, True for IS NOT DISTINCT FROM.
         residual: over left then right columns, or None.
+        lookup: the left rows are `Arrivals`, and find the right ones as these are then.
     """
 
     left: Plan
@@ -111,6 +112,7 @@ class Join:
     right_keys: tuple[int, ...] = ()
     null_safe: tuple[bool, ...] = ()
     residual: exp.Expr | None = None
+    lookup: bool = False
 
     @property
     def schema(self) -> Schema:
@@ -320,6 +322,42 @@ class Emit:
         return self.input.schema
 
 
+@dataclass(frozen=True, eq=False)
+class Arrivals:
+    """The rows that come to a relation, in the step in which they come; this is no relation."""
+
+    input: Scan | ViewScan
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """The rows made of those of one relation as they arrive: the content is what is stored.
+
+    Attributes:
+        input: makes the rows of `Arrivals`, each by itself.
+        origin: the relation, whose rows take along what was made of them when they go.
+        origin_key: positions of a unique key of it.
+        key: positions of that key's columns in the rows that are made.
+        stored: all columns of the view's table.
+        present: the plan of the rows as if all of the relation arrived now.
+    """
+
+    input: Plan
+    origin: Scan | ViewScan
+    origin_key: tuple[int, ...]
+    key: tuple[int, ...]
+    stored: Scan
+    present: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
 Plan: TypeAlias = (
     Scan
     | Values
@@ -335,6 +373,8 @@ Plan: TypeAlias = (
     | TopK
     | DynamicLimit
     | Emit
+    | Arrivals
+    | Arrived
     | Window
     | Unnest
     | TableFunction
@@ -356,6 +396,8 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
             return (plan.input, plan.bounds)
         case Emit():
             return (plan.input, plan.bound)
+        case Arrived():
+            return (plan.input, plan.origin)
         case Union():
             return plan.inputs
         case _:
@@ -387,6 +429,8 @@ def with_inputs(plan: Plan, image: Callable[[Plan], Plan]) -> Plan:
             return replace(plan, input=image(plan.input), bounds=image(plan.bounds))
         case Emit():
             return replace(plan, input=image(plan.input), bound=image(plan.bound))
+        case Arrivals() | Arrived():
+            return plan  # what is below is made for it
         case Union():
             return replace(plan, inputs=tuple(image(part) for part in plan.inputs))
         case _:

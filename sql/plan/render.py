@@ -18,6 +18,8 @@ from ivm.sql.plan.calls import AggregateCall, key_text
 from ivm.sql.plan.expressions import cast, column, index_of, replace, text
 from ivm.sql.plan.nodes import (
     Aggregate,
+    Arrivals,
+    Arrived,
     Distinct,
     DynamicLimit,
     Emit,
@@ -44,6 +46,7 @@ from ivm.sql.plan.nodes import (
 )
 from ivm.sql.plan.render_unnest import render_table_function, render_unnest, unnest_text
 from ivm.sql.plan.render_window import render_window, window_texts
+from ivm.storage.errors import InternalError
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.values.ordering.order import OrderKey
 
@@ -94,8 +97,10 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
             return _top_k(plan, sources[0])
         case DynamicLimit():
             return _dynamic_limit(plan, sources)
-        case Emit():
+        case Emit() | Arrived():
             return _scan(plan.stored)
+        case Arrivals():
+            raise InternalError("arrivals are no relation that could be read; please report this")
         case Window():
             return render_window(plan, sources[0])
         case Unnest():
@@ -118,7 +123,7 @@ def summary(plan: Plan) -> str:
         case Project():
             return f"Project {', '.join(text(e) for e in plan.exprs)}"
         case Join():
-            return f"Join {plan.kind} {_condition(plan)}"
+            return f"{'Lookup' if plan.lookup else 'Join'} {plan.kind} {_condition(plan)}"
         case Aggregate():
             calls = ", ".join(without_schemas(call_text(call)) for call in plan.aggregates)
             return f"Aggregate {calls} by ({', '.join(f'c{i}' for i in plan.groups)})"
@@ -135,6 +140,8 @@ def summary(plan: Plan) -> str:
         case Emit():
             sign = "<=" if plan.inclusive else "<"
             return f"Emit c{plan.by} {sign} watermark of {', '.join(plan.tables)}"
+        case Arrived():
+            return f"Arrived by ({', '.join(f'c{i}' for i in plan.key)}): fixed at arrival"
         case DynamicLimit():
             return f"OpenLimit by {order_text(plan.order, width(plan))}"
         case _:
@@ -160,7 +167,8 @@ class _Renderer:
     def _number(self, plan: Plan) -> int:
         """Numbers the node after its inputs; nodes of equal SQL have one number."""
         if id(plan) not in self._known:
-            below = () if isinstance(plan, Emit) else inputs(plan)  # it is read where it is stored
+            stored = isinstance(plan, Emit | Arrived)  # it is read there
+            below = () if stored else inputs(plan)
             parts = tuple(self._number(part) for part in below)
             body = render_body(plan, [f"#{part}" for part in parts])
             if body not in self._numbers:

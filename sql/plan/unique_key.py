@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ivm.sql.plan.columns import origins
 from ivm.sql.plan.nodes import (
     Aggregate,
+    Arrived,
     Distinct,
     Emit,
     Filter,
@@ -47,6 +48,8 @@ def unique_keys(plan: Plan) -> list[Key]:
             return _passed_on(plan, unique_keys(plan.input))
         case Emit():
             return unique_keys(plan.input)
+        case Arrived():
+            return unique_keys(plan.present)
         case Join():
             return _of_join(plan)
         case _:

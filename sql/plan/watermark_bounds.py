@@ -22,6 +22,8 @@ from ivm.sql.plan.expressions import column, replace, used
 from ivm.sql.plan.monotone import column_at_least, end_of_range, rise, time_of_window
 from ivm.sql.plan.nodes import (
     Aggregate,
+    Arrivals,
+    Arrived,
     Distinct,
     Emit,
     Filter,
@@ -93,8 +95,14 @@ def _bounds(plan: Plan, known: Known) -> list[Bounded]:
             return _bounds(plan.input, known)
         case Emit():  # its rows come when that one column is passed
             return [each.only(plan.by) for each in _bounds(plan.input, known)]
+        case Arrived():  # its rows come with those of one relation, whatever others do
+            return _bounds(plan.input, known)
+        case Arrivals():
+            return _bounds(plan.input, known)
         case Project():
             return _of_project(plan, known)
+        case Join() if plan.lookup:
+            return _bounds(plan.left, known)
         case Join():
             return _of_join(plan, known)
         case Aggregate():

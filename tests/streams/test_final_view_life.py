@@ -197,10 +197,11 @@ def test_only_a_materialized_view_emits(db: ivm.Database) -> None:
     for sql in (
         "SELECT ts FROM clicks EMIT ON WINDOW CLOSE",
         "CREATE VIEW v AS SELECT ts FROM clicks EMIT ON WINDOW CLOSE",
-        "CREATE MATERIALIZED VIEW v AS EMIT ON WINDOW CLOSE",
     ):
-        with pytest.raises(IvmError, match=r"(?i)syntax error"):
+        with pytest.raises(IvmError, match=r"syntax error.* CREATE MATERIALIZED VIEW alone"):
             db.execute(sql)
+    with pytest.raises(IvmError, match="syntax error"):
+        db.execute("CREATE MATERIALIZED VIEW v AS EMIT ON WINDOW CLOSE")
 
 
 def test_a_view_over_old_rows_has_what_is_final_by_then(db: ivm.Database) -> None:

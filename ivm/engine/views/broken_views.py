@@ -155,7 +155,7 @@ class BrokenViews:
 def record_of(view: View, state: State, reason: str | None = None) -> StoredView:
     """The view's record in the file."""
     given = () if view.schema == view.described else tuple(n for n, _ in view.schema)
-    return StoredView(view.name, view.query, given, state, reason, view.tick, view.final)
+    return StoredView(view.name, view.query, given, state, reason, view.tick, view.emits)
 
 
 def why(error: EvaluationError) -> str:

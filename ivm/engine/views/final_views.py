@@ -75,8 +75,7 @@ def emitted(
     given = rewrite(bind(_one_row(relations), names, cursor, functions))
     exprs = [_over(i, expr, dated=table in dates) for i, (table, expr) in enumerate(marks)]
     made = rewrite(_least(given, exprs, plan.schema[by]))
-    columns = tuple(range(len(view.schema)))
-    stored = Scan(_spelled(version, view.name), columns, view.schema)
+    stored = stored_rows(version, view)
     tables = tuple(sorted({names.canonical(each.relation) for each in found}))
     return Emit(plan, made, by, inclusive, stored, tables)
 
@@ -186,8 +185,10 @@ def _is_date(info: TableInfo, name: str) -> bool:
     return at is not None and info.schema[at][1].sql == "DATE"
 
 
-def _spelled(version: CatalogVersion, name: str) -> str:
-    return ".".join([quote(part) for part in (version.database, *path_of(name))])
+def stored_rows(version: CatalogVersion, view: View) -> Scan:
+    """All columns of the table that holds a view."""
+    name = ".".join([quote(part) for part in (version.database, *path_of(view.name))])
+    return Scan(name, tuple(range(len(view.schema))), view.schema)
 
 
 def refuse_another_bound(before: View, after: View, offset: int) -> None:

@@ -25,9 +25,11 @@ from ivm.delta_ops.ordered.window import Window
 from ivm.engine.feeds.changefeed import ChangeFeeds
 from ivm.engine.feeds.outbox_rows import refuse_outbox
 from ivm.engine.tables.stored_tables import StoredTables
+from ivm.engine.views import arrival_views
+from ivm.engine.views.arrival_views import arrived
 from ivm.engine.views.broken_views import record_of
 from ivm.engine.views.clock import default_tick
-from ivm.engine.views.final_views import Kept, emitted, passed, refilled
+from ivm.engine.views.final_views import Kept, emitted, passed, refilled, stored_rows
 from ivm.engine.views.held_views import HeldViews
 from ivm.engine.views.maintenance import Maintenance
 from ivm.engine.views.recomputed_views import RecomputedViews
@@ -37,7 +39,7 @@ from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.compile.explain import explain
 from ivm.sql.parse.function_list import FunctionList
-from ivm.sql.plan.nodes import Emit, NotIncremental, Plan
+from ivm.sql.plan.nodes import Arrived, Emit, NotIncremental, Plan
 from ivm.sql.plan.render import render
 from ivm.sql.plan.unique_key import unique_key
 from ivm.sql.rewrite.rewrite import rewrite
@@ -50,9 +52,16 @@ from ivm.storage.warehouse.duckdb.carried import unfit_type, why_unfit
 from ivm.storage.warehouse.duckdb.duck import Cursor, describe, run
 from ivm.storage.warehouse.duckdb.duckdb_errors import of_our_sql, translated
 from ivm.storage.warehouse.net_changes import PendingView
-from ivm.storage.warehouse.tables.system_tables import State, StoredView, delete_view, save_view
+from ivm.storage.warehouse.tables.system_tables import (
+    Emits,
+    State,
+    StoredView,
+    delete_view,
+    save_view,
+)
 from ivm.storage.warehouse.tables.view_indexes import delete_view_index
 
+_CLAUSES = {"final": "EMIT ON WINDOW CLOSE", "arrival": "AS OF ARRIVAL"}
 _SPEED = ("linear", "indexed", "group recompute", "whole recompute")
 
 
@@ -109,7 +118,7 @@ class Views:
         time_functions: frozenset[str],
         tick: int | None = None,
         *,
-        final: bool = False,
+        emits: Emits = "changes",
     ) -> View:
         """Compiles a view that is not in the catalog yet.
 
@@ -121,7 +130,7 @@ class Views:
             functions: those the cursor sees.
             time_functions: those that tell the time and that it calls; see `check_deterministic`.
             tick: of the clock that it reads then, in microseconds; None for the usual one.
-            final: whether its rows come when the watermark has passed them.
+            emits: when its rows come.
 
         Raises:
             SqlError: the query does not bind, or has fewer columns than are named.
@@ -144,7 +153,7 @@ class Views:
         renamed = tuple((n, t) for n, (_, t) in zip(columns, described, strict=False))
         schema = renamed + described[len(columns) :]
         given = name, query, _unique_names(schema), reads
-        view = View(*given, described=described, time_functions=time_functions, final=final)
+        view = View(*given, described=described, time_functions=time_functions, emits=emits)
         if time_functions:
             view = replace(view, tick=tick or default_tick(time_functions))
         view = replace(view, reads=reads | view.time_relations)
@@ -154,8 +163,12 @@ class Views:
         """A view, compiled, or with the reason why it is recomputed; see `ivm.sql.bind.bind`."""
         version = self._catalog.version
         try:
-            plan = rewrite(bind(view.query, BindingCatalog(version), cursor, functions, view.tick))
-            if view.final:
+            bound = bind(view.query, BindingCatalog(version), cursor, functions, view.tick)
+            if view.emits == "arrival":
+                plan: Plan = arrived(bound, stored_rows(version, view))
+            else:
+                plan = rewrite(bound)
+            if view.emits == "final":
                 plan = emitted(plan, view, version, cursor, functions)
             compiled = CircuitCompiler(Circuit(), self._warehouse.cursor)
             node = compiled.add_view(view.name, plan)
@@ -164,9 +177,9 @@ class Views:
         except (NotIncremental, RecursionError) as verdict:
             deep = "an expression nested too deeply to be planned"
             reason = verdict.reason if isinstance(verdict, NotIncremental) else deep
-            if view.final:
+            if view.emits != "changes":
                 raise UnsupportedError(
-                    "EMIT ON WINDOW CLOSE needs a view that is maintained by changes, and this "
+                    f"{_CLAUSES[view.emits]} needs a view that is maintained by changes, and this "
                     f"one is recomputed: {reason}"
                 ) from verdict
             return replace(view, plan=None, reason=reason, key=None, compiled=None, rounds=False)
@@ -218,19 +231,19 @@ class Views:
     def create(self, cursor: Cursor, view: View, kept: Kept | None = None) -> None:
         """Creates and fills a defined view's table in the cursor's transaction, and records it.
 
-        That of a broken view stays empty, but for the rows of a final view that are kept.
+        That of a broken view stays empty, but for rows that are kept.
 
         Args:
             cursor: of the database.
             view: as it is defined.
-            kept: the rows that a final view has already, and then keeps; None for none.
+            kept: the rows that a view has already whose rows stay; None for none.
         """
         table = create_table(cursor, self._warehouse.database, view.name, view.schema)
         view = self._catalog.add_view(view)
         again = ""
-        if kept is not None and isinstance(view.plan, Emit):
+        if kept is not None and view.emits != "changes":
             run(cursor, kept(table))
-            again = refilled(view.plan, table)
+            again = _refilling(view, table)
         if view.name not in broken_views(self._catalog.views):
             self._fill(cursor, view, table, again)
         save_view(cursor, self.stored(view, exact=not view.rounds))
@@ -331,9 +344,15 @@ class Views:
 
     def text(self, view: View) -> str:
         """The SQL whose answer the view must equal: that of its plan, whose orders are complete."""
-        if isinstance(view.plan, Emit):
-            return render(passed(view.plan))
-        return view.query if view.plan is None else render(view.plan)
+        match view.plan:
+            case Emit():
+                return render(passed(view.plan))
+            case Arrived():
+                return render(view.plan.present)
+            case None:
+                return view.query
+            case _:
+                return render(view.plan)
 
     def refill(self, cursor: Cursor, view: View) -> None:
         """Replaces a view's rows by its query's answer, as the cursor's transaction sees it.
@@ -343,11 +362,10 @@ class Views:
         """
         table = self._catalog.qualified[view.name]
         try:
-            if isinstance(view.plan, Emit):
-                self._fill(cursor, view, table, refilled(view.plan, table))
-            else:
+            again = _refilling(view, table)
+            if not again:
                 run(cursor, f"DELETE FROM {table}")
-                self._fill(cursor, view, table)
+            self._fill(cursor, view, table, again)
         except duckdb.Error as error:
             if type(translated(error)) not in (EvaluationError, InputError):
                 raise
@@ -397,6 +415,17 @@ class Views:
             self._tables.write(cursor, view.name, held.net())
             save_view(cursor, self.stored(view, exact=True))
             self._held.forget([view.name])
+
+
+def _refilling(view: View, table: str) -> str:
+    """The SQL that fills a view again whose rows stay; "" for others."""
+    match view.plan:
+        case Emit():
+            return refilled(view.plan, table)
+        case Arrived():
+            return arrival_views.refilled(view.plan, table)
+        case _:
+            return ""
 
 
 def _described(cursor: Cursor, query: str) -> Schema:

@@ -21,6 +21,7 @@ from ivm.session.ddl.stored_watermarks import restore_watermarks
 from ivm.session.results.result import Result
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.own.views import written_query
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import fold, literal, path_of, quote, words_in
 from ivm.storage.warehouse.duckdb.duck import rows, run
@@ -28,10 +29,9 @@ from ivm.storage.warehouse.tables.history import paths, restart_epochs
 from ivm.storage.warehouse.tables.system_tables import (
     WATERMARK_TABLES,
     StoredView,
-    read_final,
+    read_emits,
     read_state,
     read_ticks,
-    written_query,
 )
 from ivm.storage.warehouse.tables.view_indexes import ViewIndex, read_view_indexes
 
@@ -181,10 +181,16 @@ def _views(
     """The exported materialized views: path, CREATE statement and why it is broken."""
     columns = "name, query, columns, state"
     found = _records(session, load, "views", _RECORDS, f"SELECT {columns} %s ORDER BY number")
-    ticks, final = read_ticks(meta), read_final(meta)
+    ticks, emits = read_ticks(meta), read_emits(meta)
     views = [
         (
-            StoredView(name, query, tuple(given or ()), tick=ticks.get(name), final=name in final),
+            StoredView(
+                name,
+                query,
+                tuple(given or ()),
+                tick=ticks.get(name),
+                emits=emits.get(name, "changes"),
+            ),
             state,
         )
         for name, query, given, state in found
@@ -214,7 +220,7 @@ def _records(
 
 
 def _kept(load: Sequence[st.Statement], path: tuple[str, ...]) -> Kept | None:
-    """The exported rows of a view, which it keeps if it is final."""
+    """The exported rows of a view, which it keeps if they stay."""
     text = next((s.text for s in load if _path(s) == path), "")
     found = _FROM.search(text)
     return None if found is None else lambda table: f"COPY {table} {text[found.start() :]}"
@@ -234,7 +240,7 @@ def _created(view: StoredView) -> str:
     path = ".".join(map(quote, path_of(view.name)))
     ticks = f" WITH (tick = '{view.tick} microseconds')" if view.tick is not None else ""
     return (
-        f"CREATE MATERIALIZED VIEW {path}{listed}{ticks} AS {written_query(view.query, view.final)}"
+        f"CREATE MATERIALIZED VIEW {path}{listed}{ticks} AS {written_query(view.query, view.emits)}"
     )
 
 

@@ -53,9 +53,9 @@ def create_anew(
     names = tuple([name for name, _ in view.schema])
     given = view.name, view.query, names
     ways = functions, time_functions, view.tick
-    anew = engine.views.define(session.cursor, *given, *ways, final=view.final)
+    anew = engine.views.define(session.cursor, *given, *ways, emits=view.emits)
     anew = replace(anew, broken=view.broken)
-    if view.final:
+    if view.emits != "changes":
         _create_keeping(session, transaction, view, anew)
     else:
         transaction.drop_view(view)
@@ -67,7 +67,7 @@ def create_anew(
 
 
 def _create_keeping(session: Session, transaction: Transaction, view: View, anew: View) -> None:
-    """Creates a final view in the place of its former self, with the rows of that."""
+    """Creates a view whose rows stay in the place of its former self, with the rows of that."""
     cursor, held = session.cursor, session.engine.catalog.qualified[view.name]
     run(cursor, f"CREATE TEMP TABLE _ivm_kept AS FROM {held}")
     transaction.drop_view(view)

@@ -75,7 +75,7 @@ def restore(
         session: in its transaction.
         statement: creates the view.
         broken: why it is broken.
-        kept: the rows that it keeps, if it is final.
+        kept: the rows that it keeps, if they stay.
     """
     with session.writing() as transaction:
         catalog = session.engine.catalog
@@ -115,7 +115,7 @@ def _defined(
             )
         given = name, statement.query, statement.columns
         ways = functions, time_functions, statement.tick
-        view = engine.views.define(reader, *given, *ways, final=statement.final)
+        view = engine.views.define(reader, *given, *ways, emits=statement.emits)
     if view.tick is not None:
         transaction.begin_in_duckdb()
         for change in engine.clock.begun(session.cursor, view.tick):

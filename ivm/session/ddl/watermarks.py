@@ -182,7 +182,7 @@ def _refuse_final_readers(session: Session, name: str) -> None:
         UnsupportedError: there are some.
     """
     views = session.engine.catalog.views.values()
-    found = [view.name for view in views if view.final and name in view.bases]
+    found = [view.name for view in views if view.emits == "final" and name in view.bases]
     if found:
         raise UnsupportedError(
             f"{name!r} is read by the final view {', '.join(found)}, whose rows would wait for its "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ivm.sql.statements.nodes.nodes import Name, Statement, WatermarkClause
+from ivm.storage.warehouse.tables.system_tables import Emits
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class CreateView(Statement):
         columns: the view's column names, empty if the view has the query's names.
         backfill: who fills it first: "duckdb", "spark" or "auto".
         tick: of the clock that it reads, in microseconds; None for the usual one.
-        final: whether its rows come when the watermark has passed them, and stay.
+        emits: when its rows come.
     """
 
     name: Name
@@ -32,7 +33,7 @@ class CreateView(Statement):
     if_not_exists: bool
     backfill: str = "auto"
     tick: int | None = None
-    final: bool = False
+    emits: Emits = "changes"
 
 
 @dataclass(frozen=True)

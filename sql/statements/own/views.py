@@ -1,6 +1,7 @@
 """Reads the statements on materialized views, which DuckDB does not know.
 
-Invariant: the view's query is the user's text, verbatim, but for WITH TIES (see `with_ties`).
+Invariant: the view's query is the user's text, verbatim, but for WITH TIES (see `with_ties`), and
+without what says when its rows come, EMIT ON WINDOW CLOSE and AS OF ARRIVAL (see `arrivals`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from ivm.sql.statements.nodes.own_nodes import (
     Subscribe,
     VerifyView,
 )
+from ivm.sql.statements.own.arrivals import WORDS, with_arrival, without_arrival
 from ivm.sql.statements.own.durations import duration
 from ivm.sql.statements.own.options import options
 from ivm.sql.statements.own.with_ties import without_ties_clause
 from ivm.sql.statements.text.tokens import Reader, SourceText
 from ivm.storage.errors import UnsupportedError
+from ivm.storage.warehouse.tables.system_tables import Emits
 
 LEAST_TICK = 10_000
 """The microseconds between two ticks, each of which is a commit."""
@@ -43,12 +46,27 @@ def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView
         raise reader.error("expected the view's query")
     begin = reader.tokens[reader.at].start - source.offset
     written, final = _without_emit(source, reader, begin)
-    query, ahead = without_ties_clause(written, source.offset + begin)
+    plain, arrives = without_arrival(written, source.offset + begin)
+    if final and arrives:
+        raise UnsupportedError(
+            f"{WORDS} beside EMIT ON WINDOW CLOSE, whose rows look up what they join when they are "
+            "final",
+            source.offset + begin,
+        )
+    query, ahead = without_ties_clause(plain, source.offset + begin)
     begin -= ahead
     flags = begin, replace, if_not_exists
     given = source.text, source.offset, name, columns, query
     values = {option.lower(): value for option, value in found.items()}
-    return CreateView(*given, *flags, final=final, **values)
+    emits: Emits = "final" if final else "arrival" if arrives else "changes"
+    return CreateView(*given, *flags, emits=emits, **values)
+
+
+def written_query(query: str, emits: Emits) -> str:
+    """The query behind AS in the statement that creates a view."""
+    if emits == "arrival":
+        return with_arrival(query)
+    return f"{query} EMIT ON WINDOW CLOSE" if emits == "final" else query
 
 
 def _without_emit(source: SourceText, reader: Reader, begin: int) -> tuple[str, bool]:

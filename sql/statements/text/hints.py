@@ -16,6 +16,7 @@ _WORDS = (
     "TABLE", "VIEW", "REPLACE", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT",
     "PRIMARY", "PARTITION", "RETURNING", "TRUNCATE", "SUBSCRIBE", "COMMIT", "ROLLBACK",
 )  # fmt: skip
+_OF_VIEWS = re.compile(r"AS\s+OF\s+ARRIVAL\b|EMIT\s+ON\s+WINDOW\s+CLOSE\b", re.IGNORECASE)
 _WITH_TIES = re.compile(r"WITH\s+TIES\b", re.IGNORECASE)
 
 
@@ -28,6 +29,10 @@ def hint(statement: str, offset: int) -> str:
     """
     if _WITH_TIES.match(statement, offset):
         return ": DuckDB has no WITH TIES; QUALIFY rank() OVER (ORDER BY …) <= n says the same"
+    for clause in _OF_VIEWS.finditer(statement):
+        if clause.start() <= offset < clause.end():
+            written = " ".join(clause[0].upper().split())
+            return f": {written} stands in CREATE MATERIALIZED VIEW alone, outside of parentheses"
     words = tokens(statement)
     depth = depths(words)[-1] if words else 0
     if depth:

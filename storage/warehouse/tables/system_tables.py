@@ -107,8 +107,11 @@ _OLD_STATES: dict[str | None, State] = {None: "exact", "unsettled": "needs_rewri
 """The words of format 1, where they were others."""
 _TICK = "tick: "
 """Stands before a view's name in the key of `_ivm.meta` under which its tick is."""
-_FINAL = "final: "
-"""Stands before the name of a final view in a key of `_ivm.meta`."""
+Emits = Literal["changes", "final", "arrival"]
+"""When the rows of a view come: with every change below; once, when watermarks have passed them; or
+once, when the row arrives that they are joined to."""
+_KEPT: Mapping[Emits, str] = {"final": "final: ", "arrival": "arrival: "}
+"""Stand before the name of a view whose rows stay in a key of `_ivm.meta`."""
 _BROKEN = "broken: "
 """Stands before the reason in the state of a broken view."""
 
@@ -124,7 +127,7 @@ class StoredView:
         state: of its rows.
         reason: why it is broken, if it is.
         tick: of the clock that it reads, in microseconds; None if it reads none.
-        final: whether its rows come when the watermark has passed them, and stay.
+        emits: when its rows come.
     """
 
     name: str
@@ -133,12 +136,7 @@ class StoredView:
     state: State = "exact"
     reason: str | None = None
     tick: int | None = None
-    final: bool = False
-
-
-def written_query(query: str, final: bool) -> str:
-    """The query behind AS in the statement that creates a view."""
-    return f"{query} EMIT ON WINDOW CLOSE" if final else query
+    emits: Emits = "changes"
 
 
 def create_schema(cursor: Cursor, catalog: str, database_id: str) -> None:
@@ -246,9 +244,16 @@ def load_views(cursor: Cursor) -> list[StoredView]:
     views = "_ivm.views AS v(name, query, columns, state, number)"
     found = rows(cursor, f"SELECT name, query, columns, state FROM {views} ORDER BY number")
     meta = rows(cursor, "SELECT key, value FROM _ivm.meta")
-    ticks, final = read_ticks(meta), read_final(meta)
+    ticks, emits = read_ticks(meta), read_emits(meta)
     return [
-        StoredView(name, query, tuple(names), *read_state(state), ticks.get(name), name in final)
+        StoredView(
+            name,
+            query,
+            tuple(names),
+            *read_state(state),
+            ticks.get(name),
+            emits.get(name, "changes"),
+        )
         for name, query, names, state in found
     ]
 
@@ -259,9 +264,10 @@ def read_ticks(meta: Iterable[tuple[str, str]]) -> dict[str, int]:
     return {key.removeprefix(_TICK): int(value) for key, value in found}
 
 
-def read_final(meta: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """The names of the final views, of the rows of `_ivm.meta`."""
-    return frozenset([key.removeprefix(_FINAL) for key, _ in meta if key.startswith(_FINAL)])
+def read_emits(meta: Iterable[tuple[str, str]]) -> dict[str, Emits]:
+    """When the rows of views come that stay, by their names, of the rows of `_ivm.meta`."""
+    found = [(key, emits, begin) for key, _ in meta for emits, begin in _KEPT.items()]
+    return {key.removeprefix(begin): emits for key, emits, begin in found if key.startswith(begin)}
 
 
 def read_state(stored: str | None) -> tuple[State, str | None]:
@@ -279,8 +285,8 @@ def save_view(cursor: Cursor, view: StoredView) -> None:
     number = kept[0][0] if kept else _last_number(cursor) + 1
     run(cursor, "INSERT INTO _ivm.views VALUES ($1, $2, $3, $4, $5)", [*values, number])
     _forget_options(cursor, view.name)
-    if view.final:
-        run(cursor, "INSERT INTO _ivm.meta VALUES ($1, '')", [_FINAL + view.name])
+    if view.emits in _KEPT:
+        run(cursor, "INSERT INTO _ivm.meta VALUES ($1, '')", [_KEPT[view.emits] + view.name])
     if view.tick is not None:
         run(cursor, "INSERT INTO _ivm.meta VALUES ($1, $2)", [_TICK + view.name, str(view.tick)])
 
@@ -297,7 +303,8 @@ def delete_view(cursor: Cursor, name: str) -> None:
 
 
 def _forget_options(cursor: Cursor, name: str) -> None:
-    run(cursor, "DELETE FROM _ivm.meta WHERE key IN ($1, $2)", [_TICK + name, _FINAL + name])
+    keys = [begin + name for begin in (_TICK, *_KEPT.values())]
+    run(cursor, "DELETE FROM _ivm.meta WHERE key IN ($1, $2, $3)", keys)
 
 
 def load_epochs(cursor: Cursor) -> dict[str, int]:
