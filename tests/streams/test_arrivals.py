@@ -305,6 +305,18 @@ def test_what_another_program_breaks_is_mended_as_it_was(tmp_path: Path, clause:
         assert cities == (["Oslo", "Bonn"] if clause == "arrival" else ["Bonn"])
 
 
+def test_what_is_recomputed_when_it_is_read_is_not_joined_for_good(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE t (ts TIMESTAMP, person INTEGER, WATERMARK FOR ts AS ts)")
+    db.execute("CREATE MATERIALIZED VIEW r AS SELECT id, list(city) OVER () AS all FROM people")
+    db.execute("CREATE MATERIALIZED VIEW above AS SELECT id FROM r")
+    joined = SEEN.replace("people p", "{} p").replace("p.city", "p.id AS other")
+    final = "SELECT ts, p.id FROM t JOIN {} p ON p.id = person EMIT ON WINDOW CLOSE"
+    for query in (joined, final):
+        for name in ("r", "above"):
+            with pytest.raises(UnsupportedError, match="'r' is recomputed"):
+                db.execute(f"CREATE MATERIALIZED VIEW seen AS {query.format(name)}")
+
+
 BAD = [
     ("SELECT p.city FROM visits v JOIN people p AS OF ARRIVAL ON p.id = v.person", "add id to"),
     ("SELECT * FROM log v JOIN people p AS OF ARRIVAL ON p.id = v.person", "PRIMARY KEY"),

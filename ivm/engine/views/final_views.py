@@ -58,7 +58,7 @@ def emitted(
     """
     times = _times(version, cursor)
     names = BindingCatalog(version)
-    _refuse_recomputed(plan, version, names, times)
+    refuse_recomputed(plan, version, _WHAT)
     found = bounds(plan, lambda scan: _time_of(scan, times.get(names.canonical(scan.relation))))
     if not found:
         table = min(view.reads - {WATERMARKS}, default="name")
@@ -94,15 +94,24 @@ def _time_of(scan: Scan, column: str | None) -> int | None:
     return next((i for i, (name, _) in enumerate(scan.schema) if name == column), -1)
 
 
-def _refuse_recomputed(
-    plan: Plan, version: CatalogVersion, names: BindingCatalog, times: Mapping[str, str]
-) -> None:
-    """Refuses a query over a recomputed view of such a table."""
+def refuse_recomputed(plan: Plan, version: CatalogVersion, what: str) -> None:
+    """Refuses a query over a recomputed view, which is behind when rows are made for good.
+
+    Args:
+        plan: of the query.
+        version: of the catalog.
+        what: makes them so, in SQL.
+
+    Raises:
+        UnsupportedError: there is one, and it reads a table.
+    """
+    names = BindingCatalog(version)
     for node in nodes(plan):
         name = names.canonical(node.relation) if isinstance(node, Scan) else ""
-        if name in version.views and version.views[name].bases.intersection(times):
+        if name in version.views and not version.views[name].constant:
             raise UnsupportedError(
-                f"{_WHAT}: {name!r} is recomputed, so nothing tells when its rows are final"
+                f"{what}: {name!r} is recomputed, when it is read, so it may be behind when a row "
+                f"is made for good; EXPLAIN MATERIALIZED VIEW {name} says what is recomputed"
             )
 
 

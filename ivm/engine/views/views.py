@@ -29,7 +29,14 @@ from ivm.engine.views import arrival_views
 from ivm.engine.views.arrival_views import arrived
 from ivm.engine.views.broken_views import record_of
 from ivm.engine.views.clock import default_tick
-from ivm.engine.views.final_views import Kept, emitted, passed, refilled, stored_rows
+from ivm.engine.views.final_views import (
+    Kept,
+    emitted,
+    passed,
+    refilled,
+    refuse_recomputed,
+    stored_rows,
+)
 from ivm.engine.views.held_views import HeldViews
 from ivm.engine.views.maintenance import Maintenance
 from ivm.engine.views.recomputed_views import RecomputedViews
@@ -165,6 +172,7 @@ class Views:
         try:
             bound = bind(view.query, BindingCatalog(version), cursor, functions, view.tick)
             if view.emits == "arrival":
+                refuse_recomputed(bound, version, _CLAUSES[view.emits])
                 plan: Plan = arrived(bound, stored_rows(version, view))
             else:
                 plan = rewrite(bound)
