@@ -43,7 +43,9 @@ class Emit(Operator):
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         rows, bound = inputs
-        waiting = self._before.added(self._open(rows, self._passed))
+        opened = self._open(rows, self._passed)
+        self.disturbed = len(opened) > 0
+        waiting = self._before.added(opened)
         self._passes = _moved(self._passed, bound)
         out = empty(self.types)
         if self._passes is not None and self._passes != self._passed:

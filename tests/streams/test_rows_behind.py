@@ -94,6 +94,56 @@ def test_only_the_rows_of_the_last_hour_stay_and_what_is_final(
     db.close()
 
 
+WAITING = {
+    "hours": "SELECT window_end, count(*), sum(id) FROM tumble(e, ts, '1 hour') GROUP BY ALL",
+    "visits": "SELECT window_start, window_end, count(*) FROM session(e, ts, '7 minutes')"
+    " GROUP BY ALL",
+    "answered": "SELECT x.id, x.ts, y.id FROM e x LEFT JOIN e y"
+    " ON y.id % 4 = x.id % 4 AND y.ts BETWEEN x.ts AND x.ts + INTERVAL '30 minutes'",
+    "alone": "SELECT id, ts FROM e x WHERE NOT EXISTS (FROM e y WHERE y.id % 9 = x.id % 9 AND"
+    " y.ts > x.ts AND y.ts < x.ts + INTERVAL '20 minutes')",
+    "ranks": "SELECT window_end, id, rank() OVER (PARTITION BY window_end ORDER BY id % 7)"
+    " FROM hop(e, ts, '30 minutes', '1 hour')",
+}
+
+
+@pytest.mark.parametrize("seed", seeds(6))
+@pytest.mark.parametrize("length", ["2 minutes BEHIND WATERMARK", "2 minutes"])
+def test_rows_stay_as_long_as_final_views_wait_for_them(
+    tmp_path: Path, seed: int, length: str
+) -> None:
+    random, clock, now = Random(f"{seed} {length}"), HandMoved(), BEGIN
+    names = random.sample(list(WAITING), 2)
+    path = tmp_path / "begin.duckdb"
+    dbs = [ivm.connect(path, clock=clock), ivm.connect(":memory:", clock=clock)]
+    for db in dbs:
+        db.execute(f"CREATE TABLE e (id INTEGER PRIMARY KEY, ts TIMESTAMP, {MARKED})")
+        for name in names:
+            query = f"{WAITING[name]} EMIT ON WINDOW CLOSE"
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    by = "" if length.endswith("K") else ", retain_by = ts"
+    length = length.replace("2 minutes", "INTERVAL '2 minutes'")
+    dbs[0].execute(f"ALTER TABLE e SET (retain = {length}{by})")
+    for number in range(60):
+        now += random.randrange(0, 20) * MINUTE
+        rows = [(number * 3 + i, now - random.randrange(0, 5) * MINUTE) for i in range(3)]
+        for db in dbs:
+            db.insert("e", {"id": [id for id, _ in rows], "ts": [ts for _, ts in rows]})
+        clock.move(dbs[0], seconds=1)
+        if random.random() < 0.1:
+            before, path = dbs[0], image(path, tmp_path / f"{number}.duckdb")
+            dbs[0] = ivm.connect(path, clock=clock)
+            before.close()
+        for name in names:
+            found, wanted = [db.execute(f"FROM {name}").fetchall() for db in dbs]
+            assert_same_rows(found, wanted, name)
+    kept, all = [db.execute("SELECT count(*) FROM e").fetchall()[0][0] for db in dbs]
+    assert kept < all / 2
+    assert len(dbs[1].execute(f"FROM {names[0]}").fetchall()) > 5
+    for db in dbs:
+        db.close()
+
+
 def test_the_end_of_a_stream_takes_no_rows_along(db: ivm.Database) -> None:
     db.execute(f"CREATE TABLE e (ts TIMESTAMP, {MARKED}) WITH ({BEHIND}, retain_by = TS)")
     db.execute("INSERT INTO e VALUES ('2001-01-01 10:00'), ('2001-01-01 12:00')")

@@ -2,6 +2,7 @@
 
 Contract: each batch is an epoch of its own, so no writer waits longer than a batch takes. It has as
 many rows as have come since the batch before, or twice that, so that a busy table does not grow.
+A row stays as long as its removal would change what a final view waits for.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from ivm.engine.engine import Aside, Engine
 from ivm.engine.tables.retention import ExpiringRows, Rule
 from ivm.engine.transactions.background_commits import commit_own
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.zset import empty
+from ivm.storage.values.zset import ZSet, empty
 from ivm.storage.warehouse.duckdb.duck import Cursor
 
 BATCH = 2_000
@@ -46,6 +47,8 @@ def _expire(engine: Engine, cursor: Cursor, patience: float, rule: Rule) -> bool
         held.catch_up()  # before the lock, as far as it goes
         if not _remove(engine, cursor, patience, rule, held, threshold):
             return False
+        if held.waits:
+            break
         if not held.complete:
             engine.writer_lock.give_way()
         elif held.bound >= threshold and not held.outdated:
@@ -63,12 +66,23 @@ def _remove(
     def due() -> list[TableChange]:
         if engine.retention.held(rule) is not held:
             return []
-        rows = held.due(threshold, max(BATCH, 2 * held.come))
-        held.come = 0
-        none = empty([type for _, type in held.info.schema])
-        return [TableChange(rule.table, rows, held.columns, none)] if len(rows) else []
+        found = held.due(threshold, max(BATCH, 2 * held.come))
+        change = _undisturbing(engine, rule, held, found)
+        held.waits, held.come = len(found) > 0 and change is None, 0
+        return [] if change is None else [change]
 
     return commit_own(engine, cursor, patience, due, late="not counted")
+
+
+def _undisturbing(engine: Engine, rule: Rule, held: ExpiringRows, rows: ZSet) -> TableChange | None:
+    """The removal of the oldest of some rows for which no final view waits; None of none."""
+    none = empty([type for _, type in held.info.schema])
+    while len(rows):
+        change = TableChange(rule.table, rows, held.columns, none)
+        if not engine.maintenance.disturbs([change]):
+            return change
+        rows = rows.slice(0, len(rows) // 2)
+    return None
 
 
 def _read_ahead(engine: Engine, patience: float, rule: Rule, threshold: int) -> bool:

@@ -88,6 +88,7 @@ class ExpiringRows:
         done: whether all its rows have gone.
         come: how many rows have come since some were last removed.
         complete: whether what `due` gave last was all that was due.
+        waits: whether final views wait for what is made of the oldest rows that are due.
     """
 
     def __init__(self, info: TableInfo, at: int, columns: Sequence[int]) -> None:
@@ -103,7 +104,7 @@ class ExpiringRows:
         self._late: list[ZSet] = []
         self._since: deque[TableChange] = deque()
         self.bound = self._least
-        self.outdated = self.done = self.complete = False
+        self.outdated = self.done = self.complete = self.waits = False
         self.come = 0
 
     def note(self, change: TableChange) -> None:

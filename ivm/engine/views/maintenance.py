@@ -165,6 +165,19 @@ class Maintenance:
         finally:
             self.rollback()
 
+    def disturbs(self, changes: Sequence[TableChange]) -> bool:
+        """Returns whether changes touch rows that wait until they are final; no state changes."""
+        tables = {change.table for change in changes}
+        views = self._catalog.views.values()
+        waiting = {v.name for v in views if v.emits == "final" and not tables.isdisjoint(v.bases)}
+        if not waiting:
+            return False
+        try:
+            self.step(changes, None, waiting)
+            return self.circuit.disturbed
+        finally:
+            self.rollback()
+
     def _sources_of(self, views: Collection[str]) -> _Sources:
         needed = self.circuit.sources_of(views)
         return {r: [p for p in parts if p[0] in needed] for r, parts in self._sources.items()}
