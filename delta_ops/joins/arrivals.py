@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.state.partitions import Partitions
+from ivm.storage.values.column import Indexes
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import ColumnType
-from ivm.storage.values.zset import ZSet, add
+from ivm.storage.values.zset import Weights, ZSet, add
 
 
 class Arrivals(Operator):
@@ -36,6 +39,7 @@ class Arrived(Operator):
         key: positions in them of a key of the relation.
         origin: types of the relation, whose changes are the second input.
         origin_key: positions of that key in it.
+        counted: rows may have equal keys, and one at most is made of each: as many go as theirs.
     """
 
     strategy: ClassVar[Strategy] = "indexed"
@@ -50,8 +54,11 @@ class Arrived(Operator):
         key: Sequence[int],
         origin: Sequence[ColumnType],
         origin_key: Sequence[int],
+        *,
+        counted: bool,
     ) -> None:
         super().__init__(types)
+        self._counted = counted
         self._origin, self._origin_key = tuple(origin), tuple(origin_key)
         self._rows = Partitions(self.types, key)
         self.parts = (self._rows,)
@@ -67,7 +74,9 @@ class Arrived(Operator):
     def _made_of(self, gone: ZSet) -> ZSet:
         """The rows that were made of rows which go."""
         keys = [gone.columns[i] for i in self._origin_key]
-        return self._rows.plain(self._rows.before.lookup_live(keys).rows)
+        probe, rows = self._rows.before.lookup_live(keys)
+        rows = self._rows.plain(rows)
+        return _as_many(probe, rows, -gone.weights) if self._counted else rows
 
     def hydrate(self, inputs: Fetch) -> None:
         self._rows.build(inputs(2))
@@ -77,3 +86,13 @@ class Arrived(Operator):
 
     def state_rows(self) -> int:
         return self._rows.row_count
+
+
+def _as_many(probe: Indexes, rows: ZSet, wanted: Weights) -> ZSet:
+    """The first of the rows that were found for each key, as many as are wanted of it."""
+    order = np.argsort(probe, kind="stable")
+    probe, rows = probe[order], rows.take(order)
+    before = np.cumsum(rows.weights) - rows.weights
+    first = np.searchsorted(probe, probe)
+    taken = np.clip(wanted[probe] - (before - before[first]), 0, rows.weights)
+    return ZSet(rows.columns, taken).filter(taken > 0)

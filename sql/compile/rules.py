@@ -353,9 +353,10 @@ def _arrivals(plan: Arrivals, cursors: CursorFactory) -> Recipe:
 
 def _arrived(plan: Arrived, cursors: CursorFactory) -> Recipe:
     def build(_: Operators) -> Operator:
-        return ArrivedOperator(types(plan), plan.key, types(plan.origin), plan.origin_key)
+        origin = types(plan.origin), plan.origin_key
+        return ArrivedOperator(types(plan), plan.key, *origin, counted=plan.counted)
 
-    key = ("arrived", plan.key, plan.origin_key, plan.stored.relation)
+    key = ("arrived", plan.key, plan.origin_key, plan.counted, plan.stored.relation)
     return Recipe(plan, key, [plan.input, plan.origin], build)
 
 

@@ -340,8 +340,9 @@ class Arrived:
     Attributes:
         input: makes the rows of `Arrivals`, each by itself.
         origin: the relation, whose rows take along what was made of them when they go.
-        origin_key: positions of a unique key of it.
-        key: positions of that key's columns in the rows that are made.
+        origin_key: positions of a unique key of it, or of all its columns.
+        key: positions of these columns in the rows that are made.
+        counted: rows may be equal; then one at most is made of each.
         stored: all columns of the view's table.
         present: the plan of the rows as if all of the relation arrived now.
     """
@@ -352,6 +353,7 @@ class Arrived:
     key: tuple[int, ...]
     stored: Scan
     present: Plan
+    counted: bool
 
     @property
     def schema(self) -> Schema:

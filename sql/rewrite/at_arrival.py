@@ -1,13 +1,14 @@
 """Plans of queries whose rows are made when a row of the first relation arrives.
 
 Law: each row is made of one of that relation, by itself, and shows a key of it; so the rows made of
-one are found again when it goes. What else the query reads is looked up in the step in which the
-row comes.
+one are found again when it goes. Where there is no key it shows all columns, and of each row one is
+made at most: which of equal rows goes makes no difference. What else the query reads is looked up
+in the step in which the row comes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ivm.sql.plan.columns import origins
@@ -71,10 +72,13 @@ def at_arrival(plan: Plan, first: Scan | ViewScan, stored: Scan) -> Arrived:
         )
     (origin,) = found
     shown = _shown(plan, origin)
-    key = _key(origin, shown, first)
-    where = {below: i for i, below in sorted(shown.items(), reverse=True)}
     made = _made(plan, origin)
-    return Arrived(made, origin, key, tuple([where[i] for i in key]), stored, plan)
+    key = _key(origin, shown)
+    counted = key is None
+    if key is None:
+        key = _whole_row(first, origin, shown, made)
+    where = {below: i for i, below in sorted(shown.items(), reverse=True)}
+    return Arrived(made, origin, key, tuple([where[i] for i in key]), stored, plan, counted)
 
 
 def _relations(plan: Plan) -> Iterator[Scan | ViewScan]:
@@ -107,26 +111,56 @@ def _shown(plan: Plan, origin: Plan) -> Mapping[int, int]:
     return found
 
 
-def _key(origin: Scan | ViewScan, shown: Mapping[int, int], first: Scan | ViewScan) -> Key:
-    """A unique key of a relation among columns that are shown.
+def _key(origin: Scan | ViewScan, shown: Mapping[int, int]) -> Key | None:
+    """The shortest unique key of a relation among columns that are shown; None if there is none."""
+    keys = [key for key in unique_keys(origin) if key and set(key) <= set(shown.values())]
+    return min(keys, key=len, default=None)
+
+
+def _whole_row(
+    first: Scan | ViewScan, origin: Scan | ViewScan, shown: Mapping[int, int], made: Plan
+) -> Key:
+    """All columns of a relation without a key.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: it has a key, or a column is not shown, or of a row several may be made.
     """
-    fit = [key for key in unique_keys(origin) if key and set(key) <= set(shown.values())]
-    if fit:
-        return min(fit, key=len)
     keys = [key for key in unique_keys(first) if key]
-    listed = ", ".join([first.schema[i][0] for i in keys[0]]) if keys else ""
-    way = (
-        f"add {listed} to the view's columns"
-        if listed
-        else "it needs a PRIMARY KEY, whose columns the view shows"
-    )
-    raise UnsupportedError(
-        f"{_WHAT}: when a row of {_shown_name(first)} goes, the rows made of it are found by its "
-        f"key: {way}"
-    )
+    names = [name for name, _ in first.schema]
+    lacking = [names[i] for i in keys[0]] if keys else _unshown(names, origin, shown)
+    why = f"{_WHAT}: when a row of {_shown_name(first)} goes, the rows made of it are found by its"
+    if keys:
+        raise UnsupportedError(f"{why} key: add {', '.join(lacking)} to the view's columns")
+    if lacking:
+        raise UnsupportedError(
+            f"{why} columns, since it has no PRIMARY KEY: add {', '.join(lacking)} to the view's"
+        )
+    if not _makes_one(made):
+        raise UnsupportedError(
+            f"{why} columns, since it has no PRIMARY KEY, and several may be made of one: give it "
+            "a key, or join what it is joined with on all of a key"
+        )
+    return tuple(range(width(origin)))
+
+
+def _unshown(names: Sequence[str], origin: Scan | ViewScan, shown: Mapping[int, int]) -> list[str]:
+    """The columns of a relation that are not read, or not shown."""
+    seen = {origin.schema[i][0] for i in shown.values()}
+    return [name for name in names if name not in seen]
+
+
+def _makes_one(made: Plan) -> bool:
+    """Returns whether of each row that arrives one is made at most."""
+    match made:
+        case Arrivals():
+            return True
+        case Project() | Filter():
+            return _makes_one(made.input)
+        case Join():
+            known = [set(key) <= set(made.right_keys) for key in unique_keys(made.right)]
+            return _makes_one(made.left) and (made.kind in ("semi", "anti") or any(known))
+        case _:
+            return False
 
 
 def _reads(plan: Plan, origin: Plan) -> bool:
