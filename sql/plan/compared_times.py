@@ -90,10 +90,13 @@ class Last(NamedTuple):
     Attributes:
         rows: of which each row of the left side is joined with the last that is not after it.
         exprs: the columns of the right side over them; what is not theirs is the next row's time.
+        begins: the condition by which it is not after it. A row that comes takes the place of one
+            for which other conditions may hold, and for the one that comes may not.
     """
 
     rows: Plan
     exprs: Sequence[exp.Expr]
+    begins: exp.Expr
 
 
 def last_before(plan: Project) -> Last | None:
@@ -123,8 +126,8 @@ def last_before(plan: Project) -> Last | None:
     own, next = [width(join.left) + i for i in (origin.index(time), *readers)]
     of_key = {origin[i] for i in join.right_keys} == set(window.partition)
     apart = all(next not in used(e) for e in plan.exprs)
-    is_last = of_key and apart and _is_last(conjuncts(join.residual), own, next)
-    return Last(window.input, exprs) if is_last else None
+    begins = _begin_of_last(conjuncts(join.residual), own, next) if of_key and apart else None
+    return None if begins is None else Last(window.input, exprs, begins)
 
 
 def _time_of_next(plan: Plan) -> int | None:
@@ -142,8 +145,8 @@ def _time_of_next(plan: Plan) -> int | None:
     return order.column if leads and told else None
 
 
-def _is_last(terms: Sequence[exp.Expr], own: int, next: int) -> bool:
-    """Returns whether conditions hold of the last row not after a time alone.
+def _begin_of_last(terms: Sequence[exp.Expr], own: int, next: int) -> exp.Expr | None:
+    """Of conditions that hold of the last row not after a time alone, the one that says so.
 
     Args:
         terms: the conditions.
@@ -153,10 +156,11 @@ def _is_last(terms: Sequence[exp.Expr], own: int, next: int) -> bool:
     found = [term.unnest() for term in terms if next in used(term)]
     last = _until(found[0], next) if len(found) == 1 else None
     if last is None or next in used(last.this):
-        return False
+        return None
     after = exp.GT if isinstance(last, exp.LTE) else exp.GTE
-    begins = structure(compared(after, last.this.copy(), column(own)))
-    return begins in {structure(term.unnest()) for term in terms}
+    begins = compared(after, last.this.copy(), column(own))
+    known = {structure(term.unnest()) for term in terms}
+    return begins if structure(begins) in known else None
 
 
 def _until(term: exp.Expr, next: int) -> exp.LT | exp.LTE | None:

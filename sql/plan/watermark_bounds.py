@@ -11,6 +11,7 @@ keys, a partition likewise.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -162,7 +163,7 @@ def _of_expression(expr: exp.Expr, columns: Mapping[int, Bound]) -> Bound | None
 
 
 def _of_project(plan: Project, known: Known) -> list[Bounded]:
-    last = last_before(plan)
+    last = last_before(plan) if known(plan.input) is None else None
     if last is None or not isinstance(plan.input, Join):
         return _mapped(_bounds(plan.input, known), plan.exprs)
     return _mapped(_of_join(plan.input, known, last), plan.exprs)
@@ -188,7 +189,8 @@ def _of_join(plan: Join, known: Known, last: Last | None = None) -> list[Bounded
         return [Bounded(each.relation, {}) for each in (*left, *right)]
     split, told, inner = width(plan.left), at_least(plan), plan.kind == "inner"
     of_right = [(at - split, expr) for at, expr in told if at >= split]
-    of_left = [(at, expr) for at, expr in told if at < split]
+    changed = plan if last is None else dataclasses.replace(plan, residual=last.begins)
+    of_left = [(at, expr) for at, expr in at_least(changed) if at < split]
     found = []
     for each in left:
         met = _across(plan.right, each.columns, of_right) if inner else {}

@@ -141,6 +141,14 @@ BOUNDED = [
     (f"SELECT c.ts, a.k {PAIRS} <= a.ts JOIN clicks c ON c.k = b.k AND a.ts <= c.ts", "ts <"),
     ("SELECT a.ts, b.k FROM clicks a ASOF JOIN clicks b ON a.k = b.k AND a.ts >= b.ts", "ts <"),
     ("SELECT a.ts, b.k FROM clicks a ASOF LEFT JOIN clicks b ON a.ts > b.ts", "ts <"),
+    ("SELECT a.ts, b.k FROM clicks a ASOF JOIN clicks b ON a.k >= b.k WHERE a.ts >= b.ts", None),
+    ("SELECT a.t, b.k FROM (SELECT a.*, c.ts AS t FROM clicks a JOIN clicks c ON c.ts = a.ts -"
+     " INTERVAL 5 MINUTE) a ASOF JOIN clicks b ON a.k = b.k AND a.ts >= b.ts WHERE a.t >= b.ts",
+     None),
+    ("SELECT a.ts, b.k, c.k AS j FROM clicks a ASOF JOIN clicks b ON a.k = b.k AND a.ts >= b.ts"
+     " ASOF JOIN clicks c ON a.k = c.k AND a.ts >= c.ts", "ts <"),
+    ("SELECT a.ts, b.k FROM clicks a ASOF JOIN clicks b ON a.k = b.k AND a.ts >= b.ts"
+     " WHERE NOT EXISTS (FROM clicks c WHERE c.ts = a.ts - INTERVAL 5 MINUTE)", "ts <"),
     ("SELECT a.ts, b.ts AS t FROM clicks a ASOF JOIN clicks b ON a.ts <= b.ts", None),
     ("SELECT a.ts, b.k FROM clicks a ASOF JOIN clicks b ON a.k = b.k AND a.ts <= b.ts", None),
     ("SELECT a.ts, b.k FROM clicks a ASOF FULL JOIN clicks b ON a.ts >= b.ts", None),
