@@ -16,6 +16,7 @@ from ivm.catalog.names import name_parts
 from ivm.engine.transactions.transaction import Transaction
 from ivm.ingest.not_fast import NotFastError
 from ivm.ingest.rows import Rows, to_arrow
+from ivm.session.buried import BuriedRows
 from ivm.session.dml import refuse_own, refuse_view
 from ivm.session.duck_writer import DuckWriter
 from ivm.session.session import Session
@@ -53,7 +54,8 @@ def _change(
     with session.writing() as transaction:
         info, given, count = columns()
         if count:
-            count -= _write(session, transaction, info, lambda w: method(w)(given, count))
+            late = _write(session, transaction, info, lambda w: method(w)(given, count))
+            return count - late.among(info, given)
         return count
 
 
@@ -66,7 +68,8 @@ def apply(session: Session, table: str, rows: Rows, given_weights: npt.ArrayLike
         if len(weights) != count:
             raise InputError(f"{count} rows need {count} weights, not {len(weights)}")
         if count:
-            count -= _write(session, transaction, info, lambda w: w.apply(given, weights))
+            late = _write(session, transaction, info, lambda w: w.apply(given, weights))
+            return count - late.among(info, given)
         return count
 
 
@@ -87,18 +90,18 @@ def _write(
     transaction: Transaction,
     info: TableInfo,
     act: Callable[[TableWriter], None],
-) -> int:
-    """Writes rows; returns how many of them are late and have become dead letters."""
+) -> BuriedRows:
+    """Writes rows; returns those that are late and have become dead letters."""
     path = transaction.fast_path(info.name)
     with session.buried.of(None) as late:
         if path is not None:
             try:
                 act(FastWriter(transaction, path))
-                return late.count
+                return late
             except NotFastError:
                 pass  # nothing is changed yet
         act(DuckWriter(session, transaction, info))
-        return late.count
+        return late
 
 
 def _weights(given: npt.ArrayLike) -> Weights:

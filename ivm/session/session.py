@@ -77,7 +77,7 @@ class Session:
         self.is_forgotten: Callable[[], bool] = lambda: False
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
-        self.buried = Buried()
+        self.buried = Buried(lambda parts: self.names.resolve(parts))
 
     def fail(self, error: BaseException) -> None:
         """Rolls back after a failed call, as DuckDB does."""
@@ -345,7 +345,7 @@ class Session:
             return ReadOnlyTransaction(*given)
         made = Transaction(*given, begun=begun, local=self.local_time)
         made.is_forgotten = self.is_forgotten
-        made.count_buried = self.buried.note
+        made.note_buried = self.buried.note
         return made
 
     def commit(self) -> None:

@@ -208,8 +208,8 @@ def test_of_equal_rows_as_many_stay_as_there_are(tmp_path: Path, seed: int) -> N
             copies[row] = max(copies[row] - 1, 0)
         else:
             names[random.randrange(3)] = number
-            for id, name in names.items():
-                db.execute("INSERT OR REPLACE INTO p VALUES (?, ?)", [id, name])
+            for each in names.items():
+                db.execute("INSERT OR REPLACE INTO p VALUES (?, ?)", [*each])
         if random.random() < 0.1:
             left, path = db, image(path, tmp_path / f"{number}.duckdb")
             db = ivm.connect(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,6 +22,8 @@ from tests.support.view_oracle import assert_same_rows, verdicts
 from tests.tiers import seeds
 
 Row = tuple[int, datetime, str]
+TIME, OLD = datetime(2026, 3, 1, 10), datetime(2026, 3, 1, 9)
+LATE = datetime(2026, 3, 1, 9, 30)
 MINUTE = timedelta(minutes=1)
 BEGIN = datetime(2026, 3, 1)
 KEYED = "CREATE TABLE c (id INTEGER PRIMARY KEY, ts TIMESTAMP, k VARCHAR, "
@@ -300,6 +302,78 @@ def test_letters_have_all_columns_whatever_they_are_called() -> None:
         db.execute("INSERT INTO c VALUES (3, 'x', '2026-03-01 10:00')")
         wanted = [("d", row, None), ("u", row, row | {"B": "z"}), ("c", None, row | {"a": 3})]
         assert letters(db) == wanted
+
+
+@pytest.mark.parametrize(
+    ("key", "call", "told"),
+    [
+        ("", lambda db: db.apply("c", rows([5, LATE, "a"]), [3]), 0),
+        ("", lambda db: db.apply("c", rows([5, TIME, "a"], [5, LATE, "z"]), [2, 3]), 1),
+        ("", lambda db: db.insert("c", rows([5, TIME, "a"], [6, LATE, "z"], [7, LATE, "z"])), 1),
+        ("PRIMARY KEY", lambda db: db.apply("c", rows([1, OLD, "a"], [1, OLD, "b"]), [-1, 1]), 0),
+        ("PRIMARY KEY", lambda db: db.upsert("c", rows([2, OLD, "n"], [1, OLD, "b"])), 0),
+        ("PRIMARY KEY", lambda db: db.upsert("c", rows([2, TIME, "n"], [1, OLD, "a"])), 2),
+        ("PRIMARY KEY", lambda db: db.upsert("c", rows([2, TIME, "n"], [2, LATE, "b"])), 0),
+        ("PRIMARY KEY", lambda db: db.upsert("c", rows([2, LATE, "n"], [2, TIME, "b"])), 2),
+        ("PRIMARY KEY", lambda db: db.delete("c", {"id": [1, 9]}), 1),
+    ],
+)
+def test_what_calls_tell_is_of_what_they_were_given(
+    key: str, call: Callable[[ivm.Database], int], told: int
+) -> None:
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE c (id INTEGER {key}, ts TIMESTAMP, k VARCHAR, {MARKED}")
+        db.insert("c", rows([1, OLD, "a"], [9, TIME, "w"]))
+        assert call(db) == told
+
+
+def rows(*given: list[Any]) -> dict[str, list[Any]]:
+    """The rows of a call, as columns."""
+    return dict(zip(["id", "ts", "k"], map(list, zip(*given, strict=True)), strict=True))
+
+
+def test_late_rows_of_a_trigger_are_none_of_the_statement(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE d (id INTEGER, ts TIMESTAMP)")
+    db.execute(
+        "CREATE TRIGGER copies AFTER INSERT ON d REFERENCING NEW TABLE AS n FOR EACH STATEMENT"
+        " INSERT INTO c SELECT id, ts, 'd' FROM n"
+    )
+    assert db.execute("INSERT INTO d VALUES (50, '2026-03-01 09:30')").rowcount == 1
+    again = db.execute("INSERT INTO d VALUES (51, '2026-03-01 09:30') RETURNING id")
+    assert again.fetchall() == [(51,)]
+    assert len(letters(db)) == 2
+
+
+def test_generated_columns_are_in_letters_alone() -> None:
+    with ivm.connect() as db:
+        db.execute(
+            "CREATE TABLE c (id INTEGER PRIMARY KEY, ts TIMESTAMP, h BIGINT AS (hour(ts)),"
+            f" old INTEGER, {MARKED}"
+        )
+        db.insert("c", {"id": [1, 2], "ts": [OLD, TIME], "old": [7, 8]})
+        for statement in ("DELETE FROM c WHERE id = 1", "UPDATE c SET old = 9 WHERE old = 7"):
+            assert db.execute(statement).rowcount == 0
+        assert db.delete("c", {"id": [1]}) == 0
+        assert db.execute("SELECT id, h, old FROM c ORDER BY ALL").fetchall() == [
+            (1, 9, 7),
+            (2, 10, 8),
+        ]
+        assert [(op, row["h"], row["old"]) for op, row, _ in letters(db)] == [
+            ("d", 9, 7),
+            ("u", 9, 7),
+            ("d", 9, 7),
+        ]
+
+
+def test_tables_of_letters_and_others_are_made_in_one_transaction() -> None:
+    with ivm.connect() as db:
+        with db.transaction():
+            db.execute(KEYED + MARKED)
+            db.execute("ALTER TABLE c RENAME COLUMN k TO named")
+            db.execute("CREATE TABLE other (x INTEGER)")
+            db.execute("INSERT INTO c VALUES (1, '2026-03-01 10:00', 'a')")
+        db.execute("INSERT INTO c VALUES (2, '2026-03-01 09:00', 'b')")
+        assert [new["named"] for _, _, new in letters(db)] == ["b"]
 
 
 def test_triggers_do_not_see_late_rows(db: ivm.Database) -> None:

@@ -73,6 +73,8 @@ class SmallTables:
 
     def _mirror(self, table: str) -> Mapping[Row, Row]:
         mirror = self._mirrors.get(table)
+        if mirror is None and table not in self._tables.catalog.version.as_committed.tables:
+            return {}  # the open transaction has created it
         if mirror is None:
             self._tables.flush([table])
             mirror = self._mirrors[table] = self._added(table, self._tables.content(table))

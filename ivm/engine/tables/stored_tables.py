@@ -130,7 +130,7 @@ class StoredTables:
     def write(self, cursor: Cursor, name: str, net: NetChange) -> None:
         """Applies a net change to a relation's table in the cursor's transaction."""
         info = self.catalog.tables.get(name)
-        if info is not None and info.history is not None:
+        if info is not None and (info.history is not None or info.generated):
             target = info.target().at(self.pending.epoch + 1)
             apply_changes(cursor, [("", target, net)], Appenders(cursor))
             return

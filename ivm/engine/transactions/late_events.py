@@ -7,6 +7,7 @@ be told apart (an update without a key, or one whose row may break a UNIQUE cons
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from ivm.ingest.fast_path_rules import has_trigger
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import literal
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.column import Indexes, Mask, concat
+from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.consolidate import consolidate, distinct_rows
 from ivm.storage.values.zset import ZSet, add
 from ivm.storage.warehouse.duckdb.duck import Cursor
@@ -68,6 +69,27 @@ def count(info: TableInfo, events: TableChange) -> int:
     if not len(events.added) or not len(events.removed) or not info.primary_key:
         return int(max(events.added.weights.sum(), events.removed.weights.sum()))
     return len(np.unique(np.concatenate(numbered(info, events))))
+
+
+def entries(info: TableInfo, given: Mapping[int, Column], late: Sequence[TableChange]) -> int:
+    """How many of some rows are of late events: by their keys, or by all that is given of them.
+
+    Args:
+        info: the table.
+        given: columns of the rows by their position.
+        late: the events.
+    """
+    if not late:
+        return 0
+    key = info.primary_key
+    places = key if key and given.keys() >= set(key) else tuple(given)
+    columns = []
+    for place in places:
+        known = [each.removed.columns[each.removed_columns.index(place)] for each in late]
+        columns.append(concat([given[place], *[e.added.columns[place] for e in late], *known]))
+    numbers = distinct_rows(columns, [info.schema[i][1] for i in places]).inverse
+    of_late = len(columns[0]) - sum([len(each.added) + len(each.removed) for each in late])
+    return int(np.isin(numbers[:of_late], numbers[of_late:]).sum())
 
 
 def numbered(info: TableInfo, *changes: TableChange) -> list[Indexes]:

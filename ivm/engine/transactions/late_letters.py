@@ -6,6 +6,7 @@ DuckDB writes them in JSON.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 from ivm.engine.tables.row_times import spelled
 from ivm.engine.tables.watermark_rows import Watermark
 from ivm.engine.transactions.late_events import numbered
+from ivm.storage.identifiers import fold
 from ivm.storage.log.change import TableChange
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.column import Indexes
@@ -28,11 +30,12 @@ SOURCE = "late rows"
 
 _SCRATCH = Scratch.of()
 _EVENTS = {
-    "c": "SELECT to_json({op: 'c', before: NULL, after: _ivm_new}) FROM _ivm_added AS _ivm_new",
-    "d": "SELECT to_json({op: 'd', before: _ivm_old, after: NULL}) FROM _ivm_removed AS _ivm_old",
-    "u": "SELECT to_json({op: 'u', before: _ivm_old, after: _ivm_new})"
-    " FROM _ivm_removed AS _ivm_old POSITIONAL JOIN _ivm_added AS _ivm_new",
+    "c": "SELECT to_json({{op: 'c', before: NULL, after: {new}}}) FROM _ivm_added AS {new}",
+    "d": "SELECT to_json({{op: 'd', before: {old}, after: NULL}}) FROM _ivm_removed AS {old}",
+    "u": "SELECT to_json({{op: 'u', before: {old}, after: {new}}})"
+    " FROM _ivm_removed AS {old} POSITIONAL JOIN _ivm_added AS {new}",
 }
+"""What gives the letters, with names for the rows that no column has, which would hide them."""
 
 
 def letters(info: TableInfo, late: TableChange, mark: Watermark, schema: Schema) -> TableChange:
@@ -91,9 +94,18 @@ def _payloads(info: TableInfo, op: str, late: TableChange) -> pa.Array:
         "_ivm_added": (_each(late.added), info.schema),
         "_ivm_removed": (_each(late.removed), old),
     }
+    taken = {fold(name) for name, _ in info.schema}
+    event = _EVENTS[op].format(new=_free("new", taken), old=_free("old", taken))
     with _SCRATCH.borrow() as cursor, registered(cursor, given):
-        found = table(cursor, _EVENTS[op])
+        found = table(cursor, event)
     return found.column(0).cast(pa.string()).combine_chunks()
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """A name that is not taken."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _each(rows: ZSet) -> ZSet:

@@ -50,7 +50,7 @@ class OpenChanges(IdleTimeout):
         reads_only: whether it has no lock, and reads a snapshot.
         time: what its statements tell of the time.
         watermark_moves: what it comes to for the watermarks of its tables.
-        count_buried: is told how many late events of a statement become dead letters.
+        note_buried: is told the late events of a change that become dead letters.
     """
 
     reads_only = False
@@ -77,7 +77,7 @@ class OpenChanges(IdleTimeout):
         self._defaults = DefaultValues(engine.warehouse, cursor, self.time)
         self.watermark_moves = WatermarkMoves(engine.watermarks, engine.catalog, self.changes)
         self._breaks = False
-        self.count_buried: Callable[[int, TableInfo], object] = lambda count, info: None
+        self.note_buried: Callable[[TableChange, TableInfo], object] = lambda late, info: None
         self.in_duckdb = False
         self._at_commit: list[Callable[[], object]] = []
         self._afterwards: list[Callable[[], None]] = []
@@ -192,9 +192,8 @@ class OpenChanges(IdleTimeout):
 
     def _bury(self, late: TableChange) -> None:
         """Adds dead letters in the place of late events."""
-        letters = self.watermark_moves.letters_of(late)
-        self.count_buried(len(letters.added), self._engine.catalog.tables[late.table])
-        self.add(letters)
+        self.note_buried(late, self._engine.catalog.tables[late.table])
+        self.add(self.watermark_moves.letters_of(late))
 
     def at_commit(self, act: Callable[[], object]) -> None:
         """Calls a function once the transaction is committed, before anybody else can write.
