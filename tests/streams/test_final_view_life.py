@@ -196,6 +196,12 @@ def test_a_query_is_taken_where_a_column_tells_when_its_rows_are_final(
     assert shown.startswith(f"Emit c{names.index(column)} {sign} watermark of ")
 
 
+def test_of_streams_the_error_says_what_the_condition_lacks(db: ivm.Database) -> None:
+    query = "SELECT a.ts, b.k FROM clicks a LEFT JOIN clicks b ON a.k = b.k EMIT ON WINDOW CLOSE"
+    with pytest.raises(UnsupportedError, match="how far apart their times may be"):
+        db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
+
+
 def test_without_a_watermark_the_error_says_how_to_make_one(db: ivm.Database) -> None:
     with pytest.raises(UnsupportedError, match="ALTER TABLE plain SET WATERMARK FOR column AS"):
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT ts FROM plain EMIT ON WINDOW CLOSE")

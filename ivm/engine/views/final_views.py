@@ -133,9 +133,15 @@ def _column(found: Sequence[Bounded], view: View, names: BindingCatalog) -> int:
         f"the watermark of {table} bounds {columns or 'no column'}"
         for table, columns in sorted(known.items())
     )
+    way = (
+        "Group or join by a window of time (window_end), or by date_trunc() or time_bucket() of the "
+        "time"
+        if len(found) == 1
+        else "Join streams by a window of time, or say how far apart their times may be: "
+        "b.ts BETWEEN a.ts AND a.ts + INTERVAL '1 hour'"
+    )
     raise UnsupportedError(
-        f"{_WHAT} needs a column of the result that tells when a row is final: {told}. Group or "
-        "join by a window of time (window_end), or by date_trunc() or time_bucket() of the time"
+        f"{_WHAT} needs a column of the result that tells when a row is final: {told}. {way}"
     )
 
 
