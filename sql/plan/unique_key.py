@@ -46,10 +46,10 @@ def unique_keys(plan: Plan) -> list[Key]:
             return [tuple(range(width(plan)))]
         case Filter() | Project() | ViewScan() | TopK() | Window():
             return _passed_on(plan, unique_keys(plan.input))
-        case Emit():
-            return unique_keys(plan.input)
-        case Arrived():
-            return unique_keys(plan.present)
+        case Emit():  # what is final stays, and its key may come again, later
+            return [tuple(sorted({*key, plan.by})) for key in unique_keys(plan.input)]
+        case Arrived():  # what was made of one row was made at one time
+            return [key for key in unique_keys(plan.present) if set(plan.key) <= set(key)]
         case Join():
             return _of_join(plan)
         case _:

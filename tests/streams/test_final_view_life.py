@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ivm
-from ivm.errors import IvmError, UnsupportedError
+from ivm.errors import EvaluationError, IvmError, UnsupportedError
 from tests.support.crash_image import image
 from tests.support.view_oracle import verdicts
 from tests.tiers import some
@@ -267,6 +267,28 @@ def test_a_crash_after_it_was_read_counts_no_row_twice_above(tmp_path: Path) -> 
     with ivm.connect(copy) as db:
         assert db.execute("FROM above").fetchall() == [(16, 48)]
         assert all(row["ok"] for row in verdicts(db))
+
+
+def test_a_key_whose_row_is_final_may_come_again(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE c (ts TIMESTAMP, k INTEGER, WATERMARK FOR ts AS ts)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW f AS SELECT k, min(ts) AS t FROM c GROUP BY k"
+        " EMIT ON WINDOW CLOSE"
+    )
+    db.execute("CREATE MATERIALIZED VIEW above AS SELECT k, count(*) FROM f GROUP BY k")
+    db.execute(
+        "CREATE MATERIALIZED VIEW single AS SELECT k, (SELECT t FROM f WHERE f.k = u.k)"
+        " FROM (SELECT DISTINCT k FROM f) u"
+    )
+    db.execute("INSERT INTO c VALUES ('2026-03-01 10:00', 1), ('2026-03-01 10:10', 2)")
+    db.execute("DELETE FROM c WHERE k = 1")
+    db.execute("INSERT INTO c VALUES ('2026-03-01 10:20', 1)")
+    assert sorted(db.execute("FROM above").fetchall()) == [(1, 1), (2, 1)]
+    with pytest.raises(EvaluationError, match=r"(?i)more than one row"):
+        db.execute("INSERT INTO c VALUES ('2026-03-01 10:30', 3)")
+    db.execute("DROP MATERIALIZED VIEW single")
+    db.execute("INSERT INTO c VALUES ('2026-03-01 10:30', 3)")
+    assert sorted(db.execute("FROM above").fetchall()) == [(1, 2), (2, 1)]
 
 
 def test_rows_outlive_those_they_were_made_of() -> None:

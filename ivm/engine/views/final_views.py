@@ -134,8 +134,7 @@ def _column(found: Sequence[Bounded], view: View, names: BindingCatalog) -> int:
         for table, columns in sorted(known.items())
     )
     way = (
-        "Group or join by a window of time (window_end), or by date_trunc() or time_bucket() of the "
-        "time"
+        "Group or join by a window of time (window_end), or by date_trunc() or time_bucket() of it"
         if len(found) == 1
         else "Join streams by a window of time, or say how far apart their times may be: "
         "b.ts BETWEEN a.ts AND a.ts + INTERVAL '1 hour'"
