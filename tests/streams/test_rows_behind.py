@@ -96,12 +96,8 @@ def test_only_the_rows_of_the_last_hour_stay_and_what_is_final(
 
 WAITING = {
     "hours": "SELECT window_end, count(*), sum(id) FROM tumble(e, ts, '1 hour') GROUP BY ALL",
-    "visits": "SELECT window_start, window_end, count(*) FROM session(e, ts, '7 minutes')"
-    " GROUP BY ALL",
-    "answered": "SELECT x.id, x.ts, y.id FROM e x LEFT JOIN e y"
-    " ON y.id % 4 = x.id % 4 AND y.ts BETWEEN x.ts AND x.ts + INTERVAL '30 minutes'",
-    "alone": "SELECT id, ts FROM e x WHERE NOT EXISTS (FROM e y WHERE y.id % 9 = x.id % 9 AND"
-    " y.ts > x.ts AND y.ts < x.ts + INTERVAL '20 minutes')",
+    "days": "SELECT DISTINCT date_trunc('hour', ts) AS h, id % 3 FROM e",
+    "grows": "SELECT window_end, max(id) FROM cumulate(e, ts, '10 minutes', '1 hour') GROUP BY ALL",
     "ranks": "SELECT window_end, id, rank() OVER (PARTITION BY window_end ORDER BY id % 7)"
     " FROM hop(e, ts, '30 minutes', '1 hour')",
 }

@@ -23,6 +23,8 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.engine.tables.saved_state import SavedState
 from ivm.engine.tables.stored_tables import StoredTables
 from ivm.sql.compile.compile import CircuitCompiler
+from ivm.sql.plan.nodes import Emit
+from ivm.sql.plan.window_of_row import follows_from_row
 from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.interrupts import dispensable
 from ivm.storage.log.change import TableChange
@@ -166,10 +168,18 @@ class Maintenance:
             self.rollback()
 
     def disturbs(self, changes: Sequence[TableChange]) -> bool:
-        """Returns whether changes touch rows that wait until they are final; no state changes."""
+        """Returns whether changes touch rows that wait until they are final; no state changes.
+
+        Only views count whose rows are soon final: see `follows_from_row`.
+        """
         tables = {change.table for change in changes}
-        views = self._catalog.views.values()
-        waiting = {v.name for v in views if v.emits == "final" and not tables.isdisjoint(v.bases)}
+        waiting = {
+            name
+            for name, view in self._catalog.views.items()
+            if not tables.isdisjoint(view.bases)
+            and isinstance(view.plan, Emit)
+            and follows_from_row(view.plan.input, view.plan.by)
+        }
         if not waiting:
             return False
         try:
