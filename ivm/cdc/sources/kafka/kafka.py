@@ -73,6 +73,14 @@ class Kafka(Limits):
         """The names of the topics."""
         return tuple(dict.fromkeys(topic.strip() for topic in self.topic.split(",")))
 
+    def group(self, name: str) -> str:
+        """The consumer group by which brokers know the source; they keep nothing of it.
+
+        Args:
+            name: of the source.
+        """
+        return f"ivm-{name}"
+
     def begin(self) -> Start:
         """Where topics are begun."""
         return parse_start(self.start, self.topics)
