@@ -46,6 +46,7 @@ class Kafka(Limits):
 
     kind: ClassVar[str] = "KAFKA"
     into: ClassVar[Into] = "optional"
+    stays: ClassVar[str] = ""
     facts: ClassVar[Facts] = FACTS
 
     brokers: str
@@ -126,6 +127,19 @@ class Kafka(Limits):
         with demand_client():
             from ivm.cdc.sources.kafka.reader import KafkaReader
         return KafkaReader(self, name, self.targets(into), positions)
+
+    def moved(
+        self, name: str, place: str, positions: Mapping[str, Position]
+    ) -> Mapping[str, Position]:
+        """See `Movable`; a place is written as the option `start`."""
+        there = parse_start(place, self.topics)
+        with demand_client():
+            from ivm.cdc.sources.kafka.moves import moved
+        return moved(self, name, there, positions)
+
+    def table_of(self, stream: str, into: str | None) -> str | None:
+        """See `Movable`."""
+        return self.targets(into).get(stream.rpartition("/")[0])
 
     def part(self, table: str, payloads: Sequence[str | None]) -> Part:
         """See `Source`."""
