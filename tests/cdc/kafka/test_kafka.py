@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -504,6 +505,18 @@ def test_a_missing_topic_is_told(broker: Broker) -> None:
         db.start_sources()
         wait_until(lambda: db.sources()[0].state == "stopped")
         assert "no.such.topic" in str(db.sources()[0].reason)
+
+
+@pytest.mark.full(smoke=1)
+def test_a_topic_that_comes_a_little_later_is_waited_for(broker: Broker) -> None:
+    """Brokers that have just begun do not know their topics yet."""
+    making = threading.Timer(0.5, broker.create, ["comes.later"])
+    making.start()
+    with created(broker, "comes.later") as db, Following(db, "s") as following:
+        making.join()
+        broker.send("comes.later", texts(1))
+        following.catch_up()
+        assert ids(db) == [1]
 
 
 def test_properties_go_to_the_client(
