@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm import errors
+from ivm.cdc.letter_keys import OVERTAKEN
 from ivm.cdc.sources.source import SourceError
 from ivm.serve.settings import ServerSettings
 from ivm.shell.commands import run_command
 from ivm.shell.console import Console, Settings
 from ivm.shell.display.output import Output
-from tests.cdc.kafka.following import Following, rows, wait_until
+from tests.cdc.kafka.following import Following, examples_of, rows, wait_until
 from tests.cdc.kafka.test_kafka import Topic, add_source, texts
 from tests.serve.in_process import listening
 from tests.support.kafka import Broker
@@ -189,10 +190,10 @@ def event(id: int, kind: str, v: int) -> str:
 
 
 @pytest.mark.full
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(
     st.lists(EVENTS, min_size=1, max_size=25),
-    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9), st.booleans()), max_size=12),
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9), st.booleans()), max_size=6),
 )
 def test_what_is_read_again_leaves_the_rows_that_there_are(
     broker: Broker,
@@ -237,6 +238,50 @@ def test_what_is_read_again_leaves_the_rows_that_there_are(
         assert rows(db, f"{of} 's'") == rows(db, f"{of} 'once'")
         keys = "SELECT stream, position, key FROM _ivm.letter_keys WHERE source = "
         assert rows(db, f"{keys} 's'") == rows(db, f"{keys} 'once'")
+
+
+@pytest.mark.parametrize("version", ["", "place"])
+def test_rows_go_through_the_older_ones_unless_they_have_a_version(
+    broker: Broker, topic: Topic, version: str
+) -> None:
+    name = topic()
+    broker.send(name, [json.dumps({"id": 1, "v": v}) for v in ("old", "new")])
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v VARCHAR, place BIGINT)")
+        add_source(db, "s", broker, name, metadata="place = offset", version=version)
+        caught_up(db)
+        db.execute("PAUSE SOURCE s")
+        moved(db, "earliest")
+        with Following(db, "s") as following:
+            wait_until(lambda: following.step(limit=1) is not None)
+            assert rows(db, "SELECT v FROM t") == [("new" if version else "old",)]
+            following.catch_up()
+        assert rows(db, "FROM t") == [(1, "new", 1)]
+
+
+def test_watermarks_stay_and_only_rows_that_are_gone_are_late(broker: Broker, topic: Topic) -> None:
+    name = topic()
+    sent = [{"op": "insert", "id": i, "ts": f"2026-01-01 00:0{i}:00"} for i in range(5)]
+    broker.send(name, map(json.dumps, [*sent, {"op": "delete", "id": 1}]))
+    with ivm.connect() as db:
+        db.execute("""
+            CREATE TABLE t (id INTEGER PRIMARY KEY, ts TIMESTAMP, part INTEGER,
+                WATERMARK FOR ts AS ts) WITH (late = 'refuse', watermark_by = part)
+        """)
+        add_source(db, "s", broker, name, format="json", metadata="part = partition")
+        caught_up(db)
+        watermark = "SELECT watermark FROM _ivm.watermarks"
+        before = rows(db, "FROM t"), rows(db, watermark)
+        db.execute("PAUSE SOURCE s")
+        moved(db, "earliest")
+        with Following(db, "s") as following:  # else one batch has the row and its deletion
+            wait_until(lambda: following.step(limit=2) is not None)
+            following.catch_up()
+        assert (rows(db, "FROM t"), rows(db, watermark)) == before
+        [(_, position, reason, _)] = rows(db, LETTERS)
+        assert position == 1
+        assert "late row" in reason
+        assert reason.endswith(OVERTAKEN)
 
 
 def test_dead_letters_come_again_with_their_events(
@@ -510,6 +555,23 @@ def test_every_client_can_move_a_source(
     assert rows(db, STORED) == [(f"{name}/0", 2), (f"{name}/1", 0)]
     caught_up(db)
     assert rows(db, "FROM t") == [(3, "v3")]
+
+
+@pytest.mark.full
+def test_the_examples_of_the_docs_run(broker: Broker, topic: Topic) -> None:
+    name = topic()
+    broker.send(name, [json.dumps({"op": "c", "after": {"id": i, "page": "/"}}) for i in range(2)])
+    [example] = examples_of("sources.md", "kafka-places")
+    create, *others = example.replace("localhost:9092", broker.address).split(";\n")
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE clicks (id INTEGER PRIMARY KEY, page VARCHAR, seen TIMESTAMP)")
+        db.execute(create.replace("shop.public.clicks", name).replace("2026-11-28", "2016-11-28"))
+        caught_up(db, "recent")
+        db.execute("DELETE FROM clicks")
+        for statement in others:
+            db.execute(statement)
+        caught_up(db, "recent")
+        assert rows(db, "SELECT id, page FROM clicks") == [(1, "/")]
 
 
 def test_the_option_start_says_that_it_moves_nothing(
