@@ -25,7 +25,7 @@ from ivm.shell.commands import run_command
 from ivm.shell.console import Console, Settings
 from ivm.shell.display.output import Output
 from tests.cdc.kafka.following import Following, examples_of, rows, wait_until
-from tests.cdc.kafka.test_kafka import Topic, add_source, texts
+from tests.cdc.kafka.test_kafka import Topic, add_source, texts, with_schema
 from tests.serve.in_process import listening
 from tests.support.kafka import Broker
 from tests.tiers import examples
@@ -393,6 +393,7 @@ def test_a_running_source_is_paused_first(broker: Broker, topic: Topic, db: ivm.
     [
         ("INTO t FROM FILES (path 'x', format 'json')", "DROP SOURCE and CREATE SOURCE"),
         ("FROM POSTGRES (dsn 'service=x', tables 't')", "DROP TABLE, RESUME SOURCE, and ADD TABLE"),
+        ("FROM DEBEZIUM (connector 'mysql', database.hostname 'x')", "DROP SOURCE and CREATE"),
     ],
 )
 def test_other_kinds_cannot_be_moved(db: ivm.Database, source: str, says: str) -> None:
@@ -442,6 +443,27 @@ def test_a_topic_that_was_created_again_is_begun(
     assert moved(db, "earliest") == [(f"{name}/0", 2, 0, "reads again", 1)]
     caught_up(db)
     assert [id for id, _ in rows(db, "FROM t")] == [1, 2, 3]
+
+
+@pytest.mark.full
+def test_messages_of_an_older_schema_are_read_again_without_following(
+    broker: Broker, topic: Topic, db: ivm.Database
+) -> None:
+    name = topic()
+    broker.send(name, [with_schema({"id": 1, "v": "a"}, id="int32", v="string")])
+    new = {"id": "int32", "v": "string", "more": "int32?"}
+    broker.send(name, [with_schema({"id": 2, "v": "b", "more": 7}, **new)])
+    add_source(db, "s", broker, name, format="debezium with schema")
+    db.start_sources()
+    wait_until(lambda: len(rows(db, "FROM t")) == 2 and db.sources()[0].caught_up)
+    before = rows(db, "FROM t")
+    db.execute("PAUSE SOURCE s")
+    moved(db, "earliest")
+    db.execute("RESUME SOURCE s")
+    assert "'more'" in stopped(db)
+    db.execute("ALTER SOURCE s SET (follow FALSE); RESUME SOURCE s")
+    wait_until(lambda: db.sources()[0].caught_up)
+    assert rows(db, "FROM t") == before == [(1, "a", None), (2, "b", 7)]
 
 
 # --- transactions, restarts and clients --------------------------------------------------------
