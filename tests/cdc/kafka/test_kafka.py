@@ -510,11 +510,11 @@ def test_a_missing_topic_is_told(broker: Broker) -> None:
 @pytest.mark.full(smoke=1)
 def test_a_topic_that_comes_a_little_later_is_waited_for(broker: Broker) -> None:
     """Brokers that have just begun do not know their topics yet."""
-    making = threading.Timer(0.5, broker.create, ["comes.later"])
+    making = threading.Timer(0.5, broker.create, ["comes.in.time"])
     making.start()
-    with created(broker, "comes.later") as db, Following(db, "s") as following:
+    with created(broker, "comes.in.time") as db, Following(db, "s") as following:
         making.join()
-        broker.send("comes.later", texts(1))
+        broker.send("comes.in.time", texts(1))
         following.catch_up()
         assert ids(db) == [1]
 
