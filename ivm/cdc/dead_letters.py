@@ -6,7 +6,8 @@ is overtaken (see `letter_keys`) is not applied any more, and is left until it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -16,7 +17,7 @@ from ivm.cdc import records
 from ivm.cdc.apply import apply_within, prepare
 from ivm.cdc.formats.events import Decoded
 from ivm.cdc.letter_keys import OVERTAKEN
-from ivm.cdc.records import LETTER, Records
+from ivm.cdc.records import LETTER, Records, place_of
 from ivm.cdc.sources.metadata import TellsFacts
 from ivm.cdc.sources.metadata_part import again
 from ivm.cdc.sources.other_places import OtherPlaces
@@ -30,8 +31,8 @@ from ivm.storage.warehouse.tables.table_info import TableInfo
 
 _Letter = tuple[Any, ...]
 _FACTS = len(LETTER)
-_TABLE, _STREAM, _POSITION, _REASON, _PAYLOAD = (
-    LETTER.index(name) for name in ("table", "stream", "position", "reason", "payload")
+_SOURCE, _TABLE, _STREAM, _POSITION, _REASON, _PAYLOAD = (
+    LETTER.index(name) for name in ("source", "table", "stream", "position", "reason", "payload")
 )
 
 
@@ -79,6 +80,26 @@ def discard(session: Session, name: str) -> int:
         return len(_taken_out(session, transaction, sorted({name, fold(name)})))
 
 
+def discard_from(
+    session: Session, transaction: Transaction, name: str, since: Mapping[str, int]
+) -> Counter[str]:
+    """Removes dead letters whose events come again; counts them by stream.
+
+    Args:
+        session: of this thread.
+        transaction: its own.
+        name: of the source.
+        since: the first position that comes again, by stream.
+    """
+    rows = records.listed(session, f"FROM _ivm.dead_letters WHERE source = {literal(name)}")
+    letters = [
+        row for row in rows if row[_STREAM] in since and row[_POSITION] >= since[row[_STREAM]]
+    ]
+    if letters:
+        _removed(session, transaction, letters)
+    return Counter(str(letter[_STREAM]) for letter in letters)
+
+
 def _taken_out(
     session: Session, transaction: Transaction, names: Sequence[str], *, overtaken: bool = True
 ) -> list[_Letter]:
@@ -99,15 +120,23 @@ def _taken_out(
     letters = [row for row in found if overtaken or not row[_REASON].endswith(OVERTAKEN)]
     if not letters:
         return []
-    held = Records(session, transaction, names[0])
+    facts = _removed(session, transaction, letters)
+    return [(*letter, told) for letter, told in zip(letters, facts, strict=True)]
+
+
+def _removed(
+    session: Session, transaction: Transaction, letters: Sequence[_Letter]
+) -> list[str | None]:
+    """The facts that were kept of letters, at least one, which are removed."""
+    held = Records(session, transaction, str(letters[0][_SOURCE]))
     columns = map(list, zip(*letters, strict=True))
     held.unbury(dict(zip(LETTER, columns, strict=True)))
     facts = held.take_facts(letters)
-    for name in names:
+    places = {place_of(letter) for letter in letters}
+    for name, table in sorted({(str(letter[_SOURCE]), str(letter[_TABLE])) for letter in letters}):
         held = Records(session, transaction, name)
-        for table in sorted({str(letter[_TABLE]) for letter in letters}):
-            held.close(held.open_letters(table))
-    return [(*letter, told) for letter, told in zip(letters, facts, strict=True)]
+        held.close([row for row in held.open_letters(table) if place_of(row) in places])
+    return facts
 
 
 def _with_facts(source: Source, retried: _Retried) -> Part:

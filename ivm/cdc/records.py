@@ -46,6 +46,11 @@ LETTER = (*_PLACE, "time", "reason", "payload")
 _KEPT = "temp._ivm_kept"
 
 
+def place_of(row: Row) -> Row:
+    """The place of a dead letter, by its row or one of its key or facts."""
+    return row[: len(_PLACE)]
+
+
 def exist(session: Session) -> bool:
     """Whether the tables of the records have been created, but for those of later versions."""
     names = {f"_ivm.{name}" for name in STREAM_TABLES}.difference(_LATER)
@@ -219,8 +224,7 @@ class Records:
         """
         if LETTER_FACTS not in self._session.engine.catalog.tables:
             return [None] * len(letters)
-        places = [letter[: len(_PLACE)] for letter in letters]
-        found = [self._find(LETTER_FACTS, *place) for place in places]
+        found = [self._find(LETTER_FACTS, *place_of(letter)) for letter in letters]
         self._remove(LETTER_FACTS, [row for row in found if row is not None])
         return [None if row is None else str(row[len(_PLACE)]) for row in found]
 
@@ -283,10 +287,10 @@ class Records:
             why: is added to their reasons.
         """
         self.close(rows)
-        places = {row[: len(_PLACE)] for row in rows}
+        places = {place_of(row) for row in rows}
         of = f'source = {literal(self._source)} AND "table" = {literal(table)}'
         letters = listed(self._session, f"FROM _ivm.dead_letters WHERE {of}") if rows else []
-        letters = [letter for letter in letters if letter[: len(_PLACE)] in places]
+        letters = [letter for letter in letters if place_of(letter) in places]
         if letters:
             named = dict(zip(LETTER, map(list, zip(*letters, strict=True)), strict=True))
             self.unbury(named)
@@ -304,7 +308,7 @@ class Records:
     def _remove(self, table: str, rows: Sequence[Row]) -> None:
         """Removes rows of a table whose key is the place of a letter."""
         if rows:
-            columns = map(list, zip(*[row[: len(_PLACE)] for row in rows], strict=True))
+            columns = map(list, zip(*map(place_of, rows), strict=True))
             named = dict(zip(_PLACE, columns, strict=True))
             self._writer(table).delete(*self._columns(table, named))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from ivm.cdc import dead_letters, stored_sources
 from ivm.cdc.kinds import KINDS
 from ivm.cdc.run_sources import list_sources
+from ivm.cdc.set_position import Move, set_position
 from ivm.cdc.sources.definition import DefinitionError, define
 from ivm.cdc.stored_sources import PAUSED, RUNNING
 from ivm.ingest.parameters import Params
@@ -18,7 +19,7 @@ from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.text.tokens import tokens, unquoted
 from ivm.storage.errors import SqlError
-from ivm.storage.identifiers import canonical_name
+from ivm.storage.identifiers import canonical_name, fold
 
 _TYPES = {
     **dict.fromkeys(("name", "kind", "target", "state", "position"), "VARCHAR"),
@@ -26,6 +27,11 @@ _TYPES = {
     **{"events": "BIGINT", "events_per_second": "DOUBLE", "dead_letters": "BIGINT"},
     "reason": "VARCHAR",
 }
+MOVED = {
+    **{"stream": "VARCHAR", "before": "BIGINT", "position": "BIGINT", "effect": "VARCHAR"},
+    "dead_letters": "BIGINT",
+}
+"""The columns of what SET POSITION tells, with their types."""
 _ARROW = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
 
 
@@ -80,6 +86,9 @@ def change(session: Session, statement: st.ChangeSource, params: Params) -> Resu
         case "set":
             with told_where(statement):
                 stored_sources.set_options(session, name, dict(statement.options))
+            return _set(session, statement)
+        case "set position":
+            return _moved(set_position(session, name, statement.place))
         case "add table" | "drop table":
             adds = statement.action == "add table"
             stored_sources.change_tables(session, name, statement.tables, add=adds)
@@ -90,6 +99,26 @@ def change(session: Session, statement: st.ChangeSource, params: Params) -> Resu
         case "discard":
             return Result("count", rowcount=dead_letters.discard(session, name))
     return Result("done")
+
+
+def _set(session: Session, statement: st.ChangeSource) -> Result:
+    """What is said of options: `start` makes no difference to a source that was begun."""
+    result = Result("done")
+    begun = stored_sources.load_positions(session, fold(statement.name))
+    if begun and "start" in dict(statement.options):
+        result.message = (
+            "done; start is where topics are begun that are new to the source: PAUSE SOURCE "
+            f"{statement.name} and ALTER SOURCE {statement.name} SET POSITION '…' move it"
+        )
+    return result
+
+
+def _moved(moves: Sequence[Move]) -> Result:
+    columns = list(zip(*moves, strict=True)) or [()] * len(MOVED)
+    arrays = [
+        pa.array(column, _ARROW[type]) for column, type in zip(columns, MOVED.values(), strict=True)
+    ]
+    return Result.of_table(pa.table(arrays, names=list(MOVED)), list(MOVED.values()))
 
 
 def show(session: Session, statement: st.ShowSources, params: Params) -> Result:

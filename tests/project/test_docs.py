@@ -194,7 +194,7 @@ STATEMENTS = {
     "ShowViews": ["SHOW MATERIALIZED VIEWS"],
     "CreateSource": ["CREATE SOURCE"],
     "ChangeSource": [
-        *("PAUSE SOURCE", "RESUME SOURCE", "ALTER SOURCE", "DROP SOURCE"),
+        *("PAUSE SOURCE", "RESUME SOURCE", "ALTER SOURCE", "DROP SOURCE", "SET POSITION"),
         *("RETRY DEAD LETTERS FOR", "DISCARD DEAD LETTERS FOR"),
     ],
     "ShowSources": ["SHOW SOURCES"],

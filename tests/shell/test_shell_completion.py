@@ -110,7 +110,10 @@ def found(text: str) -> list[str]:
         ("resume sink ", "sink"),
         ("drop source if exists ", "source"),
         ("alter source s ", "word"),
+        ("alter source s set ", "word"),
         ("alter source s set (", "option"),
+        ("alter source s set position ", "word"),
+        ("alter source s set position 'earliest'", ""),
         ("retry ", "word"),
         ("discard dead letters for ", "source"),
         (".sources st", "word"),
@@ -190,6 +193,7 @@ def test_kinds_and_options_of_sources_and_sinks() -> None:
     assert found("alter source clicks set (pa|") == ["path"]
     assert found('alter source "My Source" set (br|') == ["brokers"]
     assert found("alter source nobody set (|") == []
+    assert found("alter source clicks set position |") == ["'earliest'", "'latest'"]
     assert found("pause source |") == ["clicks", '"my source"']
     assert found("drop sink |") == ["feed", "IF EXISTS"]
     assert found("retry dead letters for cl|") == ["clicks"]

@@ -19,11 +19,9 @@ from ivm.cdc.pipeline.kafka_source import NAME, Messages, offsets_of, partitions
 from ivm.cdc.sources.kafka.client import Cluster
 from ivm.cdc.sources.kafka.facts import FACTS
 from ivm.cdc.sources.kafka.kafka import Kafka
-from ivm.cdc.sources.kafka.properties import parse_properties
 from ivm.cdc.sources.kafka.starts import demand_same, starts
 from ivm.cdc.sources.kafka.topics import Look, Looking, Partition, look_patiently
 from ivm.cdc.sources.metadata import Facts, Metadata
-from ivm.cdc.sources.secrets import resolved
 from ivm.cdc.sources.source import Position
 
 if TYPE_CHECKING:
@@ -87,9 +85,8 @@ def kafka_inputs(
         UnavailableError: the brokers do not answer.
         SourceError: a topic is missing, or no longer has what follows a position.
     """
-    group = f"ivm-{name}"
-    properties = resolved(parse_properties(source.properties), "Kafka")
-    cluster = Cluster(source.brokers, {"group.id": group, **properties})
+    group = source.group(name)
+    cluster = Cluster.read_by(group, source.brokers, source.properties)
     look = look_patiently(cluster, source.topics)
     next = starts(cluster, look, positions, source.begin())
     shutil.rmtree(to, ignore_errors=True)

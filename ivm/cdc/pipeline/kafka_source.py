@@ -23,10 +23,8 @@ from pyspark.sql.types import StructType
 from ivm.cdc.pipeline.carried_facts import COLUMN, ddl, struct
 from ivm.cdc.sources.kafka.client import Cluster
 from ivm.cdc.sources.kafka.facts import FACTS, facts_of
-from ivm.cdc.sources.kafka.properties import parse_properties
 from ivm.cdc.sources.kafka.reader import READING
 from ivm.cdc.sources.kafka.topics import Ends, Looking, Partition
-from ivm.cdc.sources.secrets import resolved
 
 NAME = "ivm_kafka"
 DDL = "stream STRING, time BIGINT, position BIGINT, key BINARY, value BINARY"
@@ -104,7 +102,7 @@ class MessagesReader(DataSourceStreamReader):
         self._options = options
 
     def _cluster(self) -> Cluster:
-        return _cluster(*[self._options[name] for name in ("brokers", "group", "properties")])
+        return _cluster(*[self._options[name] for name in ("group", "brokers", "properties")])
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """See there."""
@@ -158,9 +156,9 @@ class MessagesReader(DataSourceStreamReader):
 
 
 @functools.cache
-def _cluster(brokers: str, group: str, properties: str) -> Cluster:
+def _cluster(group: str, brokers: str, properties: str) -> Cluster:
     """The process's client, which is no part of the reader: that travels to the workers."""
-    return Cluster(brokers, {"group.id": group, **resolved(parse_properties(properties), "Kafka")})
+    return Cluster.read_by(group, brokers, properties)
 
 
 def _limited(

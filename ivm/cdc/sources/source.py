@@ -210,12 +210,14 @@ class Source(Protocol):
     Attributes:
         kind: its name in SQL, in capitals.
         into: whether INTO names our table: it must, it can, or it never does.
+        stays: why SET POSITION cannot move it, and the way out; "" of one that is `Movable`.
         max_dead_letters: see `Limits`.
         max_dead_share: see `Limits`.
     """
 
     kind: ClassVar[str]
     into: ClassVar[Into]
+    stays: ClassVar[str]
 
     @property
     def max_dead_letters(self) -> int: ...
@@ -248,6 +250,35 @@ class Source(Protocol):
 
         Raises:
             UnavailableError: the upstream does not answer; the message says what is left there.
+        """
+
+
+@runtime_checkable
+class Movable(Source, Protocol):
+    """A definition that can be read from other positions than those that were reached."""
+
+    def moved(
+        self, name: str, place: str, positions: Mapping[str, Position]
+    ) -> Mapping[str, Position]:
+        """The positions at a place that a user names, by stream; those that stay are left out.
+
+        Args:
+            name: of the source.
+            place: as written in SET POSITION.
+            positions: as they are.
+
+        Raises:
+            InputError: there is no such place.
+            UnavailableError: the upstream does not answer.
+            SourceError: it refuses.
+        """
+
+    def table_of(self, stream: str, into: str | None) -> str | None:
+        """Our table of a stream; None if it is none of the source any more.
+
+        Args:
+            stream: among its positions.
+            into: our table, if INTO names one.
         """
 
 

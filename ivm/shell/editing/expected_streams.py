@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from ivm.cdc.kinds import KINDS
 from ivm.cdc.sinks.kinds import KINDS as SINK_KINDS
+from ivm.cdc.sources.kafka.start_option import WORDS as PLACES
 from ivm.shell.editing.expected_kind import Expected
 from ivm.sql.statements.text.tokens import Token, unquoted
 
@@ -55,7 +56,11 @@ def _changed(what: str, done: Sequence[Token]) -> tuple[Expected, ...]:
         return ()
     if "(" in rest:
         return _in_options((what, "", unquoted(done[2])), done[words.index("(") :])
-    return _also(len(rest) == 1, "SET (", "ADD TABLE", "DROP TABLE")
+    if rest[1:] == ["SET"]:
+        return _also(True, "POSITION", "(")
+    if rest[1:] == ["SET", "POSITION"]:
+        return _also(True, *(f"'{place}'" for place in PLACES))
+    return _also(len(rest) == 1, "SET (", "SET POSITION", "ADD TABLE", "DROP TABLE")
 
 
 def _also(expected: bool, *words: str) -> tuple[Expected, ...]:

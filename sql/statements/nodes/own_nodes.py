@@ -112,9 +112,11 @@ class ChangeSource(Statement):
     """PAUSE, RESUME, DROP or ALTER SOURCE, and RETRY or DISCARD DEAD LETTERS.
 
     Attributes:
-        action: "pause", "resume", "drop", "set", "add table", "drop table", "retry" or "discard".
+        action: "pause", "resume", "drop", "set", "set position", "add table", "drop table", "retry"
+            or "discard".
         tables: of ADD TABLE and DROP TABLE, as written, with commas between them.
         options: of SET.
+        place: of SET POSITION.
     """
 
     action: str
@@ -122,6 +124,7 @@ class ChangeSource(Statement):
     tables: str = ""
     options: tuple[tuple[str, str], ...] = ()
     if_exists: bool = False
+    place: str = ""
 
 
 @dataclass(frozen=True)

@@ -28,17 +28,23 @@ def change_source(source: SourceText, reader: Reader) -> ChangeSource:
 
 
 def alter_source(source: SourceText, reader: Reader) -> ChangeSource:
-    """Reads ALTER SOURCE name ADD | DROP TABLE tables, and ALTER SOURCE name SET (options)."""
+    """Reads ALTER SOURCE name SET (options) | SET POSITION 'place' | ADD | DROP TABLE tables."""
     reader.expect("ALTER", "SOURCE")
     name = reader.identifier()
     at = source.text, source.offset
+    if reader.accept("SET", "POSITION"):
+        place = _text(reader)
+        reader.finish()
+        return ChangeSource(*at, "set position", name, place=place)
     if reader.accept("SET"):
         options = read_options(reader)
         reader.finish()
         return ChangeSource(*at, "set", name, options=options)
     adds = reader.accept("ADD")
     if not adds and not reader.accept("DROP"):
-        raise reader.error("expected ADD TABLE, DROP TABLE or SET (option value, …)")
+        raise reader.error(
+            "expected ADD TABLE, DROP TABLE or SET (option value, …), or SET POSITION 'place'"
+        )
     reader.expect("TABLE")
     begin = reader.at
     reader.names()
@@ -86,10 +92,7 @@ def read_options(reader: Reader) -> Options:
 
 
 def _option(reader: Reader) -> str:
-    if reader.tokens[reader.at : reader.at + 1] and reader.tokens[reader.at].text[:1] == "'":
-        name = _value(reader)
-    else:
-        name = ".".join(reader.name())
+    name = _text(reader) if _is_text(reader) else ".".join(reader.name())
     return name if "." in name else name.lower()  # in properties, upper case is another name
 
 
@@ -98,11 +101,21 @@ def _value(reader: Reader) -> str:
     sign = "-" if reader.accept("-") else ""
     if reader.done:
         raise reader.error("expected a value")
+    if _is_text(reader):
+        return _text(reader)
     token = reader.tokens[reader.at]
-    if token.text[:1] == "'":
-        reader.at += 1
-        return token.text[1:-1].replace("''", "'")
     if token.word[:1].isdigit() or token.word in ("TRUE", "FALSE"):
         reader.at += 1
         return sign + unquoted(token).lower()
     raise reader.error("expected a value: a 'text', a number, TRUE or FALSE")
+
+
+def _is_text(reader: Reader) -> bool:
+    return not reader.done and reader.tokens[reader.at].text[:1] == "'"
+
+
+def _text(reader: Reader) -> str:
+    if not _is_text(reader):
+        raise reader.error("expected a 'text'")
+    reader.at += 1
+    return reader.tokens[reader.at - 1].text[1:-1].replace("''", "'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -291,7 +292,10 @@ WRONG_STARTS = [
     ("soon", "'earliest', 'latest', a time such as"),
     ("2026-11-28 00:00", r"has no zone: write '2026-11-28 00:00\+00'"),
     ("0:1, 0:2", "a partition twice"),
+    ("2026-11-28", r"has no zone: write '2026-11-28 00:00\+00'"),
+    ("2026-11-28+00", r"has no zone: write '2026-11-28 00:00\+00'"),
     ("0:1, -1:2", "'earliest', 'latest', a time such as"),
+    ("0:1, 2:-2", "the offset -2 of a/2 is negative: the first message .* has the offset 0"),
     ("other/0:1", "no topic of the source"),
     ("", "'earliest', 'latest', a time such as"),
     ("0:1', topic 'a, b", "as a/0:offset"),
@@ -501,6 +505,18 @@ def test_a_missing_topic_is_told(broker: Broker) -> None:
         db.start_sources()
         wait_until(lambda: db.sources()[0].state == "stopped")
         assert "no.such.topic" in str(db.sources()[0].reason)
+
+
+@pytest.mark.full(smoke=1)
+def test_a_topic_that_comes_a_little_later_is_waited_for(broker: Broker) -> None:
+    """Brokers that have just begun do not know their topics yet."""
+    making = threading.Timer(0.5, broker.create, ["comes.in.time"])
+    making.start()
+    with created(broker, "comes.in.time") as db, Following(db, "s") as following:
+        making.join()
+        broker.send("comes.in.time", texts(1))
+        following.catch_up()
+        assert ids(db) == [1]
 
 
 def test_properties_go_to_the_client(

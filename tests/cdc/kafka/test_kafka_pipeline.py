@@ -213,3 +213,20 @@ def test_facts_come_through_spark(broker: Broker, topic: Topic, tmp_path: Path) 
         assert reasons == [('id is no INTEGER: "x"',), ("n is no INTEGER: seven",)]
         db.execute("ALTER TABLE t ALTER id TYPE VARCHAR; RETRY DEAD LETTERS FOR s")
         assert rows(db, "FROM t WHERE id = 'x'") == [("x", None, when, 1, 1, b"\xff", name, "ü", 7)]
+
+
+@pytest.mark.full
+def test_a_pipeline_goes_on_where_the_position_was_set(
+    broker: Broker, topic: Topic, tmp_path: Path
+) -> None:
+    name = topic(2)
+    broker.send(name, texts(*range(10)))
+    with database(tmp_path, KEYED) as db:
+        add_source(db, "s", broker, name)
+        with pipeline(db):
+            wait_until(lambda: len(ids(db)) == 10)
+            db.execute("PAUSE SOURCE s; DELETE FROM t")
+            db.execute("ALTER SOURCE s SET POSITION '0:7'; RESUME SOURCE s")
+            wait_until(lambda: ids(db) == [7, 8, 9])
+            broker.send(name, texts(10), 1)
+            wait_until(lambda: sorted(ids(db)) == [7, 8, 9, 10])

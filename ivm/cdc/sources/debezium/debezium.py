@@ -35,6 +35,10 @@ class Debezium(Limits):
 
     kind: ClassVar[str] = "DEBEZIUM"
     into: ClassVar[Into] = "optional"
+    stays: ClassVar[str] = (
+        "its position is Debezium's own, beside the history of the schema. To have all tables "
+        "copied anew, DROP SOURCE and CREATE SOURCE with the same options"
+    )
 
     connector: str = field(metadata={"values": tuple(CONNECTORS)})
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)

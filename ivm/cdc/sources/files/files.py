@@ -60,6 +60,10 @@ class Files(Limits):
 
     kind: ClassVar[str] = "FILES"
     into: ClassVar[Into] = "required"
+    stays: ClassVar[str] = (
+        "a file is known again by the bytes before its position, so it can only be read on. To "
+        "read all files anew, DROP SOURCE and CREATE SOURCE with the same options"
+    )
     facts: ClassVar[Facts] = FACTS
 
     path: str

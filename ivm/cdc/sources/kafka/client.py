@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from ivm.cdc.sources.kafka.properties import parse_properties
+from ivm.cdc.sources.secrets import resolved
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import IvmError, UnavailableError
 
@@ -55,6 +57,20 @@ class Cluster:
         self._trouble: KafkaError | None = None
         self._down = False
         self.admin: AdminClient = self._make(AdminClient, {})
+
+    @classmethod
+    def read_by(cls, group: str, brokers: str, properties: str) -> Cluster:
+        """The cluster of a source.
+
+        Args:
+            group: the consumer group, by which brokers know who reads.
+            brokers: of the definition.
+            properties: of the definition, see `parse_properties`.
+
+        Raises:
+            SourceError: a secret is not in the environment, or the client does not accept them.
+        """
+        return cls(brokers, {"group.id": group, **resolved(parse_properties(properties), "Kafka")})
 
     def consumer(self, settings: Mapping[str, Any]) -> Consumer:
         """A consumer.

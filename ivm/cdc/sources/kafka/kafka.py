@@ -46,6 +46,7 @@ class Kafka(Limits):
 
     kind: ClassVar[str] = "KAFKA"
     into: ClassVar[Into] = "optional"
+    stays: ClassVar[str] = ""
     facts: ClassVar[Facts] = FACTS
 
     brokers: str
@@ -72,6 +73,14 @@ class Kafka(Limits):
     def topics(self) -> tuple[str, ...]:
         """The names of the topics."""
         return tuple(dict.fromkeys(topic.strip() for topic in self.topic.split(",")))
+
+    def group(self, name: str) -> str:
+        """The consumer group by which brokers know the source; they keep nothing of it.
+
+        Args:
+            name: of the source.
+        """
+        return f"ivm-{name}"
 
     def begin(self) -> Start:
         """Where topics are begun."""
@@ -118,6 +127,19 @@ class Kafka(Limits):
         with demand_client():
             from ivm.cdc.sources.kafka.reader import KafkaReader
         return KafkaReader(self, name, self.targets(into), positions)
+
+    def moved(
+        self, name: str, place: str, positions: Mapping[str, Position]
+    ) -> Mapping[str, Position]:
+        """See `Movable`; a place is written as the option `start`."""
+        there = parse_start(place, self.topics)
+        with demand_client():
+            from ivm.cdc.sources.kafka.moves import moved
+        return moved(self, name, there, positions)
+
+    def table_of(self, stream: str, into: str | None) -> str | None:
+        """See `Movable`."""
+        return self.targets(into).get(stream.rpartition("/")[0])
 
     def part(self, table: str, payloads: Sequence[str | None]) -> Part:
         """See `Source`."""

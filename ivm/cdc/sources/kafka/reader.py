@@ -21,7 +21,6 @@ from confluent_kafka import TopicPartition as Assigned
 from ivm.cdc.sources.kafka.client import Cluster
 from ivm.cdc.sources.kafka.kafka import Kafka
 from ivm.cdc.sources.kafka.messages import last_of, newest, parts_of
-from ivm.cdc.sources.kafka.properties import parse_properties
 from ivm.cdc.sources.kafka.schemas import Schemas
 from ivm.cdc.sources.kafka.starts import demand_same, gap, starts
 from ivm.cdc.sources.kafka.topics import (
@@ -32,7 +31,6 @@ from ivm.cdc.sources.kafka.topics import (
     look_patiently,
 )
 from ivm.cdc.sources.metadata_part import MetadataPart
-from ivm.cdc.sources.secrets import resolved
 from ivm.cdc.sources.source import Batch, Position
 from ivm.storage.errors import IvmError, UnavailableError
 
@@ -70,8 +68,7 @@ class KafkaReader:
         self._tables = tables
         self._source = source
         self._metadata = source.told()
-        properties = resolved(parse_properties(source.properties), "Kafka")
-        self._cluster = Cluster(source.brokers, {"group.id": f"ivm-{name}", **properties})
+        self._cluster = Cluster.read_by(source.group(name), source.brokers, source.properties)
         look = look_patiently(self._cluster, source.topics)
         self._identities = look.identities
         self._next = starts(self._cluster, look, positions, source.begin())

@@ -13,6 +13,7 @@ from ivm.cdc.sources.kafka.client import Cluster
 from ivm.cdc.sources.kafka.start_option import Start
 from ivm.cdc.sources.kafka.topics import Ends, Look, Partition
 from ivm.cdc.sources.source import Position, SourceError
+from ivm.storage.errors import InputError
 
 _ANEW = (
     "Load the table anew from its origin, then drop the source and create it again: it begins with "
@@ -45,7 +46,11 @@ def starts(
     firsts, nexts = first.result(), next.result()
     found = dict(firsts)
     new = [each for each in stored if each.topic not in begun]
-    found.update(_begun(cluster, new, start, firsts, nexts))
+    try:
+        found.update(offsets_at(cluster, new, start, firsts, nexts))
+    except InputError as error:
+        way = "ALTER SOURCE … SET (start '…') mends it, then RESUME SOURCE"
+        raise SourceError(f"the topic cannot be begun there: {error}. {way}") from error
     for partition, position in stored.items():
         if position:
             _demand_there(partition, position.offset, firsts[partition], nexts[partition])
@@ -53,32 +58,50 @@ def starts(
     return found
 
 
-def _begun(
+def offsets_at(
     cluster: Cluster,
-    new: Sequence[Partition],
-    start: Start,
+    among: Sequence[Partition],
+    place: Start,
     firsts: Mapping[Partition, int],
     nexts: Mapping[Partition, int],
 ) -> dict[Partition, int]:
-    """The offsets at which the partitions of new topics are begun."""
-    if start.latest:
-        return {each: nexts[each] for each in new}
-    if start.time is not None:
-        times = Ends.at(cluster, new, start.time).result()
+    """The offsets at which a place is, of those partitions that it tells of.
+
+    Args:
+        cluster: to ask.
+        among: all partitions of some topics; what is told of other topics is left out.
+        place: in them.
+        firsts: the first offsets of partitions.
+        nexts: the offsets after all that partitions have.
+
+    Raises:
+        UnavailableError: the brokers do not answer.
+        InputError: there is no such partition, or no such offset in it.
+    """
+    if place.latest:
+        return {each: nexts[each] for each in among}
+    if place.time is not None:
+        times = Ends.at(cluster, among, place.time).result()
         return {each: nexts[each] if offset < 0 else offset for each, offset in times.items()}
-    topics = {each.topic for each in new}
-    streams = {each.stream: each for each in new}
+    if not place.offsets:
+        return {each: firsts[each] for each in among}
+    topics = {each.topic for each in among}
+    streams = {each.stream: each for each in among}
     found = {}
-    for stream, offset in start.offsets.items():
-        if stream.rpartition("/")[0] not in topics:  # it has been begun already
+    for stream, offset in place.offsets.items():
+        topic = stream.rpartition("/")[0]
+        if topic not in topics:
             continue
         if stream not in streams:
-            raise SourceError(f"there is no partition {stream}: mend the source's option start")
+            own = ", ".join(each.stream for each in among if each.topic == topic)
+            raise InputError(f"there is no partition {stream}; there are: {own}")
         each = streams[stream]
         if not firsts[each] <= offset <= nexts[each]:
-            raise SourceError(
-                f"{stream} has the offsets {firsts[each]} to {nexts[each]}, not {offset}: mend the "
-                "source's option start"
+            why = f"the next message gets {nexts[each]}"
+            if offset < firsts[each]:
+                why = f"the messages before {firsts[each]} were removed"
+            raise InputError(
+                f"{stream} has the offsets {firsts[each]} to {nexts[each]}, not {offset}: {why}"
             )
         found[each] = offset
     return found

@@ -93,7 +93,7 @@ class Looking:
             return self._cluster.answer(self._futures[topic])
         except KafkaException as error:
             if error.args[0].code() in _GONE:
-                raise SourceError(
+                raise MissingTopicError(
                     f"there is no topic {topic!r}: create it, or mend the source's option topic"
                 ) from error
             raise SourceError(

@@ -35,6 +35,10 @@ class Postgres(Limits):
 
     kind: ClassVar[str] = "POSTGRES"
     into: ClassVar[Into] = "optional"
+    stays: ClassVar[str] = (
+        "PostgreSQL's slot cannot go back, and the changes that it passed over would be lost. To "
+        "have a table copied anew, ALTER SOURCE … DROP TABLE, RESUME SOURCE, and ADD TABLE"
+    )
     facts: ClassVar[Facts] = FACTS
 
     dsn: str

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ivm.access.roles import ADMIN
+from ivm.cdc.statements import MOVED
 from ivm.dispatch import run_statement
 from ivm.serve.access import Gate
 from ivm.serve.kept_by_meaning import meaning_of
@@ -283,6 +284,8 @@ class Statements:
                 return self._described(statement, oids)
         if isinstance(statement, st.ChangeToken):
             return _TOKEN if statement.action == "create" else None
+        if isinstance(statement, st.ChangeSource):
+            return list(MOVED.items()) if statement.action == "set position" else None
         if isinstance(statement, st.Query) and statement.kind == "explain":
             return EXPLAINED  # to run it takes parameters, and ANALYZE runs what it explains
         if isinstance(statement, st.Execute):
