@@ -11,9 +11,12 @@ from ivm.sql.plan.columns import origins
 from ivm.sql.plan.expressions import used
 from ivm.sql.plan.nodes import (
     Aggregate,
+    Arrivals,
+    Arrived,
     Distinct,
     Filter,
     GroupRecompute,
+    Join,
     Plan,
     Project,
     Scan,
@@ -22,6 +25,7 @@ from ivm.sql.plan.nodes import (
     Unnest,
     ViewScan,
     Window,
+    width,
 )
 
 
@@ -49,6 +53,10 @@ def follows_from_row(plan: Plan, column: int) -> bool:
         case Unnest():
             listed = [*plan.kept, *plan.lists]
             return column < len(listed) and follows_from_row(plan.input, listed[column])
+        case Arrivals() | Arrived():
+            return follows_from_row(plan.input, column)
+        case Join() if plan.lookup and column < width(plan.left):
+            return follows_from_row(plan.left, column)
         case Union():
             return all(follows_from_row(part, column) for part in plan.inputs)
         case _:

@@ -97,6 +97,7 @@ def test_only_the_rows_of_the_last_hour_stay_and_what_is_final(
 WAITING = {
     "hours": "SELECT window_end, count(*), sum(id) FROM tumble(e, ts, '1 hour') GROUP BY ALL",
     "days": "SELECT DISTINCT date_trunc('hour', ts) AS h, id % 3 FROM e",
+    "known": "SELECT window_end, name, count(*) FROM tumble(joined, ts, '1 hour') GROUP BY ALL",
     "grows": "SELECT window_end, max(id) FROM cumulate(e, ts, '10 minutes', '1 hour') GROUP BY ALL",
     "ranks": "SELECT window_end, id, rank() OVER (PARTITION BY window_end ORDER BY id % 7)"
     " FROM hop(e, ts, '30 minutes', '1 hour')",
@@ -114,6 +115,12 @@ def test_rows_stay_as_long_as_final_views_wait_for_them(
     dbs = [ivm.connect(path, clock=clock), ivm.connect(":memory:", clock=clock)]
     for db in dbs:
         db.execute(f"CREATE TABLE e (id INTEGER PRIMARY KEY, ts TIMESTAMP, {MARKED})")
+        db.execute("CREATE TABLE n (id INTEGER PRIMARY KEY, name VARCHAR)")
+        db.execute("INSERT INTO n VALUES (0, 'a'), (1, 'b')")
+        db.execute(
+            "CREATE MATERIALIZED VIEW joined AS SELECT e.*, n.name FROM e JOIN n AS OF ARRIVAL"
+            " ON n.id = e.id % 3"
+        )
         for name in names:
             query = f"{WAITING[name]} EMIT ON WINDOW CLOSE"
             db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
