@@ -22,6 +22,7 @@ from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.expressions import conjunction, position, remap, text
 from ivm.sql.plan.nearest_row import nearest_row
 from ivm.sql.plan.nodes import Join, Project, types, width
+from ivm.sql.rewrite.expand_joins import mirrored
 from ivm.sql.rewrite.split_ranges import NAMES, RangeJoined, order_of_side, split_ranges
 from ivm.sql.scalar.compile import compile_predicate
 from ivm.storage.values.ordering.order import OrderKey, orderable
@@ -101,6 +102,7 @@ class _Paired(NamedTuple):
 
 def nearest_join(plan: Project, cursors: CursorFactory) -> Recipe | None:
     """Makes an ASOF join, of which a projection selects columns; None for any other plan."""
+    plan = with_nearest(plan) or plan
     paired, below = _paired(plan), plan.input
     if paired is None:
         return None
@@ -118,6 +120,22 @@ def nearest_join(plan: Project, cursors: CursorFactory) -> Recipe | None:
         Arranged(join.right, join.right_keys, order),
     ]
     return Recipe(below, key, sides, build)
+
+
+def with_nearest(plan: Project) -> Project | None:
+    """A projection of an ASOF join whose nearest rows are on the right; None for any other plan.
+
+    Where the order of joins has put them on the left, the sides are exchanged.
+    """
+    join = plan.input
+    if nearest_row(plan) is not None:
+        return plan
+    if not isinstance(join, Join) or join.kind != "inner":
+        return None
+    left, right = width(join.left), width(join.right)
+    exprs = [remap(e, lambda i: i + right if i < left else i - left) for e in plan.exprs]
+    turned = replace(plan, input=mirrored(join), exprs=tuple(exprs))
+    return None if nearest_row(turned) is None else turned
 
 
 def _paired(plan: Project) -> _Paired | None:

@@ -27,14 +27,13 @@ from ivm.delta_ops.ordered.dynamic_limit import DynamicLimit as DynamicLimitOper
 from ivm.delta_ops.ordered.emit import Emit as EmitOperator
 from ivm.delta_ops.ordered.topk import TopK as TopKOperator
 from ivm.delta_ops.recursion import Recursion, RecursionOfGroups, StepCircuit
-from ivm.sql.compile.joins import inner_join, nearest_join
+from ivm.sql.compile.joins import inner_join, nearest_join, with_nearest
 from ivm.sql.compile.lift_recursion import LAST_ROWS, input_index
 from ivm.sql.compile.recipe import Operators, Recipe, predicate_of
 from ivm.sql.compile.window_operators import window_operator
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import column, position, remap, text, used
-from ivm.sql.plan.nearest_row import nearest_row
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
@@ -77,7 +76,7 @@ def _project(plan: Project, cursors: CursorFactory) -> Recipe:
         return _filter(below, cursors, keep)
     if len(keep) == len(positions) and isinstance(below, Join) and below.kind == "inner":
         return nearest_join(plan, cursors) or inner_join(below, cursors, keep)
-    if nearest_row(plan) is not None:
+    if with_nearest(plan) is not None:
         return _project(_over_columns(plan), cursors)
 
     def build(_: Operators) -> Operator:
