@@ -15,6 +15,7 @@ from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.column import Column, Indexes
 from ivm.storage.values.consolidate import consolidate
+from ivm.storage.values.ordering.order import Columns
 from ivm.storage.values.zset import ZSet, add, empty
 
 
@@ -58,19 +59,20 @@ class Join(Operator):
         return self
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
-        a, b = inputs
-        pairs = []
-        if len(a.weights):
-            pairs.append(self._probe(a, self._left, self._right.before, probe_is_left=True))
-        if len(b.weights):
-            pairs.append(self._probe(b, self._right, self._left.after, probe_is_left=False))
-        pairs = [p for p in pairs if len(p.weights)]
+        pairs = [p for p in self._changes(*inputs) if len(p.weights)]
         if not pairs:
             return empty(self.types)
         try:
             return add([self._kept(p) for p in pairs])
         except EvaluationError:  # perhaps of pairs that cancel each other, which are not there
             return self._kept(consolidate(add(pairs), self._types))
+
+    def _changes(self, a: ZSet, b: ZSet) -> Iterator[ZSet]:
+        """The pairs of a change of the left and of the right side."""
+        if len(a.weights):
+            yield self._probe(a, self._left, self._right.before, probe_is_left=True)
+        if len(b.weights):
+            yield self._probe(b, self._right, self._left.after, probe_is_left=False)
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         failed = []
@@ -103,9 +105,9 @@ class Join(Operator):
 
     def _pairs(
         self,
-        left: Sequence[Column],
+        left: Columns,
         left_rows: Indexes | None,
-        right: Sequence[Column],
+        right: Columns,
         right_rows: Indexes | None,
         weights: Indexes,
     ) -> ZSet:

@@ -9,7 +9,7 @@ is open.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +66,39 @@ def order_column(comparisons: Sequence[Comparison]) -> int:
     lower = {c.left for c in closed if c.is_lower}
     both = [c.left for c in closed if not c.is_lower and c.left in lower]
     return both[0] if both else closed[0].left
+
+
+class RunRanges(NamedTuple):
+    """Ranges of entries of a run, none empty: those of a key begin one after the other, or end so.
+
+    Attributes:
+        hits: the probing rows, by their positions, for which each was found.
+    """
+
+    run: Run
+    hits: Indexes
+    starts: Indexes
+    stops: Indexes
+
+    def __len__(self) -> int:
+        """Entries in the ranges, those in several as often."""
+        return int((self.stops - self.starts).sum())
+
+    def entries(self, order: Indexes, *, lower: bool) -> tuple[Indexes, ZSet]:
+        """The entries in the ranges, each once, for the last probing row that has it.
+
+        Args:
+            order: of each probing row a number that rises with its bound.
+            lower: the bounds are lower ones, so the greatest is the last; else the least is.
+        """
+        ranks = np.lexsort((order[self.hits], self.starts if lower else self.stops))
+        starts, stops = self.starts[ranks], self.stops[ranks]
+        if lower:
+            stops[:-1] = np.minimum(stops[:-1], starts[1:])
+        else:
+            starts[1:] = np.maximum(starts[1:], stops[:-1])
+        which, members = expand(starts, stops)
+        return self.hits[ranks[which]], self.run.take(members)
 
 
 class RangeSearch:
@@ -129,6 +162,20 @@ class RangeSearch:
         matches = Matches(np.concatenate(found), add(pieces))
         matches = held.verified(keys, matches) if keys else matches
         return self._checked(matches, probe) if self._checks else matches
+
+    def ranges(self, held: Arrangement, keys: Sequence[Column], probe: ZSet) -> Iterator[RunRanges]:
+        """The ranges of entries found in each run, in which there are some.
+
+        Args:
+            held: ordered as this search wants it; the comparisons are all of its order's column.
+            keys: as of `find`; a range may hold entries of other keys with the same code.
+            probe: as of `find`.
+        """
+        codes = held.layout.search_codes(keys) if keys else np.zeros(len(probe), np.bool_)
+        for run in held.sorted_runs:
+            hits, starts, stops = self._ranges_of(run, codes, bool(keys), probe)
+            if len(hits):
+                yield RunRanges(run, hits, starts, stops)
 
     def _looked_up(self, held: Arrangement, keys: Sequence[Column], probe: ZSet) -> Matches:
         which, rows = held.lookup(keys)

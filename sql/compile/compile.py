@@ -15,7 +15,8 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.joins.arrange import Arrange
 from ivm.delta_ops.operator import CursorFactory, Operator
 from ivm.sql.compile.lift_recursion import lift_step
-from ivm.sql.compile.rules import COMPILE, Arranged, recursion
+from ivm.sql.compile.recipe import Arranged
+from ivm.sql.compile.rules import COMPILE, recursion
 from ivm.sql.plan.expressions import position
 from ivm.sql.plan.nodes import (
     Join,

@@ -7,40 +7,35 @@ Invariant: equal keys over equal inputs mean equal operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-from sqlglot import exp
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from ivm.delta_ops.aggregates.aggregate import aggregate, supported
 from ivm.delta_ops.aggregates.group_recompute import GroupRecompute as GroupRecomputeOperator
 from ivm.delta_ops.aggregates.lanes.call import AggregateSpec
 from ivm.delta_ops.aggregates.set_operations import SetOp as SetOperator
-from ivm.delta_ops.circuit import Circuit, Factory
-from ivm.delta_ops.joins.arrange import Arrange
+from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.joins.arrivals import Arrivals as ArrivalsOperator
 from ivm.delta_ops.joins.arrivals import Arrived as ArrivedOperator
-from ivm.delta_ops.joins.join import Join as JoinOperator
-from ivm.delta_ops.joins.lookup_join import LookupJoin
-from ivm.delta_ops.joins.range_join import RangeJoin
-from ivm.delta_ops.joins.theta_join import ThetaJoin
-from ivm.delta_ops.linear.duck_eval import duck_predicate
 from ivm.delta_ops.linear.filter import DuckFilter
 from ivm.delta_ops.linear.filter import Filter as FilterOperator
 from ivm.delta_ops.linear.map import DuckMap, Map
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.linear.unnest import DuckUnnest
 from ivm.delta_ops.linear.unnest import Unnest as UnnestOperator
-from ivm.delta_ops.operator import CursorFactory, Kernel, Operator, Predicate
+from ivm.delta_ops.operator import CursorFactory, Kernel, Operator
 from ivm.delta_ops.ordered.dynamic_limit import DynamicLimit as DynamicLimitOperator
 from ivm.delta_ops.ordered.emit import Emit as EmitOperator
 from ivm.delta_ops.ordered.topk import TopK as TopKOperator
 from ivm.delta_ops.recursion import Recursion, RecursionOfGroups, StepCircuit
+from ivm.sql.compile.joins import inner_join, nearest_join, with_nearest
 from ivm.sql.compile.lift_recursion import LAST_ROWS, input_index
+from ivm.sql.compile.recipe import Operators, Recipe, predicate_of
 from ivm.sql.compile.window_operators import window_operator
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.calls import AggregateCall
-from ivm.sql.plan.expressions import column, position, text
+from ivm.sql.plan.expressions import column, position, remap, text, used
 from ivm.sql.plan.nodes import (
     Aggregate,
     Arrivals,
@@ -62,55 +57,32 @@ from ivm.sql.plan.nodes import (
     Window,
     inputs,
     types,
-    width,
 )
 from ivm.sql.plan.render import call_text, render_body
 from ivm.sql.plan.render_unnest import call_columns, call_source
 from ivm.sql.resolve.duckdb_types import probe
-from ivm.sql.rewrite.split_ranges import RangeJoined, split_ranges
+from ivm.sql.rewrite.expand_joins import picked
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar
-from ivm.storage.values.ordering.order import OrderKey, orderable
+from ivm.storage.values.ordering.order import orderable
 from ivm.storage.warehouse.duckdb.duck import rows
-
-Operators = tuple[Operator, ...]
-
-
-class Arranged(NamedTuple):
-    """The rows of a plan, arranged by a key and, under it, in an order."""
-
-    plan: Plan
-    key: tuple[int, ...]
-    order: tuple[OrderKey, ...] = ()
-
-
-class Recipe(NamedTuple):
-    """The operator of a plan node, not yet made.
-
-    Attributes:
-        plan: the node by which EXPLAIN describes the operator.
-        key: the operator and all its parameters; equal keys mean equal operators.
-        inputs: the plans whose nodes are its inputs.
-        build: makes the operator from the operators of `inputs`.
-    """
-
-    plan: Plan
-    key: tuple[Hashable, ...]
-    inputs: Sequence[Plan | Arranged]
-    build: Factory
-
 
 # --- linear ---
 
 
 def _project(plan: Project, cursors: CursorFactory) -> Recipe:
-    """Makes a map; a projection that only selects columns is done by a filter or join below it."""
+    """Makes a map; a projection that only selects columns is done by a filter or join below it.
+
+    What reads an ASOF join selects columns first, without the next values that it has.
+    """
     below, positions = plan.input, [position(e) for e in plan.exprs]
     keep = [p for p in positions if p is not None]
     if len(keep) == len(positions) and isinstance(below, Filter):
         return _filter(below, cursors, keep)
     selects = len(keep) == len(positions)
-    if selects and isinstance(below, Join) and below.kind == "inner" and not below.lookup:
-        return _join(below, cursors, keep)
+    if selects and isinstance(below, Join) and (below.kind == "inner" and not below.lookup):
+        return nearest_join(plan, cursors) or inner_join(below, cursors, keep)
+    if with_nearest(plan) is not None:
+        return _project(_over_columns(plan), cursors)
 
     def build(_: Operators) -> Operator:
         given = types(below)
@@ -124,6 +96,13 @@ def _project(plan: Project, cursors: CursorFactory) -> Recipe:
         return Map(columns, types(plan))
 
     return Recipe(plan, ("map", *[text(e) for e in plan.exprs]), [below], build)
+
+
+def _over_columns(plan: Project) -> Project:
+    """A projection over one on the columns that it reads."""
+    read = sorted({i for expr in plan.exprs for i in used(expr)}) or [0]
+    exprs = tuple([remap(expr, read.index) for expr in plan.exprs])
+    return replace(plan, input=picked(plan.input, read), exprs=exprs)
 
 
 def _filter(plan: Filter, cursors: CursorFactory, keep: list[int] | None = None) -> Recipe:
@@ -161,96 +140,6 @@ def _unnest(plan: Unnest, cursors: CursorFactory) -> Recipe:
     return Recipe(plan, key, [plan.input], build)
 
 
-# --- joins ---
-
-
-def _join(plan: Join, cursors: CursorFactory, keep: list[int] | None = None) -> Recipe:
-    """Makes an inner join: on ranges, on equal keys, or on any condition.
-
-    Args:
-        keep: positions of the columns of its output; None for all.
-    """
-    if plan.lookup:
-        return _lookup(plan, cursors)
-    output = list(range(width(plan))) if keep is None else keep
-    ranged = None if plan.residual is None else split_ranges(plan)
-    if ranged is not None:
-        return _range_join(plan, ranged, output, cursors)
-    key = ("join", tuple(output), plan.null_safe, _residual(plan))
-    if not plan.left_keys:
-        return _theta_join(plan, key, output, cursors)
-
-    def build(sides: Operators) -> Operator:
-        left, right = _arranged(sides)
-        residual = None if plan.residual is None else _predicate(plan.residual, plan, cursors)
-        return JoinOperator(left, right, output, plan.null_safe, residual)
-
-    sides = [Arranged(plan.left, plan.left_keys), Arranged(plan.right, plan.right_keys)]
-    return Recipe(plan, key, sides, build)
-
-
-def _lookup(plan: Join, cursors: CursorFactory) -> Recipe:
-    def build(sides: Operators) -> Operator:
-        right = sides[1]
-        assert isinstance(right, Arrange)
-        both = Join(plan.left, plan.right, "inner")
-        residual = None if plan.residual is None else _predicate(plan.residual, both, cursors)
-        given = types(plan.left), plan.left_keys
-        assert plan.kind != "full"
-        return LookupJoin(*given, right, plan.kind, plan.null_safe, residual)
-
-    key = ("lookup", plan.kind, plan.left_keys, plan.null_safe, _residual(plan))
-    return Recipe(plan, key, [plan.left, Arranged(plan.right, plan.right_keys)], build)
-
-
-def _range_join(
-    plan: Join, ranged: RangeJoined, output: list[int], cursors: CursorFactory
-) -> Recipe:
-    join = ranged.join
-
-    def build(sides: Operators) -> Operator:
-        left, right = _arranged(sides)
-        residual = None if join.residual is None else _predicate(join.residual, join, cursors)
-        positions = [ranged.positions[i] for i in output]
-        return RangeJoin(left, right, positions, ranged.comparisons, join.null_safe, residual)
-
-    key = ("range join", ranged.comparisons, tuple(output), join.null_safe, _residual(join))
-    sides = [
-        Arranged(join.left, join.left_keys, ranged.orders[0]),
-        Arranged(join.right, join.right_keys, ranged.orders[1]),
-    ]
-    return Recipe(plan, key, sides, build)
-
-
-def _theta_join(
-    plan: Join, key: tuple[Hashable, ...], output: list[int], cursors: CursorFactory
-) -> Recipe:
-    def build(_: Operators) -> Operator:
-        condition: Predicate | str | None = None
-        if plan.residual is not None:
-            condition = compile_predicate(plan.residual, types(plan)) or duck_text(plan.residual)
-        return ThetaJoin(types(plan.left), types(plan.right), output, condition, cursors)
-
-    return Recipe(plan, key, [plan.left, plan.right], build)
-
-
-def _residual(plan: Join) -> str | None:
-    return None if plan.residual is None else text(plan.residual)
-
-
-def _arranged(sides: Operators) -> tuple[Arrange, Arrange]:
-    left, right = sides
-    assert isinstance(left, Arrange)
-    assert isinstance(right, Arrange)
-    return left, right
-
-
-def _predicate(expr: exp.Expr, plan: Plan, cursors: CursorFactory) -> Predicate:
-    """Compiles a condition over a plan's columns; DuckDB evaluates it if it has no kernel."""
-    given = types(plan)
-    return compile_predicate(expr, given) or duck_predicate(duck_text(expr), given, cursors)
-
-
 # --- groups ---
 
 
@@ -269,7 +158,7 @@ def _aggregate(plan: Aggregate, cursors: CursorFactory) -> Recipe:
 def _spec(call: AggregateCall, below: Plan, cursors: CursorFactory) -> AggregateSpec:
     given = types(below)
     argument = call.arguments[0] if call.arguments else None
-    condition = None if call.filter is None else _predicate(column(call.filter), below, cursors)
+    condition = None if call.filter is None else predicate_of(column(call.filter), below, cursors)
     return AggregateSpec(
         call.function,
         call.type,
@@ -379,7 +268,7 @@ COMPILE: dict[type[Plan], Callable[[Any, CursorFactory], Recipe]] = {
     Project: _project,
     Filter: _filter,
     Unnest: _unnest,
-    Join: _join,
+    Join: inner_join,
     Aggregate: _aggregate,
     GroupRecompute: _recompute,
     Union: _set_operation,

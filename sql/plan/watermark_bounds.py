@@ -18,9 +18,10 @@ from typing import NamedTuple, TypeAlias
 from sqlglot import exp
 
 from ivm.sql.plan.columns import origins
-from ivm.sql.plan.compared_times import AtLeast, Last, at_least, last_before
+from ivm.sql.plan.compared_times import AtLeast, at_least
 from ivm.sql.plan.expressions import column, replace, used
 from ivm.sql.plan.monotone import column_at_least, end_of_range, rise, time_of_window
+from ivm.sql.plan.nearest_row import Nearest, nearest_row
 from ivm.sql.plan.nodes import (
     Aggregate,
     Arrivals,
@@ -163,13 +164,13 @@ def _of_expression(expr: exp.Expr, columns: Mapping[int, Bound]) -> Bound | None
 
 
 def _of_project(plan: Project, known: Known) -> list[Bounded]:
-    last = last_before(plan) if known(plan.input) is None else None
-    if last is None or not isinstance(plan.input, Join):
+    last = nearest_row(plan) if known(plan.input) is None else None
+    if last is None or not last.is_last or not isinstance(plan.input, Join):
         return _mapped(_bounds(plan.input, known), plan.exprs)
     return _mapped(_of_join(plan.input, known, last), plan.exprs)
 
 
-def _of_join(plan: Join, known: Known, last: Last | None = None) -> list[Bounded]:
+def _of_join(plan: Join, known: Known, last: Nearest | None = None) -> list[Bounded]:
     """A pair is final when both of its rows are; a row without a match when none can come.
 
     What the condition of the join says of one side's times by the other's bounds those too.

@@ -32,7 +32,7 @@ def expand_join(plan: Join) -> Plan:
         return alone
     parts: list[Plan] = [replace(plan, kind="inner"), padded(alone, plan.schema, 0)]
     if plan.kind == "full":
-        other = _difference(plan.right, _matched(_mirrored(plan)))
+        other = _difference(plan.right, _matched(mirrored(plan)))
         parts.append(padded(other, plan.schema, width(plan.left)))
     return Union(tuple(parts), plan.schema)
 
@@ -55,7 +55,7 @@ def padded(rows: Plan, schema: Schema, start: int) -> Plan:
     return Project(rows, exprs, schema)
 
 
-def _mirrored(plan: Join) -> Join:
+def mirrored(plan: Join) -> Join:
     """The join with its sides exchanged."""
     left, right = width(plan.left), width(plan.right)
     residual = plan.residual

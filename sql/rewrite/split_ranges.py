@@ -28,7 +28,7 @@ OPERATORS: dict[str, type[exp.Binary]] = {
     ">": exp.GT,
     ">=": exp.GTE,
 }
-_NAMES = {kind: name for name, kind in OPERATORS.items()}
+NAMES = {kind: name for name, kind in OPERATORS.items()}
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,24 @@ def split_ranges(plan: Join) -> RangeJoined | None:
     join = replace(plan, left=left.keyed(), right=right.keyed(), residual=residual)
     mirrored = [c.mirrored() for c in found]
     orders = (
-        _order(join.left, join.left_keys, found),
-        _order(join.right, join.right_keys, mirrored),
+        order_of_side(join.left, join.left_keys, found),
+        order_of_side(join.right, join.right_keys, mirrored),
     )
     # Without keys, only an order can be searched, so both sides need one.
     useful = any(orders) if plan.left_keys else all(orders)
     return RangeJoined(join, found, positions, orders) if useful else None
 
 
-def _order(
+def order_of_side(
     side: Plan, keys: tuple[int, ...], comparisons: Sequence[Comparison]
 ) -> tuple[OrderKey, ...]:
+    """The order of the rows under each key; none if a key has one row, or the rows no order.
+
+    Args:
+        side: one side of a join.
+        keys: its columns of the join's keys.
+        comparisons: of its columns with those of the other side.
+    """
     unique = unique_key(side)
     if unique and set(unique) <= set(keys):
         return ()
@@ -154,7 +161,7 @@ def comparison(left: JoinSide, right: JoinSide, split: int, term: exp.Expr) -> C
         split: how many columns the left side has.
     """
     bare = term.unnest()
-    operator = _NAMES.get(type(bare))  # type: ignore[arg-type]  # another kind is not found
+    operator = NAMES.get(type(bare))  # type: ignore[arg-type]  # another kind is not found
     if operator is None or not isinstance(bare, exp.Binary) or bare.find(exp.Collate):
         return None
     a, b = bare.this.unnest(), bare.expression.unnest()

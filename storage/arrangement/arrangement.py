@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ivm.storage.arrangement.bloom import Bloom, asked, grown
+from ivm.storage.arrangement.bound import Bound
 from ivm.storage.arrangement.build import build_run
 from ivm.storage.arrangement.builder import RunBuilder
 from ivm.storage.arrangement.cancelled import known_in
@@ -308,7 +309,14 @@ class Arrangement:
         found = (last >= 0).nonzero()[0]
         return Matches(found, rows.take(last[found]))
 
-    def first(self, keys: Sequence[Column], k: int, codes: KeyCodes | None = None) -> Matches:
+    def first(
+        self,
+        keys: Sequence[Column],
+        k: int,
+        codes: KeyCodes | None = None,
+        bound: Bound | None = None,
+        wanted: Sequence[int] | None = None,
+    ) -> Matches:
         """The first k live rows (each as often as it weighs) under every key.
 
         The order is the layout's, then all columns ascending with NULLS LAST, then their bits.
@@ -317,25 +325,36 @@ class Arrangement:
             keys: the key's columns.
             k: rows wanted per key, at least 1.
             codes: `key_codes(keys, types)` if already known.
+            bound: of each key the value from which on its rows are read.
+            wanted: positions of the columns that the rows found are to have; None for all.
 
         Returns:
             Rows in order of probe and then of the layout; the weights under a probe sum to at
             most k (the last row's is cut).
         """
-        return Matches(*first_rows(self._in_order(backwards=False), keys, k, codes))
+        return Matches(*first_rows(self._in_order(bound, wanted, backwards=False), keys, k, codes))
 
-    def last(self, keys: Sequence[Column], k: int, codes: KeyCodes | None = None) -> Matches:
+    def last(
+        self,
+        keys: Sequence[Column],
+        k: int,
+        codes: KeyCodes | None = None,
+        bound: Bound | None = None,
+        wanted: Sequence[int] | None = None,
+    ) -> Matches:
         """The last k live rows under every key: the `first` ones of the opposite order."""
-        return Matches(*first_rows(self._in_order(backwards=True), keys, k, codes))
+        return Matches(*first_rows(self._in_order(bound, wanted, backwards=True), keys, k, codes))
 
-    def _in_order(self, *, backwards: bool) -> RunSource:
+    def _in_order(
+        self, bound: Bound | None, wanted: Sequence[int] | None, *, backwards: bool
+    ) -> RunSource:
         if not self.layout.order:
             raise InternalError(
                 "The first rows were asked of an arrangement that keeps no order. "
                 "Please report this with the statement that led to it."
             )
-        known = known_in(self.runs)
-        return RunSource(self.layout, self.runs, self._buffer, self._seen, backwards, known)
+        parts = self.layout, self.runs, self._buffer, self._seen
+        return RunSource(*parts, backwards, known_in(self.runs), bound, wanted)
 
     def size(self, keys: Sequence[Column]) -> int:
         """Entries under the keys (exact ones), those that cancel each other included; at least."""

@@ -29,7 +29,7 @@ from ivm.storage.arrangement.write_buffer import FixedBuffer, WriteBuffer
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
 from ivm.storage.values.key_codes import KeyCodes, same_key
-from ivm.storage.values.ordering.order import OrderTerm
+from ivm.storage.values.ordering.order import OrderTerm, term_codes
 from ivm.storage.values.ordering.sort import sort_rows
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.zset import ZSet, add
@@ -57,20 +57,23 @@ def first_rows(
         cursors = read_cursors(source, probes[order], order, depth)
         if cursors is None:
             break
-        probe, rows, unsure, source = _resolve(source, keys, cursors, k, len(probes))
+        if depth == 1 and source.terms[0].type.is_word:
+            probe, rows, unsure = _sole_firsts(source, keys, cursors, len(probes))
+        else:
+            probe, rows, unsure, source = _resolve(source, keys, cursors, k, len(probes))
         found.append((probe, rows))
         order = order[unsure[order]]
         depth = max(DEEPER * depth, k + source.seen // max(len(order), 1))
     if not found:
-        return np.zeros(0, np.int64), layout.zero
+        return np.zeros(0, np.int64), source.zero
     return found[0] if len(found) == 1 else _in_order_of_probe(found)
 
 
 def _each_alone(source: RunSource, probes: npt.NDArray[Any], k: int) -> tuple[Indexes, ZSet] | None:
     """The first rows of one probe after the other, or None where the general merge must decide."""
     found = []
-    for probe in probes:
-        rows = first_of_one(source, probe, k)
+    for number, probe in enumerate(probes):
+        rows = first_of_one(source, probe, k, number)
         if rows is None:
             return None
         found.append(rows)
@@ -115,7 +118,32 @@ def _resolve(
     before = np.cumsum(weights) - weights - (np.cumsum(totals) - totals)[probe]
     weights = np.minimum(weights, k - before)
     kept = np.flatnonzero((weights > 0) & ~unsure[probe])
-    return probe[kept], cursors.take(row[kept], weights[kept]), unsure, source
+    return probe[kept], cursors.take(row[kept], weights[kept], source.columns), unsure, source
+
+
+def _sole_firsts(
+    source: RunSource, keys: Sequence[Column], cursors: RunCursors, probes: int
+) -> tuple[Indexes, ZSet, Mask]:
+    """The first row of each probe that it decides by the first order key, and a mask of the others.
+
+    Such a row stands alone before those of all other runs, so that none of these cancels it.
+    """
+    term = source.terms[0]
+    codes = term_codes(cursors[term.column], term)
+    least = np.full(probes, np.iinfo(np.int64).max)
+    np.minimum.at(least, cursors.probe, codes)
+    heads = (codes == least[cursors.probe]).nonzero()[0]
+    found = cursors.probe[heads]
+    alone = (np.bincount(found, minlength=probes)[found] == 1) & (cursors.weights[heads] > 0)
+    heads, found = heads[alone], found[alone]
+    right = _right_key(source.layout, keys, cursors, found, heads)
+    place, unsure = np.full(probes, -1, np.int64), np.zeros(probes, np.bool_)
+    place[found[right]] = heads[right]
+    probe = (place >= 0).nonzero()[0]
+    unsure[cursors.probe] = True
+    unsure[probe] = False
+    rows = cursors.take(place[probe], np.ones(len(probe), np.int64), source.columns)
+    return probe, rows, unsure
 
 
 def _without_cancelled(
@@ -168,12 +196,19 @@ _Picked: TypeAlias = tuple[_Origin, int]
 """The origin of a row, and its position there."""
 
 
-def first_of_one(source: RunSource, code: Any, k: int) -> ZSet | None:
-    """The first k live rows under a code, or None where the general merge must decide."""
+def first_of_one(source: RunSource, code: Any, k: int, number: int = 0) -> ZSet | None:
+    """The first k live rows under a code, or None where the general merge must decide.
+
+    Args:
+        source: where to read.
+        code: of the probe.
+        k: rows wanted, at least 1.
+        number: of the probe, by which the source's bound knows it.
+    """
     term = source.terms[0]
     if k > thresholds.FIRST_ROWS or not _has_cells(term):
         return None
-    cursors = _cursors(source, code, term)
+    cursors = _cursors(source, code, term, np.full(1, number))
     return None if cursors is None else _merged(source, cursors, term, k)
 
 
@@ -185,17 +220,18 @@ def _has_cells(term: OrderTerm) -> bool:
     return type.is_ordered_word
 
 
-def _cursors(source: RunSource, code: Any, term: OrderTerm) -> list[_Cursor] | None:
+def _cursors(source: RunSource, code: Any, term: OrderTerm, probe: Indexes) -> list[_Cursor] | None:
     ranges: list[tuple[_Origin, int, int]] = []
     step = _step(source)
     for number, run in enumerate(source.runs):
-        pieces = _pieces(source, number, code)
+        pieces = _pieces(source, number, code, probe)
         if len(pieces) > thresholds.FIRST_ROWS:
             return None
         for start, stop in pieces:
             ranges.append((run, stop - 1, start - 1) if source.backwards else (run, start, stop))
     if source.seen:
-        rows = source.buffer.find_one(code, source.seen).tolist()
+        held = source.buffer.find_one(code, source.seen)
+        rows = source.buffered(held, probe.repeat(len(held)))[0].tolist()
         if len(rows) > thresholds.FIRST_ROWS:
             return None
         ranges += [(source.buffer, row, row + step) for row in rows]
@@ -213,11 +249,14 @@ def _cursors(source: RunSource, code: Any, term: OrderTerm) -> list[_Cursor] | N
     return cursors
 
 
-def _pieces(source: RunSource, number: int, code: Any) -> list[tuple[int, int]]:
+def _pieces(source: RunSource, number: int, code: Any, probe: Indexes) -> list[tuple[int, int]]:
     """The ranges of a run's rows under a code, without the cancelled stretches."""
     start, stop = source.runs[number].find_one(code)
+    if start < stop and source.bound is not None:
+        starts, stops = source.narrowed(number, (np.array([start]), np.array([stop])), probe)
+        start, stop = starts.item(), stops.item()
     cancelled = source.cancelled_of(number)
-    if start == stop or not len(cancelled.starts):
+    if start >= stop or not len(cancelled.starts):
         return [(start, stop)] if start < stop else []
     _, starts, stops = cancelled.left(np.array([start]), np.array([stop]))
     return list(zip(starts.tolist(), stops.tolist(), strict=True))
@@ -246,8 +285,8 @@ def _merged(source: RunSource, cursors: list[_Cursor], term: OrderTerm, k: int) 
         if not _advance(cursors, best, term, _step(source)):
             return None
     if not picked:
-        return source.layout.zero
-    columns = [_gathered(picked, i) for i in range(len(source.layout.types))]
+        return source.zero
+    columns = [_gathered(picked, i) for i in source.columns]
     return ZSet(tuple(columns), np.array(weights, np.int64))
 
 

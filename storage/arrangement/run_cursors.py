@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ivm.storage.arrangement.bound import Bound
 from ivm.storage.arrangement.cancelled import NO_STRETCHES, Stretches
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run
@@ -23,11 +24,15 @@ from ivm.storage.values.ordering.ranges import expand, offsets
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.zset import Weights, ZSet
 
+Ranges = tuple[Indexes, Indexes]
+"""Starts of ranges of rows, and their stops."""
+
 
 class RunSource(NamedTuple):
     """Runs of one layout, the first `seen` rows of a write buffer, and the direction of reading.
 
-    The entries in the cancelled stretches of the runs, the oldest ones' first, are not read.
+    The entries in the cancelled stretches of the runs, the oldest ones' first, are not read, nor
+    those before the bound. Of the rows found some columns are wanted, None for all.
     """
 
     layout: Layout
@@ -36,6 +41,19 @@ class RunSource(NamedTuple):
     seen: int
     backwards: bool = False
     cancelled: Sequence[Stretches] = ()
+    bound: Bound | None = None
+    wanted: Sequence[int] | None = None
+
+    @property
+    def columns(self) -> Sequence[int]:
+        """The positions of the columns wanted."""
+        return range(len(self.layout.types)) if self.wanted is None else self.wanted
+
+    @property
+    def zero(self) -> ZSet:
+        """No rows."""
+        zero = self.layout.zero
+        return zero if self.wanted is None else zero.project(self.wanted)
 
     def cancelled_of(self, run: int) -> Stretches:
         """The cancelled stretches of the run with a number."""
@@ -45,6 +63,21 @@ class RunSource(NamedTuple):
     def terms(self) -> tuple[OrderTerm, ...]:
         """The order in which rows are read."""
         return self.layout.terms_backwards if self.backwards else self.layout.terms
+
+    def narrowed(self, run: int, ranges: Ranges, probes: Indexes) -> Ranges:
+        """The parts of ranges of a run's rows, for the probes, that are not before the bound."""
+        if self.bound is None or not len(probes):
+            return ranges
+        held, backwards = self.runs[run], self.backwards
+        return self.bound.narrowed(held, self.layout, ranges, probes, backwards=backwards)
+
+    def buffered(self, rows: Indexes, probes: Indexes) -> tuple[Indexes, Indexes]:
+        """The rows of the write buffer, and their probes, that are not before the bound."""
+        if self.bound is None or not len(rows):
+            return rows, probes
+        backwards = self.backwards
+        kept = self.bound.holds(self.buffer, self.layout, rows, probes, backwards=backwards)
+        return rows[kept], probes[kept]
 
 
 class _Piece(NamedTuple):
@@ -80,12 +113,11 @@ class RunCursors:
             self._columns[column] = concat(parts)
         return self._columns[column]
 
-    def take(self, numbers: Indexes, weights: Weights) -> ZSet:
-        """The rows with the given numbers, with other weights."""
+    def take(self, numbers: Indexes, weights: Weights, wanted: Sequence[int]) -> ZSet:
+        """Some columns of the rows with the given numbers, with other weights."""
         picked, order = self._by_piece(numbers)
-        count = len(self._pieces[0].origin.columns)
         columns = [
-            concat([origin.columns[i].take(rows) for origin, rows in picked]) for i in range(count)
+            concat([origin.columns[i].take(rows) for origin, rows in picked]) for i in wanted
         ]
         if len(picked) > 1:
             back = np.empty(len(order), np.int64)
@@ -143,7 +175,8 @@ def read_cursors(
     """
     pieces = [_head(source, i, probes, numbers, depth) for i in range(len(source.runs))]
     found, rows = source.buffer.find(probes, source.seen)
-    pieces.append(_Piece(-1, source.buffer, numbers[found], rows, np.zeros(len(rows), np.bool_)))
+    rows, mine = source.buffered(rows, numbers[found])
+    pieces.append(_Piece(-1, source.buffer, mine, rows, np.zeros(len(rows), np.bool_)))
     pieces = [piece for piece in pieces if len(piece.rows)]
     return RunCursors(pieces) if pieces else None
 
@@ -152,7 +185,8 @@ def _head(
     source: RunSource, number: int, probes: npt.NDArray[Any], numbers: Indexes, depth: int
 ) -> _Piece:
     run, cancelled = source.runs[number], source.cancelled_of(number)
-    hits, starts, stops = run.find_ranges(probes)
+    hits, *found = run.find_ranges(probes)
+    starts, stops = source.narrowed(number, (found[0], found[1]), numbers[hits])
     ahead, total = np.zeros(len(hits), np.int64), stops - starts
     if len(cancelled.starts):
         which, starts, stops = cancelled.left(starts, stops)

@@ -79,7 +79,7 @@ def test_an_asof_join_touches_the_rows_up_to_the_neighbour() -> None:
         world.step({'"main"."r"': from_arrow(table(cursor, "FROM r WHERE j = 99"), schema)})
         assert world.rows[query] == world.wanted(query)
         nodes = [world.circuit.node(n) for n in world.circuit.nodes_of(query)]
-        (join,) = [n for n in nodes if n.operator.describe().startswith("RangeJoin")]
+        (join,) = [n for n in nodes if n.operator.describe().startswith("NearestJoin")]
         assert join.work.rows_out == 100  # 150 … 199, from the row at 100 to the one at 150
         assert sum(n.work.rows_out for n in nodes) < 120
 

@@ -6,7 +6,9 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -30,6 +32,7 @@ from ivm.storage.arrangement import (
     write_buffer,
 )
 from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches, OrderKey
+from ivm.storage.arrangement.bound import Bound
 from ivm.storage.errors import InternalError, UnsupportedError
 from ivm.storage.state.pickles import dump, load
 from ivm.storage.values import dictionary, hashing, thresholds
@@ -358,9 +361,11 @@ def first_by_model(
     duck: Any,
     *,
     backwards: bool,
+    beyond: Callable[[int, Row], bool] = lambda probe, row: True,
 ) -> list[tuple[int, str, int]]:
     """First live rows as DuckDB orders them; rows that DuckDB holds equal by their bits."""
     entries = [(i, model.rows[n], w) for (i, n), w in model.lookup(probes).items() if w > 0]
+    entries = [entry for entry in entries if beyond(*entry[:2])]
     if not entries:
         return []
     batch = zset([(row, 1) for _, row, _ in entries])
@@ -429,6 +434,70 @@ def test_first_after_any_history(
             names = [exact(row) for row in listed(found.rows)]
             got = list(zip(found.probe.tolist(), names, found.rows.weights.tolist(), strict=True))
             assert got == first_by_model(model, order, probes, k, duck, backwards=backwards)
+
+
+BOUNDS = st.tuples(st.sampled_from([0, 1, 7]), st.sampled_from(["", "a", "b"]),
+                   st.sampled_from([0.0, -0.0, float("nan"), 2.0, -1.5]))  # fmt: skip
+
+
+@given(
+    HISTORIES,
+    KEYS,
+    st.lists(ORDER_KEYS, min_size=1, max_size=3),
+    st.lists(st.tuples(ROWS, BOUNDS), min_size=1, max_size=6),
+    st.sampled_from([1, 2]),
+    st.booleans(),
+    st.sampled_from([0, 2**64]),
+    st.sampled_from([[0, 1, 2], [2], [1, 0]]),
+)
+@settings(max_examples=examples(150), deadline=None)
+def test_first_from_a_bound_on(
+    duck: duckdb.DuckDBPyConnection,
+    history: list[list[tuple[Row, int]]],
+    key: tuple[int, ...],
+    order: list[OrderKey],
+    probes: list[tuple[Row, Row]],
+    k: int,
+    strict: bool,
+    few: int,
+    wanted: list[int],
+) -> None:
+    order[0] = replace(order[0], descending=False, nulls_first=False)
+    column, rows = order[0].column, [row for row, _ in probes]
+    bound = Bound(zset([(row, 1) for _, row in probes]).columns[column], strict)
+    model, store = Model(key), Arrangement.empty(Layout(TYPES, key, tuple(order)))
+    for entries in history:
+        store = store.append(zset(entries))
+        model.append(entries)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(thresholds, "FIRST_KEYS", few)
+        for backwards, read in ((False, store.first), (True, store.last)):
+            found = read(probe(key, rows), k, bound=bound)
+            names = [exact(row) for row in listed(found.rows)]
+            got = list(zip(found.probe.tolist(), names, found.rows.weights.tolist(), strict=True))
+            less = partial(_is_read, probes, column, strict, backwards)
+            want = first_by_model(model, order, rows, k, duck, backwards=backwards, beyond=less)
+            assert got == want
+            some = read(probe(key, rows), k, bound=bound, wanted=wanted).rows
+            assert shown(some, wanted) == shown(found.rows.project(wanted), wanted)
+
+
+def shown(rows: ZSet, positions: Sequence[int]) -> list[str]:
+    """Rows of some columns."""
+    given = zip(rows.columns, [TYPES[i] for i in positions], strict=True)
+    return [repr(column.to_arrow(type).to_pylist()) for column, type in given]
+
+
+def _is_read(
+    probes: Sequence[tuple[Row, Row]], column: int, strict: bool, backwards: bool, i: int, row: Row
+) -> bool:
+    """Whether a row is at or beyond a probe's bound; NaN is greater than all numbers."""
+    value, bound = row[column], probes[i][1][column]
+    if value is None:
+        return False
+    mine, other = [(v != v, 0 if v != v else v) for v in (value, bound)]
+    mine, other = (other, mine) if backwards else (mine, other)
+    return bool(mine > other) if strict else bool(mine >= other)
 
 
 @pytest.mark.parametrize("name", GROUPABLE)
