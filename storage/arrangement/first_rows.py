@@ -9,13 +9,13 @@ of all later reads (see `cancelled`).
 Law of the merge for one exact key (`first_of_one`): if the row under one cursor comes strictly
 before those under all others by its first order key, no other run holds it, so it is the next row
 and its weight is its own. Rows that tie are one row, with the sum of their weights, if all their
-values are the same. Where different rows tie, or a value is NULL, NaN or neither number nor string,
-the general merge decides.
+values are the same; few different ones are sorted. Where many tie, or a value is NULL, NaN or
+neither number nor string, the general merge decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -273,7 +273,16 @@ def _merged(source: RunSource, cursors: list[_Cursor], term: OrderTerm, k: int) 
     while cursors and k > 0:
         best = _best(cursors, term.descending)
         if len(best) > 1 and not _are_one_row([cursors[i] for i in best], source.layout):
-            return None
+            tied = _tied(cursors, cursors[best[0]][0], term, _step(source))
+            if tied is None:
+                return None
+            for live, count in _sorted(source, tied):
+                picked.append(live)
+                weights.append(min(count, k))
+                k -= weights[-1]
+                if not k:
+                    break
+            continue
         weight = sum([cursors[i][1].weight(cursors[i][2]) for i in best])
         if weight > 0:
             _, origin, row, _ = cursors[best[0]]
@@ -311,6 +320,27 @@ def _are_one_row(cursors: list[_Cursor], layout: Layout) -> bool:
         if type.is_float and first == 0:  # 0.0 and -0.0 are two rows
             return False
     return True
+
+
+def _tied(cursors: list[_Cursor], value: Any, term: OrderTerm, step: int) -> list[_Picked] | None:
+    """All rows with a value, past which the cursors move; None if they are many."""
+    tied: list[_Picked] = []
+    while best := [i for i, cursor in enumerate(cursors) if cursor[0] == value]:
+        tied += [cursors[i][1:3] for i in best]
+        if len(tied) > CANCELLED_ROWS or not _advance(cursors, best, term, step):
+            return None
+    return tied
+
+
+def _sorted(source: RunSource, tied: list[_Picked]) -> Iterator[tuple[_Picked, int]]:
+    """The live ones of some rows in order, with their weights."""
+    columns = [_gathered(tied, i) for i in range(len(source.layout.types))]
+    order, begins = sort_rows(np.zeros(len(tied), np.int64), columns, source.terms)
+    weights = np.array([origin.weight(row) for origin, row in tied])
+    sums = np.add.reduceat(weights[order], begins)
+    for row, weight in zip(order[begins].tolist(), sums.tolist(), strict=True):
+        if weight > 0:
+            yield tied[row], weight
 
 
 def _advance(cursors: list[_Cursor], best: list[int], term: OrderTerm, step: int) -> bool:
