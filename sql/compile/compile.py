@@ -19,6 +19,7 @@ from ivm.sql.compile.recipe import Arranged
 from ivm.sql.compile.rules import COMPILE, recursion
 from ivm.sql.plan.expressions import position
 from ivm.sql.plan.nodes import (
+    Aggregate,
     Join,
     NotIncremental,
     Plan,
@@ -34,6 +35,7 @@ from ivm.sql.plan.nodes import (
 )
 from ivm.sql.plan.render import render, summary
 from ivm.sql.rewrite.expand_joins import expand_join
+from ivm.sql.rewrite.split_sessions import split_sessions
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duckdb.duck import chunks
 
@@ -113,6 +115,8 @@ class CircuitCompiler:
                 return self._node(plan.input)
             case Join() if plan.kind != "inner" and not plan.lookup:
                 return self._outer_join(plan)
+            case Aggregate() if (sessions := split_sessions(plan)) is not None:
+                return self._node(sessions)
             case Recursive():
                 return self._recursive(plan)
             case RecursiveScan():

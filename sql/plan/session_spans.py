@@ -34,6 +34,26 @@ def spans_of_sessions(plan: Window) -> tuple[int, int, Plan] | None:
         The column of the end, and the time's in the plan below the two windows; None if it is no
         such window.
     """
+    spans = _spans(plan)
+    if spans is None or "end" not in spans:
+        return None
+    below = plan.input
+    assert isinstance(below, Project)
+    assert isinstance(below.input, Window)
+    return width(below) + spans.index("end"), below.input.order[0].column, below.input.input
+
+
+def bounds_of_sessions(plan: Window) -> tuple[int, int] | None:
+    """The columns of the begin and the end of sessions; None if a window has not just these."""
+    spans = _spans(plan) or []
+    if sorted(filter(None, spans)) != ["begin", "end"]:
+        return None
+    count = width(plan.input)
+    return count + spans.index("begin"), count + spans.index("end")
+
+
+def _spans(plan: Window) -> list[str | None] | None:
+    """The side of the session that each call of a window gives; None if it is no such window."""
     project = plan.input
     if not isinstance(project, Project) or not isinstance(project.input, Window):
         return None
@@ -46,12 +66,8 @@ def spans_of_sessions(plan: Window) -> tuple[int, int, Plan] | None:
         return None
     sides = [_neighbour(call, time) for call in spans.calls]
     marks = [_mark(expr, time, count, sides) for expr in project.exprs]
-    if None in sides or "other" in marks:
-        return None
-    ends = [_span(call, marks) for call in plan.calls]
-    if None in ends or "end" not in ends:
-        return None
-    return width(project) + ends.index("end"), time, spans.input
+    found = [_span(call, marks) for call in plan.calls]
+    return None if None in sides or "other" in marks or None in found else found
 
 
 def _neighbour(call: WindowCall, time: int) -> str | None:
