@@ -357,11 +357,6 @@ class Circuit:
             operator.rollback()
         self._staged.clear()
 
-    @property
-    def disturbed(self) -> bool:
-        """Returns whether the staged step changed rows that wait to be put out for good."""
-        return any(operator.disturbed for operator in self._staged)
-
     # Hydrating
 
     def needs_hydration(self, sources: Iterable[str] | None = None) -> list[int]:

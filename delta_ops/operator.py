@@ -59,7 +59,6 @@ class Operator:
         stateful: it holds state that must be hydrated before the first step.
         transparent: the output is the input, as it is.
         kept: the output is stored with the view, and read there by what hydrates from it.
-        disturbed: the last step changed rows that wait to be put out for good.
         consolidated: no two rows of an output delta can be equal.
         reproducible: DuckDB's answer to the same query has the same bits; where it has not (sums
             of DOUBLE are exact here, and rounded at every addition there), operators above are
@@ -72,7 +71,6 @@ class Operator:
     stateful: ClassVar[bool] = False
     transparent: ClassVar[bool] = False
     kept: ClassVar[bool] = False
-    disturbed: bool = False
     consolidated: bool = False
     reproducible: bool = True
     parts: tuple[Staged, ...] = ()

@@ -14,7 +14,7 @@ import numpy as np
 
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.state.pending_rows import PendingRows
-from ivm.storage.values.column import FixedColumn
+from ivm.storage.values.column import Column, FixedColumn, Mask
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, empty
 
@@ -43,9 +43,7 @@ class Emit(Operator):
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         rows, bound = inputs
-        opened = self._open(rows, self._passed)
-        self.disturbed = len(opened) > 0
-        waiting = self._before.added(opened)
+        waiting = self._before.added(self._open(rows, self._passed))
         self._passes = _moved(self._passed, bound)
         out = empty(self.types)
         if self._passes is not None and self._passes != self._passed:
@@ -53,14 +51,20 @@ class Emit(Operator):
         self._after = waiting
         return out
 
+    def waits(self, times: Column) -> Mask:
+        """Which times are not passed yet; those that are NULL are waited for by nobody."""
+        return self._is_open(times, self._passed)
+
+    def _is_open(self, column: Column, bound: int | None) -> Mask:
+        assert isinstance(column, FixedColumn)
+        kept = np.ones(len(column), np.bool_) if column.valid is None else column.valid
+        if bound is None:
+            return kept
+        return kept & ~(column.values <= bound if self._inclusive else column.values < bound)
+
     def _open(self, rows: ZSet, bound: int | None) -> ZSet:
         """The rows that a bound has not passed; those without a value are never passed."""
-        column = rows.columns[self._by]
-        assert isinstance(column, FixedColumn)
-        kept = np.ones(len(rows), np.bool_) if column.valid is None else column.valid
-        if bound is not None:
-            passed = column.values <= bound if self._inclusive else column.values < bound
-            kept = kept & ~passed
+        kept = self._is_open(rows.columns[self._by], bound)
         return rows if kept.all() else rows.filter(kept)
 
     def commit(self) -> None:

@@ -23,7 +23,7 @@ from ivm.sql.plan.nodes import (
     width,
     with_inputs,
 )
-from ivm.sql.plan.session_spans import bounds_of_sessions
+from ivm.sql.plan.times.session_spans import bounds_of_sessions
 from ivm.sql.rewrite.expand_joins import picked
 
 

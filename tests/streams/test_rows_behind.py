@@ -97,6 +97,11 @@ def test_only_the_rows_of_the_last_hour_stay_and_what_is_final(
 WAITING = {
     "hours": "SELECT window_end, count(*), sum(id) FROM tumble(e, ts, '1 hour') GROUP BY ALL",
     "days": "SELECT DISTINCT date_trunc('hour', ts) AS h, id % 3 FROM e",
+    "many": "SELECT window_end, count(*) AS n FROM tumble(e, ts, '1 hour') GROUP BY ALL"
+    " HAVING count(*) >= 7",
+    "middle": "SELECT window_end, median(id // 20) FROM tumble(e, ts, '1 hour') GROUP BY ALL",
+    "often": "SELECT id, window_end FROM tumble(e, ts, '1 hour')"
+    " QUALIFY count(*) OVER (PARTITION BY id % 2, window_end) > 4",
     "known": "SELECT window_end, name, count(*) FROM tumble(joined, ts, '1 hour') GROUP BY ALL",
     "grows": "SELECT window_end, max(id) FROM cumulate(e, ts, '10 minutes', '1 hour') GROUP BY ALL",
     "ranks": "SELECT window_end, id, rank() OVER (PARTITION BY window_end ORDER BY id % 7)"
@@ -110,7 +115,7 @@ def test_rows_stay_as_long_as_final_views_wait_for_them(
     tmp_path: Path, seed: int, length: str
 ) -> None:
     random, clock, now = Random(f"{seed} {length}"), HandMoved(), BEGIN
-    names = random.sample(list(WAITING), 2)
+    names = random.sample(list(WAITING), 3)
     path = tmp_path / "begin.duckdb"
     dbs = [ivm.connect(path, clock=clock), ivm.connect(":memory:", clock=clock)]
     for db in dbs:
@@ -145,6 +150,21 @@ def test_rows_stay_as_long_as_final_views_wait_for_them(
     assert len(dbs[1].execute(f"FROM {names[0]}").fetchall()) > 5
     for db in dbs:
         db.close()
+
+
+def test_one_row_that_is_waited_for_holds_back_no_other(db: ivm.Database) -> None:
+    db.execute(
+        "CREATE TABLE e (id INTEGER, ts TIMESTAMP, made TIMESTAMP, WATERMARK FOR ts AS ts)"
+        " WITH (retain = INTERVAL '1 minute', retain_by = made)"
+    )
+    db.execute("CREATE MATERIALIZED VIEW f AS SELECT ts, id FROM e EMIT ON WINDOW CLOSE")
+    old = "TIMESTAMP '2000-01-01'"
+    db.execute(f"INSERT INTO e VALUES (0, 'infinity', {old}), (1, NULL, {old})")
+    for id in range(2, 30):
+        time = BEGIN + id * MINUTE
+        db.execute(f"INSERT INTO e VALUES (?, ?, {old})", [id, time])
+    db.tick()
+    assert db.execute("SELECT id FROM e ORDER BY id").fetchall() == [(0,), (29,)]
 
 
 def test_the_end_of_a_stream_takes_no_rows_along(db: ivm.Database) -> None:

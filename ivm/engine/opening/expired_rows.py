@@ -2,7 +2,7 @@
 
 Contract: each batch is an epoch of its own, so no writer waits longer than a batch takes. It has as
 many rows as have come since the batch before, or twice that, so that a busy table does not grow.
-A row stays as long as its removal would change what a final view waits for.
+A row stays while a final view waits for a window that it is part of.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from ivm.engine.engine import Aside, Engine
 from ivm.engine.tables.retention import ExpiringRows, Rule
 from ivm.engine.transactions.background_commits import commit_own
+from ivm.engine.views.waited_rows import waited
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet, empty
 from ivm.storage.warehouse.duckdb.duck import Cursor
@@ -67,22 +68,22 @@ def _remove(
         if engine.retention.held(rule) is not held:
             return []
         found = held.due(threshold, max(BATCH, 2 * held.come))
-        change = _undisturbing(engine, rule, held, found)
-        held.waits, held.come = len(found) > 0 and change is None, 0
-        return [] if change is None else [change]
+        rows = _not_waited(engine, rule, held, found) if len(found) else found
+        held.waits, held.come = len(found) > 0 and not len(rows), 0
+        return [_removal(rule, held, rows)] if len(rows) else []
 
     return commit_own(engine, cursor, patience, due, late="not counted")
 
 
-def _undisturbing(engine: Engine, rule: Rule, held: ExpiringRows, rows: ZSet) -> TableChange | None:
-    """The removal of the oldest of some rows for which no final view waits; None of none."""
+def _removal(rule: Rule, held: ExpiringRows, rows: ZSet) -> TableChange:
     none = empty([type for _, type in held.info.schema])
-    while len(rows):
-        change = TableChange(rule.table, rows, held.columns, none)
-        if not engine.maintenance.disturbs([change]):
-            return change
-        rows = rows.slice(0, len(rows) // 2)
-    return None
+    return TableChange(rule.table, rows, held.columns, none)
+
+
+def _not_waited(engine: Engine, rule: Rule, held: ExpiringRows, rows: ZSet) -> ZSet:
+    """Those of some rows for which no final view waits."""
+    known = engine.catalog.version, engine.maintenance, engine.warehouse.cursor
+    return rows.filter(~waited(_removal(rule, held, rows), *known))
 
 
 def _read_ahead(engine: Engine, patience: float, rule: Rule, threshold: int) -> bool:

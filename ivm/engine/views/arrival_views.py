@@ -9,9 +9,9 @@ made of the rows that are still there, and looks up the others.
 
 from __future__ import annotations
 
+from ivm.sql.bind.at_arrival import at_arrival, first_relation
 from ivm.sql.plan.nodes import Arrived, Plan, Scan, width
 from ivm.sql.plan.render import render
-from ivm.sql.rewrite.at_arrival import at_arrival, first_relation
 from ivm.sql.rewrite.rewrite import rewrite
 
 

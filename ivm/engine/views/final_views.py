@@ -3,8 +3,8 @@ ON WINDOW CLOSE asks for them.
 
 Law: a row comes in the epoch in which the watermarks of all tables below the query pass it, as it
 is then, and stays. What is passed is told by one column, which every one of these tables bounds
-(`ivm.sql.plan.watermark_bounds`). A view that is made over old rows has those that are passed by
-then. One that is filled again, also after an IMPORT, or in other types, keeps its rows, and gets
+(`ivm.sql.plan.times.watermark_bounds`). A view that is made over old rows has those that are passed
+by then. One that is filled again, also after an IMPORT, or in other types, keeps its rows, and gets
 what was passed since the last of them.
 """
 
@@ -22,7 +22,7 @@ from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.plan.expressions import cast, column, compared, replace
 from ivm.sql.plan.nodes import Emit, Join, Plan, Project, Scan, filtered_by, nodes, numbered, width
 from ivm.sql.plan.render import render
-from ivm.sql.plan.watermark_bounds import Bounded, bounds
+from ivm.sql.plan.times.watermark_bounds import Bounded, bounds
 from ivm.sql.rewrite.rewrite import rewrite
 from ivm.sql.statements.own.watermark_calls import WATERMARKS, relation_of
 from ivm.storage.errors import UnsupportedError
@@ -88,7 +88,7 @@ def _times(version: CatalogVersion, cursor: Cursor) -> Mapping[str, str]:
 
 
 def _time_of(scan: Scan, column: str | None) -> int | None:
-    """See `ivm.sql.plan.watermark_bounds.Times`."""
+    """See `ivm.sql.plan.times.watermark_bounds.Times`."""
     if column is None:
         return None
     return next((i for i, (name, _) in enumerate(scan.schema) if name == column), -1)

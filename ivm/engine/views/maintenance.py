@@ -20,11 +20,10 @@ from ivm.catalog.binding import BindingCatalog
 from ivm.catalog.version import View
 from ivm.delta_ops.aggregates.group_lookup import GroupLookup
 from ivm.delta_ops.circuit import Circuit
+from ivm.delta_ops.ordered.emit import Emit
 from ivm.engine.tables.saved_state import SavedState
 from ivm.engine.tables.stored_tables import StoredTables
 from ivm.sql.compile.compile import CircuitCompiler
-from ivm.sql.plan.nodes import Emit
-from ivm.sql.plan.window_of_row import follows_from_row
 from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.interrupts import dispensable
 from ivm.storage.log.change import TableChange
@@ -167,28 +166,17 @@ class Maintenance:
         finally:
             self.rollback()
 
-    def disturbs(self, changes: Sequence[TableChange]) -> bool:
-        """Returns whether changes touch rows that wait until they are final; no state changes.
+    def emit_of(self, view: str) -> Emit:
+        """The operator of a final view that knows how far its rows are passed.
 
-        Only views count whose rows are soon final: see `follows_from_row`.
+        Raises:
+            EvaluationError: its state is missing and cannot be built.
         """
-        tables = {change.table for change in changes}
-        waiting = {
-            name
-            for name, view in self._catalog.views.items()
-            if not tables.isdisjoint(view.bases)
-            and isinstance(view.plan, Emit)
-            and follows_from_row(view.plan.input, view.plan.by)
-        }
-        if not waiting:
-            return False
-        try:
-            self.step(changes, None, waiting)
-            return self.circuit.disturbed
-        except EvaluationError:
-            return False  # the commit meets it, too, and says whose it is
-        finally:
-            self.rollback()
+        number = self.circuit.views[view]
+        self.hydrate(nodes=[number] if number in self.circuit.needs_hydration() else [])
+        operator = self.circuit.node(number).operator
+        assert isinstance(operator, Emit)
+        return operator
 
     def _sources_of(self, views: Collection[str]) -> _Sources:
         needed = self.circuit.sources_of(views)

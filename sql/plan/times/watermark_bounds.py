@@ -18,9 +18,7 @@ from typing import NamedTuple, TypeAlias
 from sqlglot import exp
 
 from ivm.sql.plan.columns import origins
-from ivm.sql.plan.compared_times import AtLeast, at_least
 from ivm.sql.plan.expressions import column, replace, used
-from ivm.sql.plan.monotone import column_at_least, end_of_range, rise, time_of_window
 from ivm.sql.plan.nearest_row import Nearest, nearest_row
 from ivm.sql.plan.nodes import (
     Aggregate,
@@ -43,7 +41,9 @@ from ivm.sql.plan.nodes import (
     inputs,
     width,
 )
-from ivm.sql.plan.session_spans import spans_of_sessions
+from ivm.sql.plan.times.compared_times import AtLeast, at_least
+from ivm.sql.plan.times.monotone import column_at_least, end_of_range, rise, time_of_window
+from ivm.sql.plan.times.session_spans import spans_of_sessions
 
 
 class Bound(NamedTuple):
