@@ -16,6 +16,7 @@ from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.state.partitions import Partitions
 from ivm.storage.values.column import Indexes
 from ivm.storage.values.consolidate import consolidate
+from ivm.storage.values.key_codes import same_row
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import Weights, ZSet, add
 
@@ -76,7 +77,11 @@ class Arrived(Operator):
         keys = [gone.columns[i] for i in self._origin_key]
         probe, rows = self._rows.before.lookup_live(keys)
         rows = self._rows.plain(rows)
-        return _as_many(probe, rows, -gone.weights) if self._counted else rows
+        if not self._counted:
+            return rows
+        held = [rows.columns[i] for i in self._rows.layout.key]  # with the same bits, too
+        same = same_row(keys, probe, held, np.arange(len(probe)), self._rows.layout.key_types)
+        return _as_many(probe[same], rows.filter(same), -gone.weights)
 
     def hydrate(self, inputs: Fetch) -> None:
         self._rows.build(inputs(2))

@@ -67,8 +67,9 @@ def at_arrival(plan: Plan, first: Scan | ViewScan, stored: Scan) -> Arrived:
     found = [node for node in _relations(plan) if _name(node) == _name(first)]
     if len(found) != 1:
         raise UnsupportedError(
-            f"{_WHAT}: {_shown_name(first)} is read more than once; what it is joined with is "
-            "looked up, so a view of it can stand in the other place"
+            f"{_WHAT}: {_shown_name(first)} is read more than once, perhaps by a subquery that "
+            "compares its columns by more than =; what it is joined with is looked up, so a view of "
+            "it can stand in the other place"
         )
     (origin,) = found
     shown = _shown(plan, origin)
@@ -129,15 +130,17 @@ def _whole_row(
     names = [name for name, _ in first.schema]
     lacking = [names[i] for i in keys[0]] if keys else _unshown(names, origin, shown)
     why = f"{_WHAT}: when a row of {_shown_name(first)} goes, the rows made of it are found by its"
+    collated = isinstance(first, Scan) and bool(first.collated)
+    lack = "has no PRIMARY KEY" + (" without a collation" if collated else "")
     if keys:
         raise UnsupportedError(f"{why} key: add {', '.join(lacking)} to the view's columns")
     if lacking:
         raise UnsupportedError(
-            f"{why} columns, since it has no PRIMARY KEY: add {', '.join(lacking)} to the view's"
+            f"{why} columns, since it {lack}: add {', '.join(lacking)} to the view's"
         )
     if not _makes_one(made):
         raise UnsupportedError(
-            f"{why} columns, since it has no PRIMARY KEY, and several may be made of one: give it "
+            f"{why} columns, since it {lack}, and several may be made of one: give it "
             "a key, or join what it is joined with on all of a key"
         )
     return tuple(range(width(origin)))

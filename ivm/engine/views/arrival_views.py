@@ -10,7 +10,8 @@ made of the rows that are still there, and looks up the others.
 from __future__ import annotations
 
 from ivm.sql.bind.at_arrival import at_arrival, first_relation
-from ivm.sql.plan.nodes import Arrived, Plan, Scan, width
+from ivm.sql.plan.expressions import column
+from ivm.sql.plan.nodes import Arrived, Join, Plan, Project, Scan, width, with_inputs
 from ivm.sql.plan.render import render
 from ivm.sql.rewrite.rewrite import rewrite
 
@@ -29,19 +30,28 @@ def arrived(bound: Plan, stored: Scan) -> Arrived:
 
 
 def refilled(plan: Arrived, table: str) -> str:
-    """The statements that fill a view again.
+    """The statements that fill a view again; what is kept is not computed again.
 
     Args:
         table: that holds the view, in SQL.
     """
     names = ", ".join([f"c{i}" for i in range(width(plan))])
-    here = f"(FROM {table}) AS v({names})"
     gone = f"SELECT v.rowid FROM {table} AS v({names}) WHERE NOT EXISTS ({_of_origin(plan)})"
-    known = " AND ".join([f"v.c{i} IS NOT DISTINCT FROM q.c{i}" for i in plan.key])
     return (
-        f"DELETE FROM {table} WHERE rowid IN ({gone}); INSERT INTO {table} SELECT * FROM"
-        f" ({render(plan.present)}) AS q({names}) WHERE NOT EXISTS (FROM {here} WHERE {known})"
+        f"DELETE FROM {table} WHERE rowid IN ({gone}); INSERT INTO {table} {render(_lacking(plan))}"
     )
+
+
+def _lacking(plan: Arrived) -> Plan:
+    """The plan of what is made now of the rows of which nothing has been made."""
+    columns = tuple([column(i) for i in plan.key])
+    known = Project(plan.stored, columns, tuple([plan.stored.schema[i] for i in plan.key]))
+    keys = plan.origin_key, tuple(range(len(columns))), (True,) * len(columns)
+    return _replaced(plan.present, plan.origin, Join(plan.origin, known, "anti", *keys))
+
+
+def _replaced(plan: Plan, old: Plan, new: Plan) -> Plan:
+    return new if plan is old else with_inputs(plan, lambda part: _replaced(part, old, new))
 
 
 def orphans(plan: Arrived, table: str) -> str:
