@@ -68,8 +68,8 @@ def at_arrival(plan: Plan, first: Scan | ViewScan, stored: Scan) -> Arrived:
     if len(found) != 1:
         raise UnsupportedError(
             f"{_WHAT}: {_shown_name(first)} is read more than once, perhaps by a subquery that "
-            "compares its columns by more than =; what it is joined with is looked up, so a view of "
-            "it can stand in the other place"
+            "compares its columns by more than =; what it is joined with is looked up, so a view "
+            "of it can stand in the other place"
         )
     (origin,) = found
     shown = _shown(plan, origin)

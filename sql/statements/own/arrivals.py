@@ -48,7 +48,8 @@ def without_arrival(query: str, offset: int) -> tuple[str, bool]:
     for i in places:
         if i + 3 not in behind:
             raise SqlError(
-                f"{WORDS} stands before the ON or USING of a join of the query, outside of parentheses",
+                f"{WORDS} stands before the ON or USING of a join of the query, outside of "
+                "parentheses",
                 offset + found[i].start,
             )
     for i in behind:
