@@ -27,7 +27,7 @@ ROOMS = {
     "delta_ops": ("state", "", "linear", "joins", "aggregates/lanes", "aggregates", "ordered"),
     "sql": (
         *("statements/text", "statements/nodes", "statements/changes", "statements/own"),
-        *("statements", "plan", "parse", "resolve", "rewrite", "subqueries"),
+        *("statements", "plan", "plan/times", "parse", "resolve", "rewrite", "subqueries"),
         *("bind", "scalar/operands", "scalar/logic", "scalar/times", "scalar/strings"),
         *("scalar/numbers", "scalar", "compile", ""),
     ),
