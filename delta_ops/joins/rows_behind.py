@@ -2,20 +2,23 @@
 
 Law: if the row that a left row meets is another one after a step, let g be the later one of the
 two: g has come or gone, and after the step no right row stands between g and the left row's value.
-So the left rows whose pairs change are found between each changed right row and the next value of
-its key.
+So the left rows whose pairs change are found in the gaps between each changed right row and the
+next value of its key; and all rows of a gap, up to the next changed row in it, meet what a left row
+that compares with the gap's begin by ``>=`` (mirrored: ``<=``) meets, before the step and after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ivm.delta_ops.joins.arrange import Arrange
-from ivm.delta_ops.joins.range_search import Comparison, RangeSearch
+from ivm.delta_ops.joins.range_search import Comparison, RangeSearch, RunRanges
+from ivm.storage.arrangement.arrangement import Arrangement, Matches
 from ivm.storage.arrangement.bound import Bound
-from ivm.storage.values.column import Column, concat, null_column
+from ivm.storage.values.column import Column, Indexes, concat, null_column
 from ivm.storage.values.consolidate import distinct_rows
 from ivm.storage.values.ordering.order import value_codes
 from ivm.storage.values.types import ColumnType
@@ -23,6 +26,36 @@ from ivm.storage.values.zset import ZSet, add
 
 _NOT_BEYOND = {">=": "<", ">": "<=", "<=": ">", "<": ">="}
 """How a left value compares with the next right value, if the row before that is its nearest."""
+
+
+class Points(NamedTuple):
+    """Values under keys, from which on rows are looked for."""
+
+    keys: Sequence[Column]
+    values: Column
+
+    def take(self, rows: Indexes) -> Points:
+        return Points([key.take(rows) for key in self.keys], self.values.take(rows))
+
+
+class Gaps(NamedTuple):
+    """Gaps in which left rows stand.
+
+    Attributes:
+        number: of each left row that of its gap.
+        begins: of the gaps, values of the right side.
+    """
+
+    number: Indexes
+    begins: Points
+
+    def spread(self, nearest: Matches) -> Matches:
+        """What is found for each left row, from what is found for its gap (one row at most)."""
+        place = np.full(len(self.begins.values), -1, np.int64)
+        place[nearest.probe] = np.arange(len(nearest.probe))
+        at = place[self.number]
+        some = (at >= 0).nonzero()[0]
+        return Matches(some, nearest.rows.take(at[some]))
 
 
 class RowsBehind:
@@ -49,7 +82,7 @@ class RowsBehind:
         self._reached = RangeSearch(left, [reached])
         self._between = RangeSearch(left, [reached, until])
 
-    def find(self, left: Arrange, right: Arrange, delta: ZSet) -> tuple[ZSet, Column | None] | None:
+    def find(self, left: Arrange, right: Arrange, delta: ZSet) -> tuple[ZSet, Gaps | None] | None:
         """The left entries, after the step, from changed right rows on up to the next ones.
 
         Args:
@@ -58,33 +91,65 @@ class RowsBehind:
             delta: changed right rows.
 
         Returns:
-            Entries, among which may be some of other keys, and of each the value of the nearest
-            changed row, if that is known; None if there are none.
+            Entries and their gaps; None if there are none. Without gaps, there may be entries of
+            other keys, and of the right keys that are beyond the next row.
         """
-        keys = right.keys(delta)
+        changed = self._distinct(left, right, delta)
         if not left.order:
-            first, _ = distinct_rows(keys, left.after.layout.key_types)
-            return left.after.lookup([key.take(first) for key in keys]).rows, None
-        values = delta.columns[self._value]
-        searched = keys if right.key else ()
-        found = list(self._reached.ranges(left.after, searched, ZSet((values,), delta.weights)))
-        # Where few rows stand behind the changes, it is not worth while to look for the next ones.
-        if sum(map(len, found)) > len(delta):
-            hits = np.unique(np.concatenate([ranges.hits for ranges in found]))
-            keys, values = tuple([key.take(hits) for key in keys]), values.take(hits)
-            probe = ZSet((values, self._next(right, keys, values)), delta.weights[hits])
-            found = list(self._between.ranges(left.after, keys if right.key else (), probe))
+            return left.after.lookup(changed.keys).rows, None
+        found = self._found(self._reached, left, right, changed)
         if not found:
             return None
-        codes = value_codes(values, self._type)
-        parts = [ranges.entries(codes, lower=self._backwards) for ranges in found]
-        return add([rows for _, rows in parts]), values.take(np.concatenate([n for n, _ in parts]))
+        hits = np.unique(np.concatenate([ranges.hits for ranges in found]))
+        # Where few rows stand behind the changes, it is not worth while to look for the next ones.
+        if sum(map(len, found)) <= len(hits):
+            return self._entries(found, changed)[1], None
+        changed = changed.take(hits)
+        found = self._found(self._between, left, right, changed, self._next(right, changed))
+        return self._in_gaps(left.after, found, changed) if found else None
 
-    def _next(self, right: Arrange, keys: Sequence[Column], values: Column) -> Column:
+    def _distinct(self, left: Arrange, right: Arrange, delta: ZSet) -> Points:
+        """The changed keys and values; each once, where an update has them twice."""
+        changed, types = (
+            Points(right.keys(delta), delta.columns[self._value]),
+            left.after.layout.key_types,
+        )
+        if not left.order:
+            return changed.take(distinct_rows(changed.keys, types).first)
+        if (delta.weights > 0).all():
+            return changed
+        types = (*types, self._type)
+        return changed.take(distinct_rows((*changed.keys, changed.values), types).first)
+
+    @staticmethod
+    def _found(
+        search: RangeSearch, left: Arrange, right: Arrange, changed: Points, *more: Column
+    ) -> list[RunRanges]:
+        probe = ZSet((changed.values, *more), np.ones(len(changed.values), np.int64))
+        return list(search.ranges(left.after, changed.keys if right.key else (), probe))
+
+    def _in_gaps(
+        self, held: Arrangement, found: Sequence[RunRanges], changed: Points
+    ) -> tuple[ZSet, Gaps | None]:
+        """The entries in ranges, and the gaps they stand in if all are of the right keys."""
+        number, rows = self._entries(found, changed)
+        if len(held.verified(changed.keys, Matches(number, rows)).probe) < len(number):
+            return rows, None
+        some = np.zeros(len(changed.values), np.bool_)
+        some[number] = True
+        return rows, Gaps((some.cumsum() - 1)[number], changed.take(some.nonzero()[0]))
+
+    def _entries(self, found: Sequence[RunRanges], changed: Points) -> tuple[Indexes, ZSet]:
+        """The entries in ranges, each once, and of each the number of the last row it is behind."""
+        codes = value_codes(changed.values, self._type)
+        parts = [ranges.entries(codes, lower=self._backwards) for ranges in found]
+        return np.concatenate([number for number, _ in parts]), add([rows for _, rows in parts])
+
+    def _next(self, right: Arrange, changed: Points) -> Column:
         """The next values under the keys after the step; NULL where there is none."""
         find = right.after.first if self._backwards else right.after.last
-        bound = Bound(values, strict=True)
-        probe, found = find(keys, 1, bound=bound, wanted=[self._value])
-        place = np.zeros(len(values), np.int64)
+        bound = Bound(changed.values, strict=True)
+        probe, found = find(changed.keys, 1, bound=bound, wanted=[self._value])
+        place = np.zeros(len(changed.values), np.int64)
         place[probe] = np.arange(1, len(probe) + 1)
         return concat([null_column(self._type, 1), *found.columns]).take(place)
