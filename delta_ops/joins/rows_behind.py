@@ -15,17 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ivm.delta_ops.joins.arrange import Arrange
-from ivm.delta_ops.joins.range_search import Comparison, RangeSearch, RunRanges
+from ivm.delta_ops.joins.range_search import Comparison, RangeSearch, RunRanges, where_valid
 from ivm.storage.arrangement.arrangement import Arrangement, Matches
 from ivm.storage.arrangement.bound import Bound
 from ivm.storage.values.column import Column, Indexes, concat, null_column
 from ivm.storage.values.consolidate import distinct_rows
 from ivm.storage.values.ordering.order import value_codes
+from ivm.storage.values.ordering.ranges import first_places
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
-
-_NOT_BEYOND = {">=": "<", ">": "<=", "<=": ">", "<": ">="}
-"""How a left value compares with the next right value, if the row before that is its nearest."""
 
 
 class Points(NamedTuple):
@@ -76,11 +74,9 @@ class RowsBehind:
         value: int,
     ) -> None:
         self._value, self._type = value, right[value]
-        self._backwards = comparison.is_lower
-        reached = comparison._replace(right=0)
-        until = Comparison(comparison.left, _NOT_BEYOND[comparison.operator], 1, open="right")
-        self._reached = RangeSearch(left, [reached])
-        self._between = RangeSearch(left, [reached, until])
+        self._order = comparison.left
+        self._backwards, self._strict = comparison.is_lower, comparison.is_strict
+        self._reached = RangeSearch(left, [comparison._replace(right=0)])
 
     def find(self, left: Arrange, right: Arrange, delta: ZSet) -> tuple[ZSet, Gaps | None] | None:
         """The left entries, after the step, from changed right rows on up to the next ones.
@@ -97,36 +93,41 @@ class RowsBehind:
         changed = self._distinct(left, right, delta)
         if not left.order:
             return left.after.lookup(changed.keys).rows, None
-        found = self._found(self._reached, left, right, changed)
+        probe = ZSet((changed.values,), np.ones(len(changed.values), np.int64))
+        found = list(self._reached.ranges(left.after, changed.keys if right.key else (), probe))
         if not found:
             return None
         hits = np.unique(np.concatenate([ranges.hits for ranges in found]))
         # Where few rows stand behind the changes, it is not worth while to look for the next ones.
         if sum(map(len, found)) <= len(hits):
             return self._entries(found, changed)[1], None
-        changed = changed.take(hits)
-        found = self._found(self._between, left, right, changed, self._next(right, changed))
+        ends = self._next(right, changed, hits)
+        found = [some for ranges in found if len((some := self._until(ranges, ends)).hits)]
         return self._in_gaps(left.after, found, changed) if found else None
 
     def _distinct(self, left: Arrange, right: Arrange, delta: ZSet) -> Points:
         """The changed keys and values; each once, where an update has them twice."""
-        changed, types = (
-            Points(right.keys(delta), delta.columns[self._value]),
-            left.after.layout.key_types,
-        )
+        changed = Points(right.keys(delta), delta.columns[self._value])
+        types = left.after.layout.key_types
         if not left.order:
             return changed.take(distinct_rows(changed.keys, types).first)
         if (delta.weights > 0).all():
             return changed
-        types = (*types, self._type)
-        return changed.take(distinct_rows((*changed.keys, changed.values), types).first)
+        columns = (*changed.keys, changed.values)
+        return changed.take(distinct_rows(columns, (*types, self._type)).first)
 
-    @staticmethod
-    def _found(
-        search: RangeSearch, left: Arrange, right: Arrange, changed: Points, *more: Column
-    ) -> list[RunRanges]:
-        probe = ZSet((changed.values, *more), np.ones(len(changed.values), np.int64))
-        return list(search.ranges(left.after, changed.keys if right.key else (), probe))
+    def _until(self, ranges: RunRanges, ends: Column) -> RunRanges:
+        """The parts of ranges up to the ends; NULL is none."""
+        run, hits, starts, stops = ranges
+        wanted, column = ends.take(hits), run.columns[self._order]
+        right = self._strict == self._backwards
+        places = first_places(column, self._type, starts, stops, wanted, right=right)
+        if self._backwards:
+            stops = where_valid(wanted, places, stops)
+        else:
+            starts = where_valid(wanted, places, starts)
+        some = starts < stops
+        return RunRanges(run, hits[some], starts[some], stops[some])
 
     def _in_gaps(
         self, held: Arrangement, found: Sequence[RunRanges], changed: Points
@@ -145,11 +146,11 @@ class RowsBehind:
         parts = [ranges.entries(codes, lower=self._backwards) for ranges in found]
         return np.concatenate([number for number, _ in parts]), add([rows for _, rows in parts])
 
-    def _next(self, right: Arrange, changed: Points) -> Column:
-        """The next values under the keys after the step; NULL where there is none."""
+    def _next(self, right: Arrange, changed: Points, hits: Indexes) -> Column:
+        """The next values after the step, for the hits; NULL where there is none."""
+        keys, values = changed.take(hits)
         find = right.after.first if self._backwards else right.after.last
-        bound = Bound(changed.values, strict=True)
-        probe, found = find(changed.keys, 1, bound=bound, wanted=[self._value])
+        probe, found = find(keys, 1, bound=Bound(values, strict=True), wanted=[self._value])
         place = np.zeros(len(changed.values), np.int64)
-        place[probe] = np.arange(1, len(probe) + 1)
+        place[hits[probe]] = np.arange(1, len(probe) + 1)
         return concat([null_column(self._type, 1), *found.columns]).take(place)
