@@ -15,14 +15,11 @@ import numpy as np
 from ivm.delta_ops.joins.arrange import Arrange
 from ivm.delta_ops.joins.join import Join
 from ivm.delta_ops.joins.range_search import Comparison
-from ivm.delta_ops.joins.rows_behind import RowsBehind
+from ivm.delta_ops.joins.rows_behind import Gaps, Points, RowsBehind
 from ivm.delta_ops.operator import Predicate
 from ivm.storage.arrangement.arrangement import Arrangement, Matches
 from ivm.storage.arrangement.bound import Bound
-from ivm.storage.values.column import Column
 from ivm.storage.values.key_codes import same_row
-from ivm.storage.values.ordering.compare_rows import compare_rows
-from ivm.storage.values.ordering.order import OrderTerm
 from ivm.storage.values.zset import ZSet
 
 
@@ -55,10 +52,8 @@ class NearestJoin(Join):
         super().__init__(left, right, output, null_safe, residual)
         self._value, value = comparison.left, right.order[0].column
         self._backwards, self._strict = comparison.is_lower, comparison.is_strict
-        self._order = [OrderTerm(0, right.types[value])]
         read = range(len(self._types)) if residual else self._output
         self._shown = sorted({i - self._width for i in read if i >= self._width})
-        self._wanted = [*self._shown, value]
         self._behind = RowsBehind(left.types, right.types, comparison, value)
 
     def _probe(
@@ -66,7 +61,7 @@ class NearestJoin(Join):
     ) -> ZSet:
         assert probe_is_left
         rows = self._with_values(delta)
-        return self._met(rows, self._nearest(rows, other))
+        return self._met(rows, self._nearest(self._points(rows), other, self._strict))
 
     def _changes(self, a: ZSet, b: ZSet) -> Iterator[ZSet]:
         if len(a.weights):
@@ -77,21 +72,23 @@ class NearestJoin(Join):
             if found is not None:
                 yield from self._moved(*found)
 
-    def _moved(self, rows: ZSet, values: Column | None) -> Iterator[ZSet]:
+    def _moved(self, rows: ZSet, gaps: Gaps | None) -> Iterator[ZSet]:
         """The pairs of left rows before and after the step, where they differ.
 
         Args:
             rows: of the left side, as it is after the step.
-            values: of each the value of the nearest right row that has come or gone; None if that
-                is not known.
+            gaps: in which they stand, so that one search serves all rows of each.
         """
-        if values is not None:
-            rows = ZSet((*rows.columns, values), rows.weights)
-        rows = self._with_values(rows)
-        now = self._nearest(rows, self._right.after)
-        if values is not None:
-            rows, now = self._reached(rows, now)
-        was, now = self._apart(self._nearest(rows, self._right.before), now, len(rows))
+        if gaps is None:
+            rows = self._with_values(rows)
+            points, strict = self._points(rows), self._strict
+        else:
+            points, strict = gaps.begins, False
+        was = self._nearest(points, self._right.before, strict)
+        now = self._nearest(points, self._right.after, strict)
+        was, now = self._apart(was, now, len(points.values))
+        if gaps is not None:
+            was, now = gaps.spread(was), gaps.spread(now)
         yield self._met(rows, was).negate()
         yield self._met(rows, now)
 
@@ -101,36 +98,27 @@ class NearestJoin(Join):
         valid = rows.columns[self._value].valid
         return rows if valid is None or valid.all() else rows.filter(valid)
 
-    def _nearest(self, rows: ZSet, other: Arrangement) -> Matches:
-        """The nearest right rows, with the columns that are shown and the value."""
-        bound = Bound(rows.columns[self._value], self._strict)
+    def _points(self, rows: ZSet) -> Points:
+        return Points(self._left.keys(rows), rows.columns[self._value])
+
+    def _nearest(self, points: Points, other: Arrangement, strict: bool) -> Matches:
+        """The nearest right rows, with the columns that are shown."""
         find = other.last if self._backwards else other.first
-        return find(self._left.keys(rows), 1, bound=bound, wanted=self._wanted)
+        bound = Bound(points.values, strict)
+        return find(points.keys, 1, bound=bound, wanted=self._shown)
 
     def _met(self, rows: ZSet, nearest: Matches) -> ZSet:
         probe, found = nearest
         right = dict(zip(self._shown, found.columns, strict=False))
         return self._pairs(rows.columns, probe, right, None, rows.weights[probe])
 
-    def _reached(self, rows: ZSet, now: Matches) -> tuple[ZSet, Matches]:
-        """The left rows between which and their nearest row a right row has come or gone."""
-        every = np.arange(len(now.probe))
-        given = [now.rows.columns[-1]], every, [rows.columns[-1]], now.probe
-        signs = compare_rows(*given, self._order)
-        beyond = signs > 0 if self._backwards else signs < 0
-        kept = np.ones(len(rows), np.bool_)
-        kept[now.probe[beyond]] = False
-        place = kept.cumsum() - 1
-        return rows.filter(kept), Matches(place[now.probe[~beyond]], now.rows.filter(~beyond))
-
     def _apart(self, was: Matches, now: Matches, count: int) -> Iterator[Matches]:
-        """The nearest rows of so many left rows before and after, without those that stay."""
+        """The nearest rows of so many probes before and after, without those that stay."""
         place = np.full(count, -1, np.int64)
         place[was.probe] = np.arange(len(was.probe))
         both = (place[now.probe] >= 0).nonzero()[0]
         at, types = place[now.probe[both]], [self._right.types[i] for i in self._shown]
-        old, new = was.rows.columns[: len(types)], now.rows.columns[: len(types)]
-        same = same_row(old, at, new, both, types)
+        same = same_row(was.rows.columns, at, now.rows.columns, both, types)
         for matches, stayed in ((was, at[same]), (now, both[same])):
             mask = np.ones(len(matches.probe), np.bool_)
             mask[stayed] = False

@@ -252,12 +252,12 @@ class RangeSearch:
             wanted = _at(probe, self._lower.right, hits)
             after = self._lower.is_strict
             found = first_places(column, type, starts, stops, wanted, right=after)
-            starts = _where_valid(wanted, found, starts)
+            starts = where_valid(wanted, found, starts)
         if self._upper is not None:
             wanted = _at(probe, self._upper.right, hits)
             after = not self._upper.is_strict
             found = first_places(column, type, starts, stops, wanted, right=after)
-            stops = _where_valid(wanted, found, stops)
+            stops = where_valid(wanted, found, stops)
         some = (starts < stops).nonzero()[0]
         if len(some) == len(hits):
             return hits, starts, stops
@@ -293,7 +293,7 @@ class RangeSearch:
         return Matches(matches.probe[kept], matches.rows.filter(kept))
 
 
-def _where_valid(wanted: Column, found: Indexes, otherwise: Indexes) -> Indexes:
+def where_valid(wanted: Column, found: Indexes, otherwise: Indexes) -> Indexes:
     """The position found for a bound; a NULL, which bounds nothing, keeps the other one."""
     return found if wanted.valid is None else np.where(wanted.valid, found, otherwise)
 

@@ -6,14 +6,14 @@ those at or after its value; read backwards, those at or before it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run
 from ivm.storage.arrangement.write_buffer import WriteBuffer
-from ivm.storage.values.column import Column, Indexes, Mask
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.ordering.compare_rows import compare_rows
 from ivm.storage.values.ordering.order import OrderTerm
 from ivm.storage.values.ordering.ranges import first_places, present
@@ -48,6 +48,17 @@ class Bound(NamedTuple):
         right = self.strict != backwards
         places = first_places(column, type, starts, stops, wanted, right=right)
         return (starts, places) if backwards else (places, stops)
+
+    def narrowed_one(
+        self, run: Run, layout: Layout, start: int, stop: int, probe: int, *, backwards: bool
+    ) -> tuple[int, int]:
+        """The part of one range that is read for a probe; its values are numbers, none is NULL."""
+        column, values = run.columns[layout.order[0].column], self.values
+        assert isinstance(column, FixedColumn)
+        assert isinstance(values, FixedColumn)
+        side: Literal["left", "right"] = "right" if self.strict != backwards else "left"
+        place = start + int(column.values[start:stop].searchsorted(values.values[probe], side))
+        return (start, place) if backwards else (place, stop)
 
     def holds(
         self,
