@@ -52,13 +52,18 @@ class Bound(NamedTuple):
     def narrowed_one(
         self, run: Run, layout: Layout, start: int, stop: int, probe: int, *, backwards: bool
     ) -> tuple[int, int]:
-        """The part of one range that is read for a probe; its values are numbers, none is NULL."""
-        column, values = run.columns[layout.order[0].column], self.values
-        assert isinstance(column, FixedColumn)
-        assert isinstance(values, FixedColumn)
-        side: Literal["left", "right"] = "right" if self.strict != backwards else "left"
-        place = start + int(column.values[start:stop].searchsorted(values.values[probe], side))
-        return (start, place) if backwards else (place, stop)
+        """The part of one range that is read for a probe."""
+        key = layout.order[0].column
+        column, values = run.columns[key], self.values
+        if layout.types[key].is_ordered_word and column.valid is None:
+            assert isinstance(column, FixedColumn)
+            assert isinstance(values, FixedColumn)
+            side: Literal["left", "right"] = "right" if self.strict != backwards else "left"
+            place = start + int(column.values[start:stop].searchsorted(values.values[probe], side))
+            return (start, place) if backwards else (place, stop)
+        ranges = np.array([start]), np.array([stop])
+        starts, stops = self.narrowed(run, layout, ranges, np.array([probe]), backwards=backwards)
+        return starts.item(), stops.item()
 
     def holds(
         self,

@@ -208,7 +208,7 @@ def first_of_one(source: RunSource, code: Any, k: int, number: int = 0) -> ZSet 
     term = source.terms[0]
     if k > thresholds.FIRST_ROWS or not _has_cells(term):
         return None
-    cursors = _cursors(source, code, term, np.full(1, number))
+    cursors = _cursors(source, code, term, number)
     return None if cursors is None else _merged(source, cursors, term, k)
 
 
@@ -220,7 +220,7 @@ def _has_cells(term: OrderTerm) -> bool:
     return type.is_ordered_word
 
 
-def _cursors(source: RunSource, code: Any, term: OrderTerm, probe: Indexes) -> list[_Cursor] | None:
+def _cursors(source: RunSource, code: Any, term: OrderTerm, probe: int) -> list[_Cursor] | None:
     ranges: list[tuple[_Origin, int, int]] = []
     step = _step(source)
     for number, run in enumerate(source.runs):
@@ -231,7 +231,7 @@ def _cursors(source: RunSource, code: Any, term: OrderTerm, probe: Indexes) -> l
             ranges.append((run, stop - 1, start - 1) if source.backwards else (run, start, stop))
     if source.seen:
         held = source.buffer.find_one(code, source.seen)
-        rows = source.buffered(held, probe.repeat(len(held)))[0].tolist()
+        rows = source.buffered(held, np.full(len(held), probe))[0].tolist()
         if len(rows) > thresholds.FIRST_ROWS:
             return None
         ranges += [(source.buffer, row, row + step) for row in rows]
@@ -249,12 +249,12 @@ def _cursors(source: RunSource, code: Any, term: OrderTerm, probe: Indexes) -> l
     return cursors
 
 
-def _pieces(source: RunSource, number: int, code: Any, probe: Indexes) -> list[tuple[int, int]]:
+def _pieces(source: RunSource, number: int, code: Any, probe: int) -> list[tuple[int, int]]:
     """The ranges of a run's rows under a code, without the cancelled stretches."""
     start, stop = source.runs[number].find_one(code)
     if start < stop and source.bound is not None:
-        starts, stops = source.narrowed(number, (np.array([start]), np.array([stop])), probe)
-        start, stop = starts.item(), stops.item()
+        parts = source.runs[number], source.layout, start, stop, probe
+        start, stop = source.bound.narrowed_one(*parts, backwards=source.backwards)
     cancelled = source.cancelled_of(number)
     if start >= stop or not len(cancelled.starts):
         return [(start, stop)] if start < stop else []
