@@ -93,6 +93,13 @@ class RunRanges(NamedTuple):
         """
         ranks = np.lexsort((order[self.hits], self.starts if lower else self.stops))
         starts, stops = self.starts[ranks], self.stops[ranks]
+        along = starts if not lower else stops
+        if (along[1:] < along[:-1]).any():  # one range is in another: of two keys with one code
+            which, members = expand(starts, stops)
+            if lower:
+                which, members = which[::-1], members[::-1]
+            members, first = np.unique(members, return_index=True)
+            return self.hits[ranks[which[first]]], self.run.take(members)
         if lower:
             stops[:-1] = np.minimum(stops[:-1], starts[1:])
         else:

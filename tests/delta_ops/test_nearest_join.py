@@ -21,11 +21,12 @@ from ivm.delta_ops.linear.duck_eval import duck_predicate
 from ivm.delta_ops.linear.filter import Filter
 from ivm.delta_ops.operator import Operator
 from ivm.storage.arrangement import spine, write_buffer
-from ivm.storage.values import thresholds
-from ivm.storage.values.column import not_null
+from ivm.storage.values import key_codes, thresholds
+from ivm.storage.values.column import Column, not_null
+from ivm.storage.values.key_codes import KeyCodes
 from ivm.storage.values.ordering.order import OrderKey, orderable
 from ivm.storage.values.types import ColumnType
-from tests.support.operator_bench import VALUES, Bench, Duck, drive, streams, types_of, zset
+from tests.support.operator_bench import VALUES, Bench, Duck, Row, drive, streams, types_of, zset
 from tests.tiers import examples
 
 OPERATORS = ["<", "<=", ">", ">="]
@@ -171,6 +172,69 @@ def test_one_left_row_a_key(operator: str, data: st.DataObject) -> None:
                 live[key] = value
         bench.step([zset(ROW, left), zset(ROW, right)])
         bench.check()
+
+
+@st.composite
+def right_changes(draw: st.DrawFn) -> list[list[tuple[Row, int]]]:
+    """Steps of few right rows that come, go, or get another payload where they stand."""
+    live: list[Row] = []
+    steps = []
+    for _ in range(draw(st.integers(2, 6))):
+        step: list[tuple[Row, int]] = []
+        for _ in range(draw(st.integers(1, 4))):
+            change = draw(st.sampled_from(["come", "come", "go", "update"] if live else ["come"]))
+            if change == "come":
+                row = draw(st.tuples(KEYS, st.sampled_from(["2", "3", "6", "7", "NULL"]), PAYLOADS))
+            else:
+                old = live.pop(draw(st.integers(0, len(live) - 1)))
+                step.append((old, -1))
+                row = (old[0], old[1], draw(PAYLOADS))
+            if change != "go":
+                live.append(row)
+                step.append((row, 1))
+        steps.append(draw(st.permutations(step)))
+    return steps
+
+
+KEYS = st.sampled_from(["NULL", "0", "1"])  # NULL has the code of 0
+PAYLOADS = st.sampled_from(["'a'", "'b'", "NULL"])
+
+
+@pytest.mark.cases(4)
+@pytest.mark.parametrize("null_safe", [True, False])
+@pytest.mark.parametrize("key", ["INTEGER", "VARCHAR"])
+@pytest.mark.parametrize("operator", OPERATORS)
+@settings(deadline=None, max_examples=examples(5))
+@given(steps=right_changes(), some=st.data())
+def test_right_rows_change_among_many_left_ones(
+    operator: str,
+    key: str,
+    null_safe: bool,
+    steps: list[list[tuple[Row, int]]],
+    some: st.DataObject,
+) -> None:
+    """Several may change in one gap; all keys that are strings have one of two codes."""
+    types = types_of(key, "INTEGER", "VARCHAR")
+    whole = key_codes.key_codes
+
+    def two_codes(columns: Sequence[Column], types: Sequence[ColumnType]) -> KeyCodes:
+        found = whole(columns, types)
+        return found if found.exact else found._replace(codes=found.codes & 1)
+
+    values = ["NULL", *map(str, range(10))]
+    left = [((k, v, "'l'"), 1) for k in ("NULL", "0", "1") for v in values for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_codes, "key_codes", two_codes)
+        make = joined(operator, types, null_safe=null_safe)
+        sql = f"SELECT l.*, r.* {asof(operator, null_safe=null_safe)}"
+        bench = Bench(make, [types, types], sql)
+        bench.step([zset(types, left), zset(types, [])])
+        for step in steps:
+            gone = some.draw(st.lists(st.sampled_from(left), max_size=1))
+            left = [entry for entry in left if entry not in gone]
+            both = zset(types, [*gone, *gone]).negate()  # each left row is there twice
+            bench.step([both, zset(types, step)])
+            bench.check()
 
 
 @pytest.mark.parametrize("count", [1, 6])
