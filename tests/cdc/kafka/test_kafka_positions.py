@@ -370,11 +370,12 @@ def test_of_several_topics_those_with_keys_go_back(broker: Broker, topic: Topic)
         db.execute(f"PAUSE SOURCE s; ALTER SOURCE s SET (topic '{keyed}, {other}, {new}')")
         with pytest.raises(errors.UnsupportedError, match=f"{other}/0 cannot be read again"):
             moved(db, "earliest")
-        assert moved(db, f"{keyed}/0:1, {new}/0:1") == [
+        told = [
             (f"{keyed}/0", 2, 1, "reads again", 0),
             (f"{new}/0", None, 1, "begins", 0),
             (f"{new}/1", None, 1, "begins", 0),  # where start says
         ]
+        assert moved(db, f"{keyed}/0:1, {new}/0:1") == sorted(told, key=lambda move: move[0])
         caught_up(db)
         assert [rows(db, f"SELECT id FROM {each}") for each in tables] == [[(2,)], [], [(2,)]]
 
