@@ -58,13 +58,12 @@ from ivm.sql.plan.nodes import (
     Values,
     ViewScan,
     Window,
-    free_recursions,
-    inputs,
     numbered,
     types,
     width,
 )
 from ivm.sql.plan.render import render, render_body
+from ivm.sql.plan.walks import free_recursions, inputs
 from ivm.storage.identifiers import literal
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from ivm.catalog.binding import BindingCatalog
 from ivm.catalog.version import CatalogVersion, View
 from ivm.engine.engine import Engine
 from ivm.spark_backfill.refusals import refuse_unsayable
-from ivm.sql.plan.nodes import Scan, nodes
+from ivm.sql.plan.nodes import Scan
+from ivm.sql.plan.walks import nodes
 from ivm.storage.errors import UnsupportedError
 
 _WAYS = {

@@ -15,9 +15,18 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from sqlglot import exp
 
-from ivm.sql.plan import nodes
+from ivm.sql.plan import walks
 from ivm.sql.plan.expressions import conjuncts, position
-from ivm.sql.plan.nodes import Aggregate, Filter, Join, Plan, Project, Scan, types
+from ivm.sql.plan.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Plan,
+    Project,
+    Scan,
+    types,
+    width,
+)
 from ivm.sql.scalar.lookup import Listed, Lookup, Range, is_narrow, range_of
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType
@@ -106,14 +115,14 @@ class Accesses:
             twice: takes the tables that are read more than once.
         """
         if id(plan) in self._seen:
-            twice.update(table_of(node) for node in nodes.nodes(plan) if isinstance(node, Scan))
+            twice.update(table_of(node) for node in walks.nodes(plan) if isinstance(node, Scan))
             return
         self._seen.add(id(plan))
         if isinstance(plan, Scan) and table_of(plan) in self._scanned:
             twice.add(table_of(plan))
         yield plan, terms
         below = [*terms, *conjuncts(plan.predicate)] if isinstance(plan, Filter) else []
-        for each in nodes.inputs(plan):
+        for each in walks.inputs(plan):
             yield from self._nodes(each, twice, below)
 
     def _learn_terms(self, scan: Scan, terms: Sequence[exp.Expr]) -> None:
@@ -171,7 +180,7 @@ def told_apart(plan: Plan) -> Plan:
     def look(part: Plan) -> Plan:
         if id(part) in known:
             return known[id(part)]
-        image = nodes.with_inputs(part, look)
+        image = walks.with_inputs(part, look)
         if isinstance(part, Scan):
             number = scanned[table_of(part)]
             scanned[table_of(part)] += 1
@@ -203,7 +212,7 @@ def _origin(plan: Plan, column: int) -> Origin | None:
         case Aggregate() if column < len(plan.groups):
             return _origin(plan.input, plan.groups[column])
         case Join():
-            first = nodes.width(plan.left)
+            first = width(plan.left)
             inner = plan.left if column < first else plan.right
             return _origin(inner, column if column < first else column - first)
     return None

@@ -30,10 +30,19 @@ from ivm.reads.generated_rows import GeneratedRows
 from ivm.reads.parameters import Parameters
 from ivm.reads.verdicts import LiftedError, NotFromStateError
 from ivm.sql.compile.compile import CircuitCompiler
-from ivm.sql.plan import nodes
+from ivm.sql.plan import walks
 from ivm.sql.plan.expressions import conjunction, conjuncts, position
 from ivm.sql.plan.fixed_columns import fixed_parts
-from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Project, Scan, TopK, types, width
+from ivm.sql.plan.nodes import (
+    Filter,
+    NotIncremental,
+    Plan,
+    Project,
+    Scan,
+    TopK,
+    types,
+    width,
+)
 from ivm.sql.scalar.lookup import Lookup
 from ivm.storage.values.column import Column
 from ivm.storage.values.consolidate import consolidate
@@ -239,7 +248,7 @@ def _widened(scan: Scan, rows: ZSet, given: Sequence[Column]) -> ZSet:
 def _without(plan: Plan, terms: Sequence[exp.Expr]) -> Plan:
     """The plan without these terms of its filters."""
     if not isinstance(plan, Filter):
-        return nodes.with_inputs(plan, lambda below: _without(below, terms))
+        return walks.with_inputs(plan, lambda below: _without(below, terms))
     below = _without(plan.input, terms)
     kept = [each for each in conjuncts(plan.predicate) if not any(each is t for t in terms)]
     predicate = conjunction(kept)
@@ -271,6 +280,6 @@ def _demand_fixed(plan: Plan) -> None:
     every = frozenset(range(width(plan)))
     if not any(part.exact == every for part in fixed_parts(plan)):
         raise NotFromStateError("the query leaves open which rows it gives")
-    for node in nodes.nodes(plan):
+    for node in walks.nodes(plan):
         if isinstance(node, Scan) and node.collated:
             raise NotFromStateError("a column with a collation")

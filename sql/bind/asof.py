@@ -26,8 +26,8 @@ from ivm.sql.plan.nodes import (
     Window,
     filtered_by,
     width,
-    with_inputs,
 )
+from ivm.sql.plan.walks import with_inputs
 from ivm.sql.resolve.context import BindQuery, Context
 from ivm.sql.resolve.scope import Bound
 from ivm.sql.rewrite.expand_joins import padded, picked

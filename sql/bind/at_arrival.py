@@ -23,11 +23,10 @@ from ivm.sql.plan.nodes import (
     Scan,
     Unnest,
     ViewScan,
-    inputs,
     width,
-    with_inputs,
 )
 from ivm.sql.plan.unique_key import Key, unique_keys
+from ivm.sql.plan.walks import inputs, with_inputs
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import split_name
 

@@ -27,11 +27,11 @@ from ivm.sql.plan.nodes import (
     RecursiveScan,
     SetOp,
     Union,
-    free_recursions,
     numbered,
     types,
     width,
 )
+from ivm.sql.plan.walks import free_recursions
 from ivm.sql.resolve.context import BindQuery, Context, demand_only
 from ivm.sql.resolve.duckdb_types import typed_nulls
 from ivm.sql.resolve.scope import Bound, Relation, Scope

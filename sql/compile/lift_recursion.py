@@ -26,10 +26,10 @@ from ivm.sql.plan.nodes import (
     Scan,
     Union,
     Values,
-    free_recursions,
     width,
 )
 from ivm.sql.plan.render import render
+from ivm.sql.plan.walks import free_recursions
 from ivm.sql.rewrite.carry_columns import Carry
 from ivm.sql.rewrite.expand_joins import expand_join, picked
 from ivm.sql.rewrite.merge_projects import merge_projects

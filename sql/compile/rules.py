@@ -55,11 +55,11 @@ from ivm.sql.plan.nodes import (
     Union,
     Unnest,
     Window,
-    inputs,
     types,
 )
 from ivm.sql.plan.render import call_text, render_body
 from ivm.sql.plan.render_unnest import call_columns, call_source
+from ivm.sql.plan.walks import inputs
 from ivm.sql.resolve.duckdb_types import probe
 from ivm.sql.rewrite.expand_joins import picked
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar

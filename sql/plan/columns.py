@@ -31,11 +31,9 @@ from ivm.sql.plan.nodes import (
     Values,
     ViewScan,
     Window,
-    inputs,
-    nodes,
     width,
-    with_inputs,
 )
+from ivm.sql.plan.walks import inputs, nodes, with_inputs
 
 
 def expressions(plan: Plan) -> tuple[exp.Expr, ...]:

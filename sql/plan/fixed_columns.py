@@ -39,10 +39,10 @@ from ivm.sql.plan.nodes import (
     Values,
     ViewScan,
     Window,
-    inputs,
     width,
 )
 from ivm.sql.plan.unique_key import unique_keys
+from ivm.sql.plan.walks import inputs
 
 
 class FixedPart(NamedTuple):

@@ -39,13 +39,11 @@ from ivm.sql.plan.nodes import (
     Values,
     ViewScan,
     Window,
-    free_recursions,
-    free_recursions_over,
-    inputs,
     width,
 )
 from ivm.sql.plan.render_unnest import render_table_function, render_unnest, unnest_text
 from ivm.sql.plan.render_window import render_window, window_texts
+from ivm.sql.plan.walks import free_recursions, free_recursions_over, inputs
 from ivm.storage.errors import InternalError
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.values.ordering.order import OrderKey

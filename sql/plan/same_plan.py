@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ivm.sql.plan.nodes import Plan, Scan, nodes
+from ivm.sql.plan.nodes import (
+    Plan,
+    Scan,
+)
 from ivm.sql.plan.render import render
+from ivm.sql.plan.walks import nodes
 
 
 def same_plan(a: Plan, b: Plan) -> bool:

@@ -31,10 +31,9 @@ from ivm.sql.plan.nodes import (
     Union,
     Unnest,
     Window,
-    inputs,
     width,
-    with_inputs,
 )
+from ivm.sql.plan.walks import inputs, with_inputs
 from ivm.sql.rewrite.expand_joins import picked
 from ivm.storage.values.types import Schema
 

@@ -16,9 +16,9 @@ from ivm.sql.plan.nodes import (
     Plan,
     Project,
     Unnest,
-    inputs,
     types,
 )
+from ivm.sql.plan.walks import inputs
 from ivm.storage.values.key_codes import groupable
 
 

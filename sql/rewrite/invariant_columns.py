@@ -19,10 +19,9 @@ from ivm.sql.plan.nodes import (
     Recursive,
     RecursiveScan,
     Union,
-    free_recursions,
-    inputs,
     width,
 )
+from ivm.sql.plan.walks import free_recursions, inputs
 
 
 def invariant_columns(plan: Recursive) -> frozenset[int]:

@@ -38,8 +38,8 @@ from ivm.sql.plan.nodes import (
     filtered_by,
     types,
     width,
-    with_inputs,
 )
+from ivm.sql.plan.walks import with_inputs
 from ivm.sql.rewrite.cannot_fail import cannot_fail
 from ivm.sql.rewrite.split_keys import equality_sides
 from ivm.storage.values.types import ColumnType

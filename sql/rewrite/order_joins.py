@@ -17,8 +17,16 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import column, conjunction, position, remap, used
-from ivm.sql.plan.nodes import Filter, Join, Plan, Project, inputs, types, width
+from ivm.sql.plan.nodes import (
+    Filter,
+    Join,
+    Plan,
+    Project,
+    types,
+    width,
+)
 from ivm.sql.plan.unique_key import unique_keys
+from ivm.sql.plan.walks import inputs
 from ivm.sql.rewrite.factor_disjunctions import factored_conjuncts, implied
 from ivm.sql.rewrite.split_keys import equality_sides, split_keys
 from ivm.sql.rewrite.transfer_conditions import is_table, transferred

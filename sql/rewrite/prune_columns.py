@@ -25,10 +25,10 @@ from ivm.sql.plan.nodes import (
     Values,
     ViewScan,
     Window,
-    inputs,
     width,
 )
 from ivm.sql.plan.tie_breakers import tie_breakers
+from ivm.sql.plan.walks import inputs
 from ivm.storage.values.types import ColumnType, Schema
 
 Needed = list[int]

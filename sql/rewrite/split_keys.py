@@ -21,7 +21,13 @@ from ivm.sql.plan.expressions import (
     text,
     used,
 )
-from ivm.sql.plan.nodes import Join, NotIncremental, Plan, Project, width
+from ivm.sql.plan.nodes import (
+    Join,
+    NotIncremental,
+    Plan,
+    Project,
+    width,
+)
 from ivm.sql.resolve.duckdb_types import comparison_type, probe, types_of
 from ivm.storage.values.types import ColumnType
 

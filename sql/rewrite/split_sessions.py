@@ -21,9 +21,9 @@ from ivm.sql.plan.nodes import (
     Window,
     types,
     width,
-    with_inputs,
 )
 from ivm.sql.plan.times.session_spans import bounds_of_sessions
+from ivm.sql.plan.walks import with_inputs
 from ivm.sql.rewrite.expand_joins import picked
 
 

@@ -21,10 +21,10 @@ from ivm.sql.plan.nodes import (
     SetOp,
     TopK,
     Union,
-    inputs,
     types,
 )
 from ivm.sql.plan.render import call_text
+from ivm.sql.plan.walks import inputs
 from ivm.sql.resolve.duckdb_types import typed_nulls
 from ivm.sql.rewrite.carry_columns import without_groups
 from ivm.sql.subqueries.parameters import is_free

@@ -15,8 +15,8 @@ from ivm.sql.plan.nodes import (
     Plan,
     Recursive,
     TopK,
-    inputs,
 )
+from ivm.sql.plan.walks import inputs
 
 
 def refuse_endless(plan: Plan, reader: str) -> None:

@@ -39,10 +39,10 @@ from ivm.sql.plan.nodes import (
     Unnest,
     Window,
     filtered_by,
-    inputs,
     types,
     width,
 )
+from ivm.sql.plan.walks import inputs
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.duckdb_types import comparison_type
 from ivm.sql.rewrite.carry_columns import Single, carried, columns, united, without_groups

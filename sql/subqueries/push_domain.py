@@ -33,10 +33,10 @@ from ivm.sql.plan.nodes import (
     Unnest,
     Values,
     Window,
-    free_recursions,
     types,
     width,
 )
+from ivm.sql.plan.walks import free_recursions
 from ivm.sql.rewrite.carry_columns import Carry, columns, without_groups
 from ivm.sql.subqueries.empty_groups import empty_values, filled
 from ivm.sql.subqueries.parameters import is_free, substituted

@@ -26,11 +26,10 @@ from ivm.sql.plan.nodes import (
     Scan,
     Union,
     Values,
-    inputs,
     width,
-    with_inputs,
 )
 from ivm.sql.plan.render import render
+from ivm.sql.plan.walks import inputs, with_inputs
 from ivm.sql.rewrite.carry_columns import Carry, columns
 from ivm.sql.rewrite.expand_joins import picked
 from ivm.sql.rewrite.rewrite import rewrite

@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm.sql.bind.bind import bind
-from ivm.sql.plan.nodes import Aggregate, Join, Plan, Scan, inputs
+from ivm.sql.plan.nodes import (
+    Aggregate,
+    Join,
+    Plan,
+    Scan,
+)
 from ivm.sql.plan.render import render
 from ivm.sql.plan.unique_key import unique_keys
+from ivm.sql.plan.walks import inputs
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.warehouse.duckdb.duck import Cursor, describe, rows, run

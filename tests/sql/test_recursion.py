@@ -19,7 +19,12 @@ import ivm
 from ivm import errors
 from ivm.delta_ops.recursion import StepCircuit
 from ivm.sql.bind.bind import bind
-from ivm.sql.plan.nodes import Filter, Plan, Recursive, inputs
+from ivm.sql.plan.nodes import (
+    Filter,
+    Plan,
+    Recursive,
+)
+from ivm.sql.plan.walks import inputs
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.errors import EvaluationError

@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.sql.plan.nodes import Plan, Scan, inputs
+from ivm.sql.plan.nodes import (
+    Plan,
+    Scan,
+)
 from ivm.sql.plan.render import render
+from ivm.sql.plan.walks import inputs
 from ivm.storage.warehouse.duckdb.duck import Cursor
 from tests.support.plan_oracle import multiset
 from tests.support.plans import bound, planned

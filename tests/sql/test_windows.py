@@ -13,8 +13,12 @@ import pytest
 
 import ivm
 from ivm.sql.bind.bind import bind
-from ivm.sql.plan.nodes import TopK, Window, inputs
+from ivm.sql.plan.nodes import (
+    TopK,
+    Window,
+)
 from ivm.sql.plan.render import render
+from ivm.sql.plan.walks import inputs
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.warehouse.duckdb.duck import Cursor

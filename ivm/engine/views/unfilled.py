@@ -19,7 +19,8 @@ from ivm.catalog.broken_views import UNFILLED
 from ivm.catalog.catalog import Catalog
 from ivm.catalog.version import View
 from ivm.spark_backfill.stages import Staging
-from ivm.sql.plan.nodes import Scan, nodes
+from ivm.sql.plan.nodes import Scan
+from ivm.sql.plan.walks import nodes
 from ivm.storage.warehouse.warehouse import Warehouse
 
 

@@ -46,7 +46,12 @@ from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.compile.explain import explain
 from ivm.sql.parse.function_list import FunctionList
-from ivm.sql.plan.nodes import Arrived, Emit, NotIncremental, Plan
+from ivm.sql.plan.nodes import (
+    Arrived,
+    Emit,
+    NotIncremental,
+    Plan,
+)
 from ivm.sql.plan.render import render
 from ivm.sql.plan.unique_key import unique_key
 from ivm.sql.rewrite.rewrite import rewrite

@@ -38,12 +38,12 @@ from ivm.sql.plan.nodes import (
     Unnest,
     ViewScan,
     Window,
-    inputs,
     width,
 )
 from ivm.sql.plan.times.compared_times import AtLeast, at_least
 from ivm.sql.plan.times.monotone import column_at_least, end_of_range, rise, time_of_window
 from ivm.sql.plan.times.session_spans import spans_of_sessions
+from ivm.sql.plan.walks import inputs
 
 
 class Bound(NamedTuple):
