@@ -68,8 +68,7 @@ _LAST = np.iinfo(np.int64).max
 
 def ends(state: Arrangement, slots: Indexes, greatest: bool) -> Matches:
     """The last or first live entry of each group."""
-    look = state.last if greatest else state.first
-    return look([FixedColumn(slots)], 1)
+    return state.first([FixedColumn(slots)], 1, backwards=greatest)
 
 
 class MinMaxCache:

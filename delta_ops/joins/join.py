@@ -48,7 +48,8 @@ class Join(Operator):
         self._left, self._right = left, right
         self._output = tuple(output)
         self._width = len(left.types)
-        self._null_safe = tuple(null_safe or [False] * len(left.key))
+        safe = null_safe or [False] * len(left.key)
+        self._strict_keys = [i for i, is_safe in enumerate(safe) if not is_safe]
         self._residual = residual
 
     def over(self, inputs: tuple[Operator, ...]) -> Join:
@@ -88,20 +89,16 @@ class Join(Operator):
     def _probe(
         self, delta: ZSet, side: Arrange, other: Arrangement, *, probe_is_left: bool
     ) -> ZSet:
-        delta = self._drop_null_keys(delta, side)
+        delta = self._joinable(delta, side)
         matches = other.lookup([delta.columns[i] for i in side.key])
         weights = delta.weights[matches.probe] * matches.rows.weights
         if probe_is_left:
             return self._pairs(delta.columns, matches.probe, matches.rows.columns, None, weights)
         return self._pairs(matches.rows.columns, None, delta.columns, matches.probe, weights)
 
-    def _drop_null_keys(self, delta: ZSet, side: Arrange) -> ZSet:
-        keep = None
-        for position, safe in zip(side.key, self._null_safe, strict=True):
-            valid = None if safe else delta.columns[position].valid
-            if valid is not None:
-                keep = valid if keep is None else keep & valid
-        return delta if keep is None or keep.all() else delta.filter(keep)
+    def _joinable(self, delta: ZSet, side: Arrange) -> ZSet:
+        """The rows of a side whose key may equal another."""
+        return delta.without_nulls([side.key[i] for i in self._strict_keys])
 
     def _pairs(
         self,

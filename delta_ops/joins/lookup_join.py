@@ -44,7 +44,8 @@ class LookupJoin(Operator):
         shows_right = kind in ("inner", "left")
         super().__init__([*types, *(right.types if shows_right else ())])
         self._key, self._right, self._kind = tuple(key), right, kind
-        self._null_safe, self._residual = tuple(null_safe), residual
+        self._strict = [i for i, is_safe in zip(key, null_safe, strict=True) if not is_safe]
+        self._residual = residual
 
     def over(self, inputs: tuple[Operator, ...]) -> LookupJoin:
         right = inputs[1]
@@ -72,8 +73,10 @@ class LookupJoin(Operator):
     def _pairs(self, rows: ZSet) -> tuple[ZSet, Indexes]:
         """The pairs that meet the condition, and the number of the left row of each."""
         probe, right = self._right.after.lookup_live(self._keys(rows))
-        kept = self._comparable(rows)[probe]
-        probe, right = probe[kept], right.filter(kept)
+        valid = rows.valid(self._strict)
+        if valid is not None:
+            kept = valid[probe]
+            probe, right = probe[kept], right.filter(kept)
         columns = [column.take(probe) for column in rows.columns]
         others = right.columns[: len(self._right.types)]
         pairs = ZSet((*columns, *others), rows.weights[probe] * right.weights)
@@ -86,14 +89,6 @@ class LookupJoin(Operator):
         """The keys of rows; without any, that under which all rows are arranged."""
         found = [rows.columns[i] for i in self._key]
         return found or [FixedColumn(np.zeros(len(rows), np.bool_))]
-
-    def _comparable(self, rows: ZSet) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """The rows whose key is not NULL where NULL equals nothing."""
-        kept = np.ones(len(rows), np.bool_)
-        for position, safe in zip(self._key, self._null_safe, strict=True):
-            valid = None if safe else rows.columns[position].valid
-            kept = kept if valid is None else kept & valid
-        return kept
 
     def _padded(self, rows: ZSet) -> ZSet:
         nulls = [null_column(type, len(rows)) for type in self._right.types]

@@ -67,7 +67,7 @@ class NearestJoin(Join):
         if len(a.weights):
             yield self._probe(a, self._left, self._right.before, probe_is_left=True)
         if len(b.weights):
-            changed = self._drop_null_keys(b, self._right)
+            changed = self._joinable(b, self._right)
             found = self._behind.find(self._left, self._right, changed)
             if found is not None:
                 yield from self._moved(*found)
@@ -94,18 +94,15 @@ class NearestJoin(Join):
 
     def _with_values(self, rows: ZSet) -> ZSet:
         """The left rows that may meet one."""
-        rows = self._drop_null_keys(rows, self._left)
-        valid = rows.columns[self._value].valid
-        return rows if valid is None or valid.all() else rows.filter(valid)
+        return self._joinable(rows, self._left).without_nulls([self._value])
 
     def _points(self, rows: ZSet) -> Points:
         return Points(self._left.keys(rows), rows.columns[self._value])
 
     def _nearest(self, points: Points, other: Arrangement, strict: bool) -> Matches:
         """The nearest right rows, with the columns that are shown."""
-        find = other.last if self._backwards else other.first
-        bound = Bound(points.values, strict)
-        return find(points.keys, 1, bound=bound, wanted=self._shown)
+        bound, backwards = Bound(points.values, strict), self._backwards
+        return other.first(points.keys, 1, bound=bound, wanted=self._shown, backwards=backwards)
 
     def _met(self, rows: ZSet, nearest: Matches) -> ZSet:
         probe, found = nearest

@@ -60,7 +60,7 @@ class RangeJoin(Join):
         self, delta: ZSet, side: Arrange, other: Arrangement, *, probe_is_left: bool
     ) -> ZSet:
         search = self._in_right if probe_is_left else self._in_left
-        delta = search.present(self._drop_null_keys(delta, side))
+        delta = search.present(self._joinable(delta, side))
         keys = side.keys(delta) if side.key else ()
         probe, rows = search.find(other, keys, delta, side.types)
         if probe_is_left:

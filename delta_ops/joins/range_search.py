@@ -16,7 +16,7 @@ import numpy as np
 
 from ivm.storage.arrangement.arrangement import Arrangement, Matches
 from ivm.storage.arrangement.run import Run
-from ivm.storage.values.column import AnyCodes, Column, FixedColumn, Indexes, Mask
+from ivm.storage.values.column import AnyCodes, Column, FixedColumn, Indexes
 from ivm.storage.values.consolidate import distinct_rows
 from ivm.storage.values.ordering.compare_rows import compare_rows
 from ivm.storage.values.ordering.order import OrderTerm
@@ -93,18 +93,9 @@ class RunRanges(NamedTuple):
         """
         ranks = np.lexsort((order[self.hits], self.starts if lower else self.stops))
         starts, stops = self.starts[ranks], self.stops[ranks]
-        along = starts if not lower else stops
-        if (along[1:] < along[:-1]).any():  # one range is in another: of two keys with one code
-            which, members = expand(starts, stops)
-            if lower:
-                which, members = which[::-1], members[::-1]
-            members, first = np.unique(members, return_index=True)
-            return self.hits[ranks[which[first]]], self.run.take(members)
-        if lower:
-            stops[:-1] = np.minimum(stops[:-1], starts[1:])
-        else:
-            starts[1:] = np.maximum(starts[1:], stops[:-1])
-        which, members = expand(starts, stops)
+        along = stops if lower else starts
+        nested = (along[1:] < along[:-1]).any()  # one is in another: of two keys with one code
+        which, members = (_once if nested else _apart)(starts, stops, last=lower)
         return self.hits[ranks[which]], self.run.take(members)
 
 
@@ -191,12 +182,7 @@ class RangeSearch:
 
     def present(self, probe: ZSet) -> ZSet:
         """The probing rows without NULL in the compared columns."""
-        keep: Mask | None = None
-        for position in self._probed:
-            valid = probe.columns[position].valid
-            if valid is not None:
-                keep = valid if keep is None else keep & valid
-        return probe if keep is None or keep.all() else probe.filter(keep)
+        return probe.without_nulls(self._probed)
 
     def _groups(self, probe: ZSet, types: Sequence[ColumnType]) -> Indexes | None:
         """The first probing row that agrees with each in all needed columns; None: each is its own.
@@ -298,6 +284,27 @@ class RangeSearch:
                 met |= ~other.valid[matches.probe]
             kept &= met
         return Matches(matches.probe[kept], matches.rows.filter(kept))
+
+
+def _apart(starts: Indexes, stops: Indexes, *, last: bool) -> tuple[Indexes, Indexes]:
+    """The members of rising ranges, each once, for the last or the first one that has it.
+
+    The ranges are written to.
+    """
+    if last:
+        stops[:-1] = np.minimum(stops[:-1], starts[1:])
+    else:
+        starts[1:] = np.maximum(starts[1:], stops[:-1])
+    return expand(starts, stops)
+
+
+def _once(starts: Indexes, stops: Indexes, *, last: bool) -> tuple[Indexes, Indexes]:
+    """The same of ranges in any order."""
+    which, members = expand(starts, stops)
+    if last:
+        which, members = which[::-1], members[::-1]
+    members, first = np.unique(members, return_index=True)
+    return which[first], members
 
 
 def where_valid(wanted: Column, found: Indexes, otherwise: Indexes) -> Indexes:

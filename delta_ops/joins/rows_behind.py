@@ -23,7 +23,7 @@ from ivm.storage.values.consolidate import distinct_rows
 from ivm.storage.values.ordering.order import value_codes
 from ivm.storage.values.ordering.ranges import first_places
 from ivm.storage.values.types import ColumnType
-from ivm.storage.values.zset import ZSet, add
+from ivm.storage.values.zset import ZSet, add, ones
 
 
 class Points(NamedTuple):
@@ -93,17 +93,17 @@ class RowsBehind:
         changed = self._distinct(left, right, delta)
         if not left.order:
             return left.after.lookup(changed.keys).rows, None
-        probe = ZSet((changed.values,), np.ones(len(changed.values), np.int64))
-        found = list(self._reached.ranges(left.after, changed.keys if right.key else (), probe))
-        if not found:
+        probe = ZSet((changed.values,), ones(len(changed.values)))
+        behind = list(self._reached.ranges(left.after, changed.keys if right.key else (), probe))
+        if not behind:
             return None
-        hits = np.unique(np.concatenate([ranges.hits for ranges in found]))
+        hits = np.unique(np.concatenate([ranges.hits for ranges in behind]))
         # Where few rows stand behind the changes, it is not worth while to look for the next ones.
-        if sum(map(len, found)) <= len(hits):
-            return self._entries(found, changed)[1], None
+        if sum(map(len, behind)) <= len(hits):
+            return self._entries(behind, changed)[1], None
         ends = self._next(right, changed, hits)
-        found = [some for ranges in found if len((some := self._until(ranges, ends)).hits)]
-        return self._in_gaps(left.after, found, changed) if found else None
+        gaps = [some for ranges in behind if len((some := self._until(ranges, ends)).hits)]
+        return self._in_gaps(left.after, gaps, changed) if gaps else None
 
     def _distinct(self, left: Arrange, right: Arrange, delta: ZSet) -> Points:
         """The changed keys and values; each once, where an update has them twice."""
@@ -149,8 +149,8 @@ class RowsBehind:
     def _next(self, right: Arrange, changed: Points, hits: Indexes) -> Column:
         """The next values after the step, for the hits; NULL where there is none."""
         keys, values = changed.take(hits)
-        find = right.after.first if self._backwards else right.after.last
-        probe, found = find(keys, 1, bound=Bound(values, strict=True), wanted=[self._value])
+        ways = Bound(values, strict=True), [self._value]
+        probe, found = right.after.first(keys, 1, None, *ways, backwards=not self._backwards)
         place = np.zeros(len(changed.values), np.int64)
         place[hits[probe]] = np.arange(1, len(probe) + 1)
         return concat([null_column(self._type, 1), *found.columns]).take(place)

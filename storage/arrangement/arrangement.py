@@ -316,6 +316,8 @@ class Arrangement:
         codes: KeyCodes | None = None,
         bound: Bound | None = None,
         wanted: Sequence[int] | None = None,
+        *,
+        backwards: bool = False,
     ) -> Matches:
         """The first k live rows (each as often as it weighs) under every key.
 
@@ -327,34 +329,20 @@ class Arrangement:
             codes: `key_codes(keys, types)` if already known.
             bound: of each key the value from which on its rows are read.
             wanted: positions of the columns that the rows found are to have; None for all.
+            backwards: the order is the opposite one.
 
         Returns:
-            Rows in order of probe and then of the layout; the weights under a probe sum to at
-            most k (the last row's is cut).
+            Rows by probe and then in the order; the weights under a probe sum to at most k (the
+            last row's is cut).
         """
-        return Matches(*first_rows(self._in_order(bound, wanted, backwards=False), keys, k, codes))
-
-    def last(
-        self,
-        keys: Sequence[Column],
-        k: int,
-        codes: KeyCodes | None = None,
-        bound: Bound | None = None,
-        wanted: Sequence[int] | None = None,
-    ) -> Matches:
-        """The last k live rows under every key: the `first` ones of the opposite order."""
-        return Matches(*first_rows(self._in_order(bound, wanted, backwards=True), keys, k, codes))
-
-    def _in_order(
-        self, bound: Bound | None, wanted: Sequence[int] | None, *, backwards: bool
-    ) -> RunSource:
         if not self.layout.order:
             raise InternalError(
                 "The first rows were asked of an arrangement that keeps no order. "
                 "Please report this with the statement that led to it."
             )
         parts = self.layout, self.runs, self._buffer, self._seen
-        return RunSource(*parts, backwards, known_in(self.runs), bound, wanted)
+        source = RunSource(*parts, backwards, known_in(self.runs), bound, wanted)
+        return Matches(*first_rows(source, keys, k, codes))
 
     def size(self, keys: Sequence[Column]) -> int:
         """Entries under the keys (exact ones), those that cancel each other included; at least."""

@@ -7,7 +7,8 @@ Batches have columns by position; names and types are kept once, in the plan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +67,16 @@ class ZSet:
         if mask.all():
             return self
         return self.take(mask.nonzero()[0])
+
+    def valid(self, positions: Iterable[int]) -> Mask | None:
+        """The rows without NULL in the columns at `positions`, as a mask; None for all."""
+        masks = [mask for i in positions if (mask := self.columns[i].valid) is not None]
+        return functools.reduce(np.logical_and, masks) if masks else None
+
+    def without_nulls(self, positions: Iterable[int]) -> ZSet:
+        """The rows without NULL in the columns at `positions`."""
+        mask = self.valid(positions)
+        return self if mask is None else self.filter(mask)
 
     def slice(self, start: int, stop: int) -> ZSet:
         return ZSet(tuple([c.slice(start, stop) for c in self.columns]), self.weights[start:stop])

@@ -427,10 +427,10 @@ def test_first_after_any_history(
             store = store.append(zset(entries))
             model.append(entries)
             store.first(probe(key, probes), k)
-            store.last(probe(key, probes), k)
+            store.first(probe(key, probes), k, backwards=True)
         check_lookups(store, model, probes)
-        for backwards, read in ((False, store.first), (True, store.last)):
-            found = read(probe(key, probes), k)
+        for backwards in (False, True):
+            found = store.first(probe(key, probes), k, backwards=backwards)
             names = [exact(row) for row in listed(found.rows)]
             got = list(zip(found.probe.tolist(), names, found.rows.weights.tolist(), strict=True))
             assert got == first_by_model(model, order, probes, k, duck, backwards=backwards)
@@ -471,14 +471,15 @@ def test_first_from_a_bound_on(
         model.append(entries)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(thresholds, "FIRST_KEYS", few)
-        for backwards, read in ((False, store.first), (True, store.last)):
-            found = read(probe(key, rows), k, bound=bound)
+        for backwards in (False, True):
+            read = partial(store.first, probe(key, rows), k, bound=bound, backwards=backwards)
+            found = read()
             names = [exact(row) for row in listed(found.rows)]
             got = list(zip(found.probe.tolist(), names, found.rows.weights.tolist(), strict=True))
             less = partial(_is_read, probes, column, strict, backwards)
             want = first_by_model(model, order, rows, k, duck, backwards=backwards, beyond=less)
             assert got == want
-            some = read(probe(key, rows), k, bound=bound, wanted=wanted).rows
+            some = read(wanted=wanted).rows
             assert shown(some, wanted) == shown(found.rows.project(wanted), wanted)
 
 
@@ -545,8 +546,8 @@ def test_every_type_in_order(duck: duckdb.DuckDBPyConnection, name: str, descend
     want = evaluate(duck, sql, {"lent_rows": (batch, schema)}, (("n", TYPES[0]),))
     assert numbers(found.rows) == numbers(want)
     assert found.rows.weights.tolist() == [6] * len(batch)
-    for head, rows in ((store.first, numbers(want)), (store.last, numbers(want)[::-1])):
-        read = head([key.slice(0, 1)], 7)
+    for backwards, rows in ((False, numbers(want)), (True, numbers(want)[::-1])):
+        read = store.first([key.slice(0, 1)], 7, backwards=backwards)
         assert numbers(read.rows) == rows[:2]
         assert read.rows.weights.tolist() == [6, 1]
 
@@ -780,16 +781,15 @@ def test_first_passes_each_cancelled_row_once(
     rows: list[tuple[Row, int]] = [((1, None, float(i)), 1) for i in range(total)]
     store = Arrangement.build(Layout(TYPES, (0,), (order,)), [zset(rows)])
     store = store.append(zset([((1, None, float(i)), -1) for i in range(stuck, total // 2)]))
-    read = store.last if backwards else store.first
-    assert len(read(probe((0,), [(1, None, None)]), stuck + 1).probe) == stuck + 1
+    found = store.first(probe((0,), [(1, None, None)]), stuck + 1, backwards=backwards)
+    assert len(found.probe) == stuck + 1
     watch_reads(monkeypatch, taken)
     for start in range(total // 2, total // 2 + 40 * popped, popped):
         gone = range(start, start + popped)
         store = store.append(zset([((1, None, float(i)), -1) for i in gone]))
-        read = store.last if backwards else store.first
-        found = listed(read(probe((0,), [(1, None, None)]), stuck + 1).rows)
+        found = store.first(probe((0,), [(1, None, None)]), stuck + 1, backwards=backwards)
         want = [*range(stuck), start + popped]
-        assert found == [(1, None, float(i)) for i in want]
+        assert listed(found.rows) == [(1, None, float(i)) for i in want]
     assert sum(taken) < 40 * 20 * popped
 
 
@@ -807,8 +807,8 @@ def test_other_threads_find_the_first_rows_of_their_snapshots(
     def check(chosen: Random) -> None:
         version, numbers = chosen.choice(snapshots)
         k, backwards = chosen.choice([1, 2, 9]), chosen.random() < 0.5
-        look = version.last if backwards else version.first
-        found = [x for *_, x in listed(look(probe((0,), [(1, None, None)]), k).rows)]
+        rows = version.first(probe((0,), [(1, None, None)]), k, backwards=backwards).rows
+        found = [x for *_, x in listed(rows)]
         if found != sorted(numbers, reverse=descending != backwards)[:k]:
             wrong.append((found, k, backwards))
 
