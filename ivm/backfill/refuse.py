@@ -45,7 +45,7 @@ def refuse_uncomputable(version: CatalogVersion, view: View, done: str = "filled
     lower = [version.views[name] for name in version.at_or_below(view.reads)]
     if any(each.tick is not None for each in (view, *lower)):
         raise UnsupportedError(f"{what}: it reads the time, which goes on meanwhile; {way}")
-    if any(each.emits != "changes" for each in (view, *lower)):
+    if any(each.stays for each in (view, *lower)):
         raise UnsupportedError(f"{what}: its rows, or those below it, come once and stay; {way}")
     names = BindingCatalog(version)
     for node in nodes(view.plan):

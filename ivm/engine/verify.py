@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ivm.catalog.version import View
 from ivm.engine.engine import Engine
+from ivm.engine.views import kept_rows
 from ivm.engine.views.arrival_views import orphans
 from ivm.engine.views.difference import bare
 from ivm.engine.views.final_views import answer
@@ -61,27 +62,30 @@ def verify_view(engine: Engine, cursor: Cursor, view: View) -> Verdict:
     """Compares a view with its query, as the cursor sees both."""
     stored = f"FROM {engine.catalog.qualified[view.name]}"
     count = int(rows(cursor, f"SELECT system.main.count(*) {stored}")[0][0])
+    if isinstance(view.plan, Arrived):
+        return _at_arrival(engine, cursor, view, view.plan, count)
     fixed = _fixed(view, cursor)
     left_open = "" if fixed is None else _fixed_text(fixed, view.schema)
     query = answer(view, view.plan) if isinstance(view.plan, Emit) else view.query
     with engine.warehouse.zone.on(cursor), told(cursor, view):
         missing, extra = compare(cursor, stored, query, view.schema, fixed)
         if fixed is not None and view.plan is not None and not missing and not extra:
-            ours = engine.views.text(view)
+            ours = kept_rows.answer(view)
             missing, extra = compare(cursor, stored, ours, view.schema)
-    if isinstance(view.plan, Arrived):
-        return _at_arrival(cursor, view.plan, engine.catalog.qualified[view.name], count, missing)
     if isinstance(view.plan, Emit) and (missing or extra) and _outlives(engine, view, view.plan):
         kept = f"final as they were: {extra} rows, where the tables tell of {missing} others now"
         return Verdict(count, 0, 0, "; ".join(filter(None, [left_open, kept])))
     return Verdict(count, missing, extra, left_open)
 
 
-def _at_arrival(cursor: Cursor, plan: Arrived, table: str, count: int, others: int) -> Verdict:
+def _at_arrival(engine: Engine, cursor: Cursor, view: View, plan: Arrived, count: int) -> Verdict:
     """The verdict on rows that were made once: each is of a row that is there."""
+    table = engine.catalog.qualified[view.name]
     lost = int(rows(cursor, orphans(plan, table))[0][0])
-    told = f"what rows found when they came: of {others} the tables tell something else now"
-    return Verdict(count, 0, lost, told if others else "")
+    with engine.warehouse.zone.on(cursor), told(cursor, view):
+        others, _ = compare(cursor, f"FROM {table}", view.query, view.schema)
+    found = f"what rows found when they came: of {others} the tables tell something else now"
+    return Verdict(count, 0, lost, found if others else "")
 
 
 def _outlives(engine: Engine, view: View, plan: Emit) -> bool:

@@ -116,8 +116,16 @@ def unbound_view(engine: Engine, cursor: Cursor, stored: StoredView, error: Exce
         if stored.name not in engine.catalog.qualified:
             _make_table(engine, cursor, stored.name, _UNKNOWN)
     held = _held(engine, cursor, stored.name)
-    view = View(stored.name, stored.query, held, frozenset(), described=held, broken=broken)
-    return replace(view, tick=stored.tick, emits=stored.emits)
+    return View(
+        stored.name,
+        stored.query,
+        held,
+        frozenset(),
+        described=held,
+        broken=broken,
+        tick=stored.tick,
+        emits=stored.emits,
+    )
 
 
 def _is_gone(engine: Engine, name: str, reason: str | None) -> bool:

@@ -10,8 +10,7 @@ what was passed since the last of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -32,7 +31,6 @@ from ivm.sql.plan.nodes import (
 )
 from ivm.sql.plan.render import render
 from ivm.sql.plan.times.watermark_bounds import Bounded, bounds
-from ivm.sql.plan.walks import nodes
 from ivm.sql.rewrite.rewrite import rewrite
 from ivm.sql.statements.own.watermark_calls import WATERMARKS, relation_of
 from ivm.storage.errors import UnsupportedError
@@ -41,8 +39,6 @@ from ivm.storage.values.types import ColumnType
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
-Kept: TypeAlias = Callable[[str], str]
-"""Gives the statement that puts rows which a view keeps into its new table, named in SQL."""
 _WHAT = "EMIT ON WINDOW CLOSE"
 _END = "window_end"
 
@@ -68,7 +64,6 @@ def emitted(
     """
     times = _times(version, cursor)
     names = BindingCatalog(version)
-    refuse_recomputed(plan, version, _WHAT)
     found = bounds(plan, lambda scan: _time_of(scan, times.get(names.canonical(scan.relation))))
     if not found:
         table = min(view.reads - {WATERMARKS}, default="name")
@@ -102,27 +97,6 @@ def _time_of(scan: Scan, column: str | None) -> int | None:
     if column is None:
         return None
     return next((i for i, (name, _) in enumerate(scan.schema) if name == column), -1)
-
-
-def refuse_recomputed(plan: Plan, version: CatalogVersion, what: str) -> None:
-    """Refuses a query over a recomputed view, which is behind when rows are made for good.
-
-    Args:
-        plan: of the query.
-        version: of the catalog.
-        what: makes them so, in SQL.
-
-    Raises:
-        UnsupportedError: there is one, and it reads a table.
-    """
-    names = BindingCatalog(version)
-    for node in nodes(plan):
-        name = names.canonical(node.relation) if isinstance(node, Scan) else ""
-        if name in version.views and not version.views[name].constant:
-            raise UnsupportedError(
-                f"{what}: {name!r} is recomputed, when it is read, so it may be behind when a row "
-                f"is made for good; EXPLAIN MATERIALIZED VIEW {name} says what is recomputed"
-            )
 
 
 def _column(found: Sequence[Bounded], view: View, names: BindingCatalog) -> int:

@@ -173,10 +173,11 @@ class Maintenance:
             EvaluationError: its state is missing and cannot be built.
         """
         number = self.circuit.views[view]
-        self.hydrate(nodes=[number] if number in self.circuit.needs_hydration() else [])
-        operator = self.circuit.node(number).operator
-        assert isinstance(operator, Emit)
-        return operator
+        node = self.circuit.node(number)
+        if not node.hydrated:
+            self.hydrate(nodes=[number])
+        assert isinstance(node.operator, Emit)
+        return node.operator
 
     def _sources_of(self, views: Collection[str]) -> _Sources:
         needed = self.circuit.sources_of(views)

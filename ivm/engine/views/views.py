@@ -14,47 +14,26 @@ from dataclasses import replace
 
 import duckdb
 
-from ivm.catalog.binding import BindingCatalog
 from ivm.catalog.broken_views import broken_views
 from ivm.catalog.fatal_types import refuse_fatal_types
-from ivm.catalog.version import CatalogVersion, View
-from ivm.delta_ops.aggregates.aggregate import CollectingAggregate
-from ivm.delta_ops.aggregates.group_recompute import GroupRecompute
+from ivm.catalog.version import View
 from ivm.delta_ops.circuit import Circuit
-from ivm.delta_ops.ordered.window import Window
 from ivm.engine.feeds.changefeed import ChangeFeeds
 from ivm.engine.feeds.outbox_rows import refuse_outbox
 from ivm.engine.tables.stored_tables import StoredTables
-from ivm.engine.views import arrival_views
-from ivm.engine.views.arrival_views import arrived
 from ivm.engine.views.broken_views import record_of
 from ivm.engine.views.clock import default_tick
-from ivm.engine.views.final_views import (
-    Kept,
-    emitted,
-    passed,
-    refilled,
-    refuse_recomputed,
-    stored_rows,
-)
 from ivm.engine.views.held_views import HeldViews
+from ivm.engine.views.kept_rows import Kept, answer, filling_again
 from ivm.engine.views.maintenance import Maintenance
 from ivm.engine.views.recomputed_views import RecomputedViews
 from ivm.engine.views.statement_time import told
+from ivm.engine.views.view_plans import compiled
 from ivm.engine.views.view_reads import relations_read
-from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.compile.explain import explain
 from ivm.sql.parse.function_list import FunctionList
-from ivm.sql.plan.nodes import (
-    Arrived,
-    Emit,
-    NotIncremental,
-    Plan,
-)
-from ivm.sql.plan.render import render
-from ivm.sql.plan.unique_key import unique_key
-from ivm.sql.rewrite.rewrite import rewrite
+from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import EvaluationError, InputError, SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of, quote
 from ivm.storage.values.consolidate import consolidate
@@ -73,7 +52,6 @@ from ivm.storage.warehouse.tables.system_tables import (
 )
 from ivm.storage.warehouse.tables.view_indexes import delete_view_index
 
-_CLAUSES = {"final": "EMIT ON WINDOW CLOSE", "arrival": "AS OF ARRIVAL"}
 _SPEED = ("linear", "indexed", "group recompute", "whole recompute")
 
 
@@ -172,32 +150,9 @@ class Views:
         return self.bound(view, cursor, functions)
 
     def bound(self, view: View, cursor: Cursor, functions: FunctionList | None = None) -> View:
-        """A view, compiled, or with the reason why it is recomputed; see `ivm.sql.bind.bind`."""
-        version = self._catalog.version
-        try:
-            bound = bind(view.query, BindingCatalog(version), cursor, functions, view.tick)
-            if view.emits == "arrival":
-                refuse_recomputed(bound, version, _CLAUSES[view.emits])
-                plan: Plan = arrived(bound, stored_rows(version, view))
-            else:
-                plan = rewrite(bound)
-            if view.emits == "final":
-                plan = emitted(plan, view, version, cursor, functions)
-            compiled = CircuitCompiler(Circuit(), self._warehouse.cursor)
-            node = compiled.add_view(view.name, plan)
-            _demand_read(compiled, view, version)
-            _refuse_whole_groups(compiled.circuit, view.name)
-        except (NotIncremental, RecursionError) as verdict:
-            deep = "an expression nested too deeply to be planned"
-            reason = verdict.reason if isinstance(verdict, NotIncremental) else deep
-            if view.emits != "changes":
-                raise UnsupportedError(
-                    f"{_CLAUSES[view.emits]} needs a view that is maintained by changes, and this "
-                    f"one is recomputed: {reason}"
-                ) from verdict
-            return replace(view, plan=None, reason=reason, key=None, compiled=None, rounds=False)
-        key, rounds = unique_key(plan), not compiled.circuit.node(node).reproducible
-        return replace(view, plan=plan, reason=None, key=key, compiled=compiled, rounds=rounds)
+        """A view, compiled, or with the reason why it is recomputed; see `compiled`."""
+        version, cursors = self._catalog.version, self._warehouse.cursor
+        return compiled(view, version, cursor, functions, cursors)
 
     # -- showing --------------------------------------------------------------------------------
 
@@ -253,12 +208,12 @@ class Views:
         """
         table = create_table(cursor, self._warehouse.database, view.name, view.schema)
         view = self._catalog.add_view(view)
-        again = ""
-        if kept is not None and view.emits != "changes":
+        statements = f"INSERT INTO {table} {answer(view)}"
+        if kept is not None and view.stays:
             run(cursor, kept(table))
-            again = _refilling(view, table)
+            statements = filling_again(view, table)
         if view.name not in broken_views(self._catalog.views):
-            self._fill(cursor, view, table, again)
+            self._fill(cursor, view, table, statements)
         save_view(cursor, self.stored(view, exact=not view.rounds))
 
     def drop(self, cursor: Cursor, view: View) -> None:
@@ -355,18 +310,6 @@ class Views:
         state: State = "exact" if exact else "needs_rewrite"
         return record_of(view, state if view.incremental else "recomputed")
 
-    def text(self, view: View) -> str:
-        """The SQL whose answer the view must equal: that of its plan, whose orders are complete."""
-        match view.plan:
-            case Emit():
-                return render(passed(view.plan))
-            case Arrived():
-                return render(view.plan.present)
-            case None:
-                return view.query
-            case _:
-                return render(view.plan)
-
     def refill(self, cursor: Cursor, view: View) -> None:
         """Replaces a view's rows by its query's answer, as the cursor's transaction sees it.
 
@@ -375,10 +318,7 @@ class Views:
         """
         table = self._catalog.qualified[view.name]
         try:
-            again = _refilling(view, table)
-            if not again:
-                run(cursor, f"DELETE FROM {table}")
-            self._fill(cursor, view, table, again)
+            self._fill(cursor, view, table, filling_again(view, table))
         except duckdb.Error as error:
             if type(translated(error)) not in (EvaluationError, InputError):
                 raise
@@ -389,21 +329,21 @@ class Views:
             raise failed from error
         save_view(cursor, self.stored(view, exact=not view.rounds))
 
-    def _fill(self, cursor: Cursor, view: View, table: str, statement: str = "") -> None:
-        """Fills a view's table with its query's answer, as the cursor's transaction sees it.
+    def _fill(self, cursor: Cursor, view: View, table: str, statements: str) -> None:
+        """Fills a view's table, as the cursor's transaction sees its query's answer.
 
         Args:
             cursor: of the transaction.
             view: with its plan.
             table: of the view, in SQL.
-            statement: that fills it; default an INSERT of the answer into one that is empty.
+            statements: that fill it.
 
         Raises:
             UnsupportedError: a value in it, or in a relation it reads, cannot be maintained.
         """
         with self._warehouse.zone.on(cursor), told(cursor, view):
             try:
-                run(cursor, statement or f"INSERT INTO {table} {self.text(view)}")
+                run(cursor, statements)
             except duckdb.Error as error:
                 raise error.__class__(of_our_sql(error)) from error
         for relation in (*[self._catalog.qualified[name] for name in view.reads], table):
@@ -430,17 +370,6 @@ class Views:
             self._held.forget([view.name])
 
 
-def _refilling(view: View, table: str) -> str:
-    """The SQL that fills a view again whose rows stay; "" for others."""
-    match view.plan:
-        case Emit():
-            return refilled(view.plan, table)
-        case Arrived():
-            return arrival_views.refilled(view.plan, table)
-        case _:
-            return ""
-
-
 def _described(cursor: Cursor, query: str) -> Schema:
     try:
         return describe(cursor, query)
@@ -459,26 +388,3 @@ def _unique_names(schema: Schema) -> Schema:
         taken.add(fold(unique))
         result.append((unique, type))
     return tuple(result)
-
-
-def _refuse_whole_groups(circuit: Circuit, view: str) -> None:
-    """Refuses an operator that would recompute one group of all rows at every change.
-
-    Such a view is recomputed when it is read, which may be after many changes.
-
-    Raises:
-        NotIncremental: there is one.
-    """
-    for number in circuit.nodes_of(view):
-        operator = circuit.node(number).operator
-        recomputes = CollectingAggregate | GroupRecompute | Window
-        if isinstance(operator, recomputes) and operator.whole:
-            raise NotIncremental("an aggregate or window over all rows without a rule of its own")
-
-
-def _demand_read(compiler: CircuitCompiler, view: View, version: CatalogVersion) -> None:
-    """Refuses a plan that scans a relation that DuckDB does not read for the query."""
-    names = BindingCatalog(version)
-    scanned = {names.canonical(scan.relation) for scan in compiler.sources().values()}
-    if not scanned <= version.with_sources(view.reads):
-        raise NotIncremental("a name that DuckDB takes for another relation")

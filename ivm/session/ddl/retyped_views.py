@@ -55,7 +55,7 @@ def create_anew(
     ways = functions, time_functions, view.tick
     anew = engine.views.define(session.cursor, *given, *ways, emits=view.emits)
     anew = replace(anew, broken=view.broken)
-    if view.emits != "changes":
+    if view.stays:
         _create_keeping(session, transaction, view, anew)
     else:
         transaction.drop_view(view)

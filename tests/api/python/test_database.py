@@ -558,7 +558,7 @@ def test_a_view_that_was_recomputed_is_filled_when_deltas_take_it_up(
         raise NotIncremental("everything")
 
     with monkeypatch.context() as patch:
-        patch.setattr("ivm.engine.views.views.rewrite", refused)
+        patch.setattr("ivm.engine.views.view_plans.rewrite", refused)
         with ivm.connect(files[0]) as db:
             db.execute("CREATE TABLE t (k INTEGER, x DOUBLE)")
             db.execute("CREATE MATERIALIZED VIEW v AS SELECT k, sum(x) AS s FROM t GROUP BY k")
@@ -571,7 +571,7 @@ def test_a_view_that_was_recomputed_is_filled_when_deltas_take_it_up(
         assert sorted(db.execute("FROM v").fetchall()) == [(1, 0.5), (2, 0.25)]
         assert db.execute("FROM w").fetchall() == [(2,)]
     with monkeypatch.context() as patch:
-        patch.setattr("ivm.engine.views.views.rewrite", refused)
+        patch.setattr("ivm.engine.views.view_plans.rewrite", refused)
         with ivm.connect(files[1]) as db:
             db.execute("DELETE FROM t WHERE k = 2")
             db.flush()

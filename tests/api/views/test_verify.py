@@ -145,7 +145,7 @@ def test_plans_that_misread_their_queries_are_found(
     def planned(query: str, *others: Any) -> Plan:
         return bind(misread[query], *others)
 
-    monkeypatch.setattr("ivm.engine.views.views.bind", planned)
+    monkeypatch.setattr("ivm.engine.views.view_plans.bind", planned)
     for number, (query, _) in enumerate(MISREAD):
         db.execute(f"CREATE MATERIALIZED VIEW v{number} AS {query}")
     monkeypatch.undo()
