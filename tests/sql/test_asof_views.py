@@ -6,15 +6,13 @@ any, so what a query shows of them is their key and time alone, or its right sid
 
 from __future__ import annotations
 
-from typing import Any
-
-import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
-from tests.support.view_oracle import assert_same_rows
+from ivm.delta_ops.joins.nearest_join import NearestJoin
+from tests.support.row_changes import Change, assert_follows
 from tests.tiers import examples
 
 TABLES = (
@@ -51,36 +49,15 @@ CHANGE = st.one_of(ROW, ROW, ROW, st.tuples(st.sampled_from("lr"), st.integers(0
 STEPS = st.lists(st.lists(CHANGE, min_size=1, max_size=8), min_size=2, max_size=6)
 
 
-def apply(db: Any, change: tuple[Any, ...]) -> None:
-    """Writes a row in the place of one with its id, or deletes it."""
-    table, *values = change
-    if len(values) == 1:
-        db.execute(f"DELETE FROM {table} WHERE id = ?", values)
-    else:
-        db.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?)", values)
+def demand_nearest(db: ivm.Database) -> None:
+    circuit = db._engine.maintenance.circuit
+    assert any(isinstance(circuit.node(i).operator, NearestJoin) for i in circuit.numbers)
 
 
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("query", QUERIES)
 @settings(deadline=None, max_examples=examples(12))
 @given(first=st.lists(ROW, max_size=12), steps=STEPS)
-def test_follows_duckdb(
-    query: str, first: list[tuple[Any, ...]], steps: list[list[tuple[Any, ...]]]
-) -> None:
-    with ivm.connect() as db, duckdb.connect() as twin:
-        for side in (db, twin):
-            side.execute(TABLES)
-            for change in first:
-                apply(side, change)
-        db.execute(f"CREATE MATERIALIZED VIEW m AS {query.format(RIGHT)}")
-        assert "NearestJoin" in " ".join(
-            node.operator.describe() for node in db._engine.maintenance.circuit._nodes.values()
-        )
-        for step in steps:
-            with db.transaction():
-                for change in step:
-                    apply(db, change)
-            for change in step:
-                apply(twin, change)
-            wanted = twin.execute(query.format(FIRST)).fetchall()
-            assert_same_rows(db.execute("FROM m").fetchall(), wanted, query)
+def test_follows_duckdb(query: str, first: list[Change], steps: list[list[Change]]) -> None:
+    ours, wanted = query.format(RIGHT), query.format(FIRST)
+    assert_follows(TABLES, ours, wanted, first, steps, demand_nearest)

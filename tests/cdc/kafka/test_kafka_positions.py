@@ -7,7 +7,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,15 @@ def moved(db: ivm.Database, place: str, source: str = "s") -> list[tuple[Any, ..
 def caught_up(db: ivm.Database, source: str = "s") -> None:
     with Following(db, source) as following:
         following.catch_up()
+
+
+def with_source(db: ivm.Database, broker: Broker, topic: Topic, messages: Sequence[str]) -> str:
+    """The name of a new topic, whose messages the source s has read."""
+    name = topic()
+    broker.send(name, messages)
+    add_source(db, "s", broker, name)
+    caught_up(db)
+    return name
 
 
 def stopped(db: ivm.Database) -> str:
@@ -135,10 +144,7 @@ def test_a_place_that_is_none_is_refused(
 def test_messages_that_are_gone_are_no_place(
     broker: Broker, topic: Topic, db: ivm.Database
 ) -> None:
-    name = topic()
-    broker.send(name, texts(1, 2, 3))
-    add_source(db, "s", broker, name)
-    caught_up(db)
+    name = with_source(db, broker, topic, texts(1, 2, 3))
     broker.forget(name, 2)
     db.execute("PAUSE SOURCE s; DELETE FROM t")
     with pytest.raises(
@@ -415,10 +421,7 @@ def test_brokers_that_do_not_answer_are_told(db: ivm.Database) -> None:
 
 @pytest.mark.full
 def test_a_gap_is_passed_over(broker: Broker, topic: Topic, db: ivm.Database) -> None:
-    name = topic()
-    broker.send(name, texts(1, 2))
-    add_source(db, "s", broker, name)
-    caught_up(db)
+    name = with_source(db, broker, topic, texts(1, 2))
     broker.send(name, texts(3, 4, 5))
     broker.forget(name, 4)
     db.start_sources()
@@ -432,10 +435,7 @@ def test_a_gap_is_passed_over(broker: Broker, topic: Topic, db: ivm.Database) ->
 def test_a_topic_that_was_created_again_is_begun(
     broker: Broker, topic: Topic, db: ivm.Database
 ) -> None:
-    name = topic()
-    broker.send(name, ["{", *texts(1)])
-    add_source(db, "s", broker, name)
-    caught_up(db)
+    name = with_source(db, broker, topic, ["{", *texts(1)])
     broker.delete(name)
     broker.create(name)
     broker.send(name, texts(2, 3))
@@ -473,10 +473,7 @@ def test_messages_of_an_older_schema_are_read_again_without_following(
 def test_a_rolled_back_move_has_changed_nothing(
     broker: Broker, topic: Topic, db: ivm.Database
 ) -> None:
-    name = topic()
-    broker.send(name, ["{", *texts(1)])
-    add_source(db, "s", broker, name)
-    caught_up(db)
+    name = with_source(db, broker, topic, ["{", *texts(1)])
     db.execute("PAUSE SOURCE s")
     before = rows(db, "FROM _ivm.positions"), rows(db, LETTERS)
     db.execute("BEGIN")
