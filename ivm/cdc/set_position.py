@@ -9,7 +9,6 @@ and displaced rows, which only events of their own transaction take up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from ivm.catalog.names import name_parts
@@ -77,7 +76,8 @@ def set_position(session: Session, name: str, place: str) -> list[Move]:
     with session.writing() as transaction:
         records = Records(session, transaction, stored.name)
         before = {stream: records.position(stream) for stream in sorted(there)}
-        if find(session, transaction, name) != stored or before != _of(positions, before):
+        same = all(positions.get(stream) == at for stream, at in before.items())
+        if find(session, transaction, name) != stored or not same:
             raise UnavailableError(f"source {stored.name!r} has changed meanwhile: try again")
         effects = {stream: _effect(at, there[stream]) for stream, at in before.items()}
         for stream, at in before.items():
@@ -97,10 +97,6 @@ def set_position(session: Session, name: str, place: str) -> list[Move]:
         )
         for stream, at in before.items()
     ]
-
-
-def _of(positions: Mapping[str, Position], streams: Mapping[str, object]) -> object:
-    return {stream: positions.get(stream) for stream in streams}
 
 
 def _demand_movable(stored: StoredSource) -> Movable:

@@ -77,7 +77,7 @@ class Session:
         self.is_forgotten: Callable[[], bool] = lambda: False
         self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
-        self.buried = Buried(lambda parts: self.names.resolve(parts))
+        self.buried = Buried(self.names.resolve)
 
     def fail(self, error: BaseException) -> None:
         """Rolls back after a failed call, as DuckDB does."""

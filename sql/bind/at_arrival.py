@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ivm.sql.plan.columns import origins
-from ivm.sql.plan.expressions import column, remap
 from ivm.sql.plan.nodes import (
     Arrivals,
     Arrived,
@@ -27,6 +26,7 @@ from ivm.sql.plan.nodes import (
 )
 from ivm.sql.plan.unique_key import Key, unique_keys
 from ivm.sql.plan.walks import inputs, with_inputs
+from ivm.sql.rewrite.expand_joins import mirrored, picked
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import split_name
 
@@ -190,17 +190,5 @@ def _made(plan: Plan, origin: Scan | ViewScan) -> Plan:
 def _exchanged(plan: Join, origin: Scan | ViewScan) -> Plan:
     """An inner join whose right rows arrive, with its columns as they were."""
     split, by = width(plan.left), width(plan.right)
-
-    def at(i: int) -> int:
-        return i + by if i < split else i - split
-
-    joined = replace(
-        plan,
-        left=_made(plan.right, origin),
-        right=plan.left,
-        left_keys=plan.right_keys,
-        right_keys=plan.left_keys,
-        residual=None if plan.residual is None else remap(plan.residual, at),
-        lookup=True,
-    )
-    return Project(joined, tuple([column(at(i)) for i in range(split + by)]), plan.schema)
+    joined = replace(mirrored(plan), left=_made(plan.right, origin), lookup=True)
+    return picked(joined, [*range(by, by + split), *range(by)])

@@ -165,8 +165,8 @@ class _Renderer:
     def _number(self, plan: Plan) -> int:
         """Numbers the node after its inputs; nodes of equal SQL have one number."""
         if id(plan) not in self._known:
-            stored = isinstance(plan, Emit | Arrived)  # it is read there
-            below = () if stored else inputs(plan)
+            is_stored = isinstance(plan, Emit | Arrived)  # what is below it is not read
+            below = () if is_stored else inputs(plan)
             parts = tuple(self._number(part) for part in below)
             body = render_body(plan, [f"#{part}" for part in parts])
             if body not in self._numbers:

@@ -20,6 +20,7 @@ from ivm.sql.plan.nodes import (
     Arrivals,
     Arrived,
     Distinct,
+    Emit,
     Filter,
     GroupRecompute,
     Join,
@@ -79,9 +80,11 @@ def _over(plan: Plan, expr: exp.Expr) -> list[TimeOfRow] | None:
             return _over(plan.left, expr)
         case Unnest(ordinality=False, call=None):
             return _of_unnest(plan, expr, at)
+        case Emit():  # what it is made of may go
+            return []
         case Union():
             found = [_over(part, expr) for part in plan.inputs]
-            return [each for part in found for each in part or ()] if all(found) else None
+            return None if None in found else [each for part in found for each in part or ()]
         case _:
             return None
 

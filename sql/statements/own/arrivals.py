@@ -14,13 +14,10 @@ from ivm.storage.errors import SqlError
 WORDS = "AS OF ARRIVAL"
 _WORDS = WORDS.split()
 _CONDITION = frozenset(["ON", "USING"])
-_CLAUSES = frozenset(
-    [
-        *("WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH"),
-        *("UNION", "INTERSECT", "EXCEPT", "SELECT"),
-    ]
-)
 _SETS = frozenset(["UNION", "INTERSECT", "EXCEPT"])
+_CLAUSES = _SETS.union(
+    ["WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "SELECT"]
+)
 _SIDES = frozenset(["RIGHT", "FULL", "CROSS", "NATURAL", "POSITIONAL", "ASOF", "SEMI", "ANTI"])
 
 

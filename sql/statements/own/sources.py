@@ -43,7 +43,7 @@ def alter_source(source: SourceText, reader: Reader) -> ChangeSource:
     adds = reader.accept("ADD")
     if not adds and not reader.accept("DROP"):
         raise reader.error(
-            "expected ADD TABLE, DROP TABLE or SET (option value, …), or SET POSITION 'place'"
+            "expected SET (option value, …), SET POSITION 'place', ADD TABLE or DROP TABLE"
         )
     reader.expect("TABLE")
     begin = reader.at

@@ -304,7 +304,7 @@ def delete_view(cursor: Cursor, name: str) -> None:
 
 def _forget_options(cursor: Cursor, name: str) -> None:
     keys = [begin + name for begin in (_TICK, *_KEPT.values())]
-    run(cursor, "DELETE FROM _ivm.meta WHERE key IN ($1, $2, $3)", keys)
+    run(cursor, "DELETE FROM _ivm.meta WHERE system.main.list_contains($1, key)", [keys])
 
 
 def load_epochs(cursor: Cursor) -> dict[str, int]:
