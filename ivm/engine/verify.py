@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ivm.catalog.version import View
 from ivm.engine.engine import Engine
-from ivm.engine.views import kept_rows
+from ivm.engine.views import fillings
 from ivm.engine.views.arrival_views import orphans
 from ivm.engine.views.difference import bare
 from ivm.engine.views.final_views import answer
@@ -70,7 +70,7 @@ def verify_view(engine: Engine, cursor: Cursor, view: View) -> Verdict:
     with engine.warehouse.zone.on(cursor), told(cursor, view):
         missing, extra = compare(cursor, stored, query, view.schema, fixed)
         if fixed is not None and view.plan is not None and not missing and not extra:
-            ours = kept_rows.answer(view)
+            ours = fillings.answer(view)
             missing, extra = compare(cursor, stored, ours, view.schema)
     if isinstance(view.plan, Emit) and (missing or extra) and _outlives(engine, view, view.plan):
         kept = f"final as they were: {extra} rows, where the tables tell of {missing} others now"

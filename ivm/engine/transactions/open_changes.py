@@ -19,7 +19,7 @@ from ivm.engine.tables.late_flush import LateFlush
 from ivm.engine.transactions.late_events import refuse_triggers, undone
 from ivm.engine.transactions.transaction_views import RefuseTemporary, TransactionViews
 from ivm.engine.transactions.watermark_moves import Late, WatermarkMoves
-from ivm.engine.views.kept_rows import Kept
+from ivm.engine.views.fillings import Kept
 from ivm.ingest.evaluated_defaults import EvaluatedDefault
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
@@ -165,7 +165,7 @@ class OpenChanges(IdleTimeout):
         change, buried = self.watermark_moves.accept(change, late, self._with_whole_rows)
         if buried is not None:
             self._bury(buried)
-        if len(change) and self.in_duckdb:
+        if self.in_duckdb and len(change):
             self._engine.tables.write_changes(self._cursor, [change])
         self._record(change)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ivm.catalog.version import View
 from ivm.engine.engine import Engine
-from ivm.engine.views.kept_rows import Kept
+from ivm.engine.views.fillings import Kept
 from ivm.engine.views.recomputed_views import layers
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.log.change import TableChange

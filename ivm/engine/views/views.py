@@ -23,8 +23,8 @@ from ivm.engine.feeds.outbox_rows import refuse_outbox
 from ivm.engine.tables.stored_tables import StoredTables
 from ivm.engine.views.broken_views import record_of
 from ivm.engine.views.clock import default_tick
+from ivm.engine.views.fillings import Kept, answer, filling_again
 from ivm.engine.views.held_views import HeldViews
-from ivm.engine.views.kept_rows import Kept, answer, filling_again
 from ivm.engine.views.maintenance import Maintenance
 from ivm.engine.views.recomputed_views import RecomputedViews
 from ivm.engine.views.statement_time import told

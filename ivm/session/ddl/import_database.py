@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ivm.engine.tables.retention import COLUMNS, Rule
-from ivm.engine.views.kept_rows import Kept
+from ivm.engine.views.fillings import Kept
 from ivm.session.ddl import view_statements
 from ivm.session.ddl.retention import restore_rules
 from ivm.session.ddl.stored_watermarks import restore_watermarks

@@ -23,7 +23,7 @@ from ivm.catalog.version import CatalogVersion, View
 from ivm.engine.transactions.transaction import Transaction
 from ivm.engine.verify import Verdict, verify_view
 from ivm.engine.views.clock import spelled_tick
-from ivm.engine.views.kept_rows import Kept
+from ivm.engine.views.fillings import Kept
 from ivm.engine.views.view_reads import views_shadowed_by
 from ivm.ingest.parameters import Params
 from ivm.session.ddl.clock import make_clock

@@ -1,4 +1,4 @@
-"""The SQL that fills views: at first, and again, where rows stay that the query tells no more.
+"""Fillings: the SQL that fills a view, at first, and again where rows stay that its query lost.
 
 Law: a view that is filled has its query's answer. One whose rows stay (`View.stays`) that is filled
 again keeps them, and gets what is lacking: see `final_views` and `arrival_views`.
