@@ -11,10 +11,7 @@ from sqlglot import exp
 from ivm.spark_backfill.workers.carriers import NotCarriedError, carrier
 from ivm.sql.plan.built_in import duck_text, is_ours, schema_prefixes
 from ivm.sql.plan.columns import expressions
-from ivm.sql.plan.nodes import (
-    Plan,
-    types,
-)
+from ivm.sql.plan.nodes import Plan, types
 from ivm.sql.plan.walks import nodes
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold

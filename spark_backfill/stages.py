@@ -29,12 +29,7 @@ from ivm.spark_backfill.frames import Frames
 from ivm.spark_backfill.workers.carriers import carrier
 from ivm.spark_backfill.workers.partial_worker import LABELS, LANES, key_types, states_of
 from ivm.sql.compile.compile import CircuitCompiler
-from ivm.sql.plan.nodes import (
-    Aggregate,
-    Plan,
-    numbered,
-    types,
-)
+from ivm.sql.plan.nodes import Aggregate, Plan, numbered, types
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.duckdb_types import typed_nulls
 from ivm.storage.durable_files import sync_folder

@@ -14,10 +14,7 @@ from ivm.engine.engine import Engine
 from ivm.spark_backfill.files.exports import export
 from ivm.spark_backfill.files.lake import export_lake
 from ivm.spark_backfill.files.relations import Exported
-from ivm.sql.plan.nodes import (
-    Plan,
-    Scan,
-)
+from ivm.sql.plan.nodes import Plan, Scan
 from ivm.sql.plan.walks import nodes
 from ivm.storage.warehouse.duckdb.duck import Cursor
 

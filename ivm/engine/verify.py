@@ -24,10 +24,7 @@ from ivm.engine.views.difference import bare
 from ivm.engine.views.final_views import answer
 from ivm.engine.views.statement_time import told
 from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, fixes_all
-from ivm.sql.plan.nodes import (
-    Arrived,
-    Emit,
-)
+from ivm.sql.plan.nodes import Arrived, Emit
 from ivm.sql.resolve.fixed_columns import text_parts
 from ivm.sql.statements.own.watermark_calls import WATERMARKS
 from ivm.storage.values.types import ColumnType, Schema, type_of

@@ -17,16 +17,7 @@ from sqlglot import exp
 
 from ivm.sql.plan import walks
 from ivm.sql.plan.expressions import conjuncts, position
-from ivm.sql.plan.nodes import (
-    Aggregate,
-    Filter,
-    Join,
-    Plan,
-    Project,
-    Scan,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import Aggregate, Filter, Join, Plan, Project, Scan, types, width
 from ivm.sql.scalar.lookup import Listed, Lookup, Range, is_narrow, range_of
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType

@@ -33,10 +33,7 @@ from ivm.reads.state_query import StateQuery
 from ivm.reads.verdicts import NO_KEY, NotFromStateError
 from ivm.sql.bind.bind import bind
 from ivm.sql.parse.function_list import FunctionList
-from ivm.sql.plan.nodes import (
-    Plan,
-    types,
-)
+from ivm.sql.plan.nodes import Plan, types
 from ivm.sql.plan.render import render
 from ivm.sql.plan.walks import nodes
 from ivm.sql.resolve.determinism import SeenNames, check_deterministic

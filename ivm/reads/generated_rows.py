@@ -16,13 +16,7 @@ from ivm.reads.parameters import Parameters
 from ivm.reads.verdicts import NotFromStateError
 from ivm.sql.bind.table_functions import function_call
 from ivm.sql.plan.expressions import cast
-from ivm.sql.plan.nodes import (
-    Plan,
-    Project,
-    Scan,
-    Unnest,
-    Values,
-)
+from ivm.sql.plan.nodes import Plan, Project, Scan, Unnest, Values
 from ivm.sql.plan.walks import with_inputs
 from ivm.sql.scalar.compile import compile_scalar
 from ivm.storage.errors import EvaluationError

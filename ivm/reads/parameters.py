@@ -22,13 +22,7 @@ from sqlglot import exp
 from ivm.reads.lifted_types import BOUNDS, type_in_place
 from ivm.reads.verdicts import LiftedError
 from ivm.sql.plan.expressions import column
-from ivm.sql.plan.nodes import (
-    Filter,
-    Plan,
-    Project,
-    Scan,
-    types,
-)
+from ivm.sql.plan.nodes import Filter, Plan, Project, Scan, types
 from ivm.sql.plan.render import render
 from ivm.sql.plan.walks import inputs, nodes, with_inputs
 from ivm.sql.statements.text.placeholders import filled, placeholders

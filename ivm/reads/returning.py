@@ -18,12 +18,7 @@ from ivm.reads.answer import Answer, Shape
 from ivm.sql.bind.bind import bind
 from ivm.sql.parse.expression_text import calls
 from ivm.sql.parse.function_list import FunctionList, list_functions
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-    Project,
-    Scan,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan, Project, Scan
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.scalar.compile import compile_scalar
 from ivm.storage.errors import EvaluationError

@@ -33,16 +33,7 @@ from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan import walks
 from ivm.sql.plan.expressions import conjunction, conjuncts, position
 from ivm.sql.plan.fixed_columns import fixed_parts
-from ivm.sql.plan.nodes import (
-    Filter,
-    NotIncremental,
-    Plan,
-    Project,
-    Scan,
-    TopK,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Project, Scan, TopK, types, width
 from ivm.sql.scalar.lookup import Lookup
 from ivm.storage.values.column import Column
 from ivm.storage.values.consolidate import consolidate

@@ -12,10 +12,7 @@ import pyarrow as pa
 
 from ivm.spark_backfill.workers.carriers import Carrier, carrier
 from ivm.spark_backfill.workers.worker import SIDE
-from ivm.sql.plan.nodes import (
-    Plan,
-    ViewScan,
-)
+from ivm.sql.plan.nodes import Plan, ViewScan
 from ivm.sql.plan.render import render_body
 from ivm.sql.plan.walks import inputs
 from ivm.storage.values.types import ColumnType

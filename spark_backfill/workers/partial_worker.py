@@ -21,11 +21,7 @@ from ivm.spark_backfill.workers.carriers import carrier
 from ivm.spark_backfill.workers.code_worker import codes_of, own_values
 from ivm.spark_backfill.workers.worker import CODE, Batches, Body, opened
 from ivm.sql.compile.rules import COMPILE
-from ivm.sql.plan.nodes import (
-    Aggregate,
-    numbered,
-    types,
-)
+from ivm.sql.plan.nodes import Aggregate, numbered, types
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet, from_arrow, ones
 

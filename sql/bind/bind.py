@@ -18,12 +18,7 @@ from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.parse.hiding_macros import refuse_caught, refuse_literals
 from ivm.sql.parse.query import parse_query
 from ivm.sql.plan.expressions import column
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-    Project,
-    width,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan, Project, width
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import RelationCatalog
 from ivm.sql.resolve.clock import refuse_tellers

@@ -36,15 +36,7 @@ from ivm.sql.bind.table_functions import (
 from ivm.sql.parse.query import parse_query
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.expressions import conjuncts, used
-from ivm.sql.plan.nodes import (
-    Join,
-    NotIncremental,
-    Plan,
-    Scan,
-    Values,
-    ViewScan,
-    width,
-)
+from ivm.sql.plan.nodes import Join, NotIncremental, Plan, Scan, Values, ViewScan, width
 from ivm.sql.resolve.context import ONE_ROW, BindQuery, Context, demand_only
 from ivm.sql.resolve.scope import Bound, Relation, Scope
 from ivm.sql.rewrite.check_collations import collated_names

@@ -13,12 +13,7 @@ from typing import Literal, TypeAlias
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import column
-from ivm.sql.plan.nodes import (
-    JoinKind,
-    NotIncremental,
-    Plan,
-    width,
-)
+from ivm.sql.plan.nodes import JoinKind, NotIncremental, Plan, width
 from ivm.sql.resolve.context import Context, demand_only
 from ivm.sql.resolve.scope import Bound, Relation, Scope
 from ivm.storage.identifiers import fold

@@ -23,13 +23,7 @@ from ivm.sql.plan.expressions import (
     structure,
     used,
 )
-from ivm.sql.plan.nodes import (
-    Join,
-    NotIncremental,
-    Plan,
-    Union,
-    width,
-)
+from ivm.sql.plan.nodes import Join, NotIncremental, Plan, Union, width
 from ivm.sql.resolve.context import Context
 from ivm.sql.rewrite.expand_joins import picked
 from ivm.sql.subqueries.attach import attached, filtered

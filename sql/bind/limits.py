@@ -19,15 +19,7 @@ from sqlglot import exp
 
 from ivm.sql.bind.scalars import bind_scalar
 from ivm.sql.plan.expressions import cast, column, position, replace, text
-from ivm.sql.plan.nodes import (
-    DynamicLimit,
-    Join,
-    NotIncremental,
-    Plan,
-    TopK,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import DynamicLimit, Join, NotIncremental, Plan, TopK, types, width
 from ivm.sql.resolve.columns_calls import is_all
 from ivm.sql.resolve.context import ONE_ROW, BindQuery, Context
 from ivm.sql.resolve.duckdb_types import probe

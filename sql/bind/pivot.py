@@ -22,15 +22,7 @@ from ivm.sql.bind.scalars import bind_scalar
 from ivm.sql.bind.unnest import element_types
 from ivm.sql.plan.built_in import FACTS, ours
 from ivm.sql.plan.expressions import column, text, used
-from ivm.sql.plan.nodes import (
-    Filter,
-    NotIncremental,
-    Plan,
-    Unnest,
-    numbered,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Unnest, numbered, types, width
 from ivm.sql.resolve.columns_calls import bare, has_columns, spread_columns, star_columns
 from ivm.sql.resolve.context import BindQuery, Context, demand_only
 from ivm.sql.resolve.scope import Bound, MadeUp, Relation, Scope

@@ -20,13 +20,7 @@ from ivm.sql.bind.scalars import bind_scalar
 from ivm.sql.bind.unnest import Unnests, is_unnest, spread_structs
 from ivm.sql.bind.windows import Windows
 from ivm.sql.plan.expressions import Expressions, ancestors, column, remap, structure, used
-from ivm.sql.plan.nodes import (
-    Distinct,
-    Filter,
-    NotIncremental,
-    Plan,
-    width,
-)
+from ivm.sql.plan.nodes import Distinct, Filter, NotIncremental, Plan, width
 from ivm.sql.resolve.columns_calls import is_column_at, spread_condition, spread_key
 from ivm.sql.resolve.context import BindQuery, Context, demand_only
 from ivm.sql.resolve.scope import Bound, MadeUp

@@ -17,14 +17,7 @@ from sqlglot import exp
 from ivm.sql.plan.built_in import MAIN, call
 from ivm.sql.plan.columns import all_expressions
 from ivm.sql.plan.expressions import cast, column, structure, text
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-    Unnest,
-    numbered,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan, Unnest, numbered, types, width
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.duckdb_types import types_of
 from ivm.sql.resolve.stars import Item

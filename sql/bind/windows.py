@@ -16,13 +16,7 @@ from ivm.sql.parse.query import verbatim
 from ivm.sql.plan.built_in import PEERS_ALIKE, call_name, chief_name
 from ivm.sql.plan.calls import Ties, WindowCall
 from ivm.sql.plan.expressions import Expressions, cast, column, position, structure, used
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-    Window,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan, Window, types, width
 from ivm.sql.plan.render_split import splittable
 from ivm.sql.plan.render_window import window_texts, with_order
 from ivm.sql.plan.unique_key import unique_keys

@@ -22,12 +22,7 @@ from ivm.sql.compile.recipe import Arranged, Operators, Recipe, predicate_of
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.expressions import conjunction, position, remap, text
 from ivm.sql.plan.nearest_row import nearest_row
-from ivm.sql.plan.nodes import (
-    Join,
-    Project,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import Join, Project, types, width
 from ivm.sql.rewrite.expand_joins import mirrored
 from ivm.sql.rewrite.split_ranges import NAMES, RangeJoined, order_of_side, split_ranges
 from ivm.sql.scalar.compile import compile_predicate

@@ -11,10 +11,7 @@ from ivm.delta_ops.circuit import Factory
 from ivm.delta_ops.linear.duck_eval import duck_predicate
 from ivm.delta_ops.operator import CursorFactory, Operator, Predicate
 from ivm.sql.plan.built_in import duck_text
-from ivm.sql.plan.nodes import (
-    Plan,
-    types,
-)
+from ivm.sql.plan.nodes import Plan, types
 from ivm.sql.scalar.compile import compile_predicate
 from ivm.storage.values.ordering.order import OrderKey
 

@@ -28,11 +28,7 @@ from ivm.sql.plan.built_in import chief_name, duck_text
 from ivm.sql.plan.calls import WindowCall
 from ivm.sql.plan.expressions import cast, column, position, used
 from ivm.sql.plan.frame_edges import FrameReader
-from ivm.sql.plan.nodes import (
-    Window,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import Window, types, width
 from ivm.sql.plan.render_window import completed, window_source, window_text
 from ivm.sql.resolve.orders import parts_of
 from ivm.sql.scalar.compile import compile_predicate

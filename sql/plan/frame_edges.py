@@ -16,10 +16,7 @@ from ivm.delta_ops.operator import CursorFactory
 from ivm.delta_ops.ordered.frame import MICROS_PER_DAY, UP_TO_PEERS, Frame, RangeKey, span
 from ivm.sql.plan.built_in import MAIN, duck_text
 from ivm.sql.plan.expressions import used
-from ivm.sql.plan.nodes import (
-    Window,
-    types,
-)
+from ivm.sql.plan.nodes import Window, types
 from ivm.storage.values.types import ColumnType
 from ivm.storage.warehouse.duckdb import duck
 

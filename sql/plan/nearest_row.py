@@ -22,14 +22,7 @@ from ivm.sql.plan.expressions import (
     structure,
     used,
 )
-from ivm.sql.plan.nodes import (
-    Filter,
-    Join,
-    Plan,
-    Project,
-    Window,
-    width,
-)
+from ivm.sql.plan.nodes import Filter, Join, Plan, Project, Window, width
 
 Order: TypeAlias = exp.GT | exp.GTE | exp.LT | exp.LTE
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from ivm.sql.plan.built_in import MAIN, duck_text, qualified
 from ivm.sql.plan.calls import RowCall
-from ivm.sql.plan.nodes import (
-    TableFunction,
-    Unnest,
-)
+from ivm.sql.plan.nodes import TableFunction, Unnest
 from ivm.storage.identifiers import quote
 
 

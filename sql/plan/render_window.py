@@ -13,10 +13,7 @@ from sqlglot import exp
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.calls import WindowCall, key_text
 from ivm.sql.plan.expressions import column
-from ivm.sql.plan.nodes import (
-    Window,
-    width,
-)
+from ivm.sql.plan.nodes import Window, width
 from ivm.sql.plan.render_split import split_text, with_row_numbers
 from ivm.storage.values.ordering.order import OrderKey
 

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ivm.sql.plan.nodes import (
-    Plan,
-    Scan,
-)
+from ivm.sql.plan.nodes import Plan, Scan
 from ivm.sql.plan.render import render
 from ivm.sql.plan.walks import nodes
 

@@ -14,15 +14,7 @@ from sqlglot import exp
 from ivm.delta_ops.state.representatives import has_representatives
 from ivm.sql.plan.calls import WindowCall
 from ivm.sql.plan.expressions import position, used
-from ivm.sql.plan.nodes import (
-    DynamicLimit,
-    Plan,
-    Project,
-    TopK,
-    Window,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import DynamicLimit, Plan, Project, TopK, Window, types, width
 
 _ENDS = ("first_value", "first", "last_value", "last")
 

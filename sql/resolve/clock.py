@@ -14,10 +14,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.built_in import call_name
 from ivm.sql.plan.columns import all_expressions
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.storage.identifiers import WORD, fold
 
 CLOCK = "_ivm.clock"

@@ -14,13 +14,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.expressions import cast, column, position, text
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-    Project,
-    Values,
-    numbered,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan, Project, Values, numbered
 from ivm.sql.resolve.catalog import RelationCatalog
 from ivm.sql.resolve.duckdb_types import types_of
 from ivm.sql.resolve.functions import Functions

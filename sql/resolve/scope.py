@@ -12,10 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import column, index_of
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.storage.identifiers import fold
 
 

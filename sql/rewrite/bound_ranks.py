@@ -12,11 +12,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import position
-from ivm.sql.plan.nodes import (
-    TopK,
-    Window,
-    width,
-)
+from ivm.sql.plan.nodes import TopK, Window, width
 
 _WITH_TIES = frozenset(["rank", "dense_rank", "rank_dense"])
 _MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {

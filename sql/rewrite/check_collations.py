@@ -7,12 +7,7 @@ may pass through a plan, but no operator and no expression may read it. A view's
 from __future__ import annotations
 
 from ivm.sql.plan.columns import origins, reads
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-    Scan,
-    ViewScan,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan, Scan, ViewScan
 from ivm.sql.plan.walks import inputs
 from ivm.sql.statements.text.tokens import depths, tokens, unquoted
 from ivm.storage.identifiers import fold

@@ -16,16 +16,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import cast, column, compared, conjuncts, remap, used
-from ivm.sql.plan.nodes import (
-    Aggregate,
-    Distinct,
-    Join,
-    Plan,
-    Project,
-    Union,
-    filtered_by,
-    width,
-)
+from ivm.sql.plan.nodes import Aggregate, Distinct, Join, Plan, Project, Union, filtered_by, width
 from ivm.sql.rewrite.split_keys import JoinSide
 from ivm.sql.rewrite.split_ranges import OPERATORS, comparison
 from ivm.storage.values.types import Schema

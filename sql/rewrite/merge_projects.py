@@ -12,11 +12,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.expressions import index_of, position
 from ivm.sql.plan.expressions import replace as substitute
-from ivm.sql.plan.nodes import (
-    Plan,
-    Project,
-    types,
-)
+from ivm.sql.plan.nodes import Plan, Project, types
 from ivm.sql.plan.walks import with_inputs
 from ivm.sql.rewrite.push_filters import image_of
 

@@ -17,14 +17,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import column, conjunction, position, remap, used
-from ivm.sql.plan.nodes import (
-    Filter,
-    Join,
-    Plan,
-    Project,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import Filter, Join, Plan, Project, types, width
 from ivm.sql.plan.unique_key import unique_keys
 from ivm.sql.plan.walks import inputs
 from ivm.sql.rewrite.factor_disjunctions import factored_conjuncts, implied

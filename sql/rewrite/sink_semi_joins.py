@@ -14,13 +14,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.columns import origins
 from ivm.sql.plan.expressions import conjuncts, position, remap, used
-from ivm.sql.plan.nodes import (
-    Filter,
-    Join,
-    Plan,
-    Project,
-    width,
-)
+from ivm.sql.plan.nodes import Filter, Join, Plan, Project, width
 from ivm.sql.plan.unique_key import unique_keys
 from ivm.sql.plan.walks import inputs, with_inputs
 from ivm.sql.rewrite.split_keys import equality_sides

@@ -21,13 +21,7 @@ from ivm.sql.plan.expressions import (
     text,
     used,
 )
-from ivm.sql.plan.nodes import (
-    Join,
-    NotIncremental,
-    Plan,
-    Project,
-    width,
-)
+from ivm.sql.plan.nodes import Join, NotIncremental, Plan, Project, width
 from ivm.sql.resolve.duckdb_types import comparison_type, probe, types_of
 from ivm.storage.values.types import ColumnType
 

@@ -16,12 +16,7 @@ from sqlglot import exp
 from ivm.delta_ops.joins.range_join import range_order
 from ivm.delta_ops.joins.range_search import MIRRORED, Comparison
 from ivm.sql.plan.expressions import compared, conjunction, conjuncts, remap, structure, used
-from ivm.sql.plan.nodes import (
-    Join,
-    Plan,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import Join, Plan, types, width
 from ivm.sql.plan.unique_key import unique_key
 from ivm.sql.rewrite.split_keys import JoinSide, casts_strings, common_type
 from ivm.storage.values.ordering.order import OrderKey, orderable

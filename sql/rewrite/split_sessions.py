@@ -12,16 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import cast, column, joined, position, text, used
-from ivm.sql.plan.nodes import (
-    Aggregate,
-    Filter,
-    Join,
-    Plan,
-    Project,
-    Window,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import Aggregate, Filter, Join, Plan, Project, Window, types, width
 from ivm.sql.plan.times.session_spans import bounds_of_sessions
 from ivm.sql.plan.walks import with_inputs
 from ivm.sql.rewrite.expand_joins import picked

@@ -13,11 +13,7 @@ from collections.abc import Hashable, Mapping
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import position, remap, structure, used
-from ivm.sql.plan.nodes import (
-    Plan,
-    Project,
-    Scan,
-)
+from ivm.sql.plan.nodes import Plan, Project, Scan
 from ivm.sql.rewrite.factor_disjunctions import is_safe
 from ivm.sql.rewrite.split_keys import equality_sides
 from ivm.storage.values.types import ColumnType

@@ -13,13 +13,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import cast, column, compared, conjunction, conjuncts, structure
-from ivm.sql.plan.nodes import (
-    Filter,
-    Plan,
-    filtered_by,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import Filter, Plan, filtered_by, types, width
 from ivm.sql.resolve.context import Context, Nested
 from ivm.sql.subqueries.compared_types import check_casts, shortened
 from ivm.sql.subqueries.decorrelate import Dependent, dependent, joined, with_row

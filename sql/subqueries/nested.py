@@ -12,14 +12,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import cast, column
-from ivm.sql.plan.nodes import (
-    Filter,
-    NotIncremental,
-    Plan,
-    Scan,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Scan, types, width
 from ivm.sql.resolve.clock import AGE, CLOCK, TELLERS, Told
 from ivm.sql.resolve.context import BindQuery, Context, Nested
 from ivm.sql.resolve.scope import Scope

@@ -13,10 +13,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import structure
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.scope import Scope, is_no_field
 from ivm.sql.subqueries.parameters import parameter

@@ -9,13 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import column, conjunction
-from ivm.sql.plan.nodes import (
-    Join,
-    JoinKind,
-    Plan,
-    Union,
-    width,
-)
+from ivm.sql.plan.nodes import Join, JoinKind, Plan, Union, width
 from ivm.sql.rewrite.expand_joins import padded, picked
 
 

@@ -16,10 +16,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.columns import all_expressions
 from ivm.sql.plan.expressions import cast, closed
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.storage.values.types import ColumnType
 
 _PARAMETER = "_ivm parameter"

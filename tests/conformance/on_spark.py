@@ -20,11 +20,7 @@ from ivm.backfill.snapshot import exported
 from ivm.spark_backfill.attempts import computed
 from ivm.spark_backfill.frames import Frames
 from ivm.spark_backfill.session import words_of
-from ivm.sql.plan.nodes import (
-    Plan,
-    numbered,
-    types,
-)
+from ivm.sql.plan.nodes import Plan, numbered, types
 from ivm.storage.identifiers import literal
 from ivm.storage.warehouse.duckdb.duck import run
 from tests.conformance.captures import Capture, Captures, Texts

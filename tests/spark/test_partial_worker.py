@@ -22,12 +22,7 @@ from ivm.spark_backfill.workers import partial_worker
 from ivm.spark_backfill.workers.partial_worker import LABELS, LANES, adding_runner, partial_runner
 from ivm.spark_backfill.workers.worker import CODE, GIVEN, Body
 from ivm.sql.compile.rules import COMPILE
-from ivm.sql.plan.nodes import (
-    Aggregate,
-    Values,
-    numbered,
-    types,
-)
+from ivm.sql.plan.nodes import Aggregate, Values, numbered, types
 from ivm.sql.plan.render import render
 from ivm.sql.plan.walks import nodes
 from ivm.storage.values import hashing

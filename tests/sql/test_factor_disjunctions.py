@@ -12,11 +12,7 @@ from sqlglot import exp
 
 import ivm
 from ivm.sql.plan.expressions import column, compared, conjunction, text, used
-from ivm.sql.plan.nodes import (
-    Filter,
-    Join,
-    Scan,
-)
+from ivm.sql.plan.nodes import Filter, Join, Scan
 from ivm.sql.rewrite.factor_disjunctions import factored_conjuncts, implied
 from ivm.storage.values.types import type_of
 from tests.sql.test_rewrite import cursor, rewritten

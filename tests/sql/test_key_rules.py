@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm.sql.bind.bind import bind
-from ivm.sql.plan.nodes import (
-    Aggregate,
-    Join,
-    Plan,
-    Scan,
-)
+from ivm.sql.plan.nodes import Aggregate, Join, Plan, Scan
 from ivm.sql.plan.render import render
 from ivm.sql.plan.unique_key import unique_keys
 from ivm.sql.plan.walks import inputs

@@ -19,11 +19,7 @@ import ivm
 from ivm import errors
 from ivm.delta_ops.recursion import StepCircuit
 from ivm.sql.bind.bind import bind
-from ivm.sql.plan.nodes import (
-    Filter,
-    Plan,
-    Recursive,
-)
+from ivm.sql.plan.nodes import Filter, Plan, Recursive
 from ivm.sql.plan.walks import inputs
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite

@@ -8,10 +8,7 @@ import duckdb
 import pytest
 
 from ivm.sql.bind.bind import bind
-from ivm.sql.plan.nodes import (
-    Join,
-    Plan,
-)
+from ivm.sql.plan.nodes import Join, Plan
 from ivm.sql.plan.render import render
 from ivm.sql.plan.walks import inputs
 from ivm.sql.resolve.catalog import DuckCatalog

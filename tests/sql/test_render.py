@@ -11,16 +11,7 @@ from sqlglot import exp
 from ivm.sql.plan.built_in import without_schemas
 from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import column
-from ivm.sql.plan.nodes import (
-    Filter,
-    Join,
-    Plan,
-    Project,
-    Scan,
-    TopK,
-    Union,
-    Values,
-)
+from ivm.sql.plan.nodes import Filter, Join, Plan, Project, Scan, TopK, Union, Values
 from ivm.sql.plan.render import call_text, render
 from ivm.storage.values.ordering.order import OrderKey
 from ivm.storage.values.types import type_of

@@ -7,13 +7,7 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from ivm.sql.plan.nodes import (
-    Filter,
-    Join,
-    Plan,
-    Scan,
-    TopK,
-)
+from ivm.sql.plan.nodes import Filter, Join, Plan, Scan, TopK
 from ivm.sql.plan.walks import inputs
 from ivm.storage.warehouse.duckdb.duck import Cursor
 from tests.corpus.plan_corpus import QUERIES, build

@@ -9,11 +9,7 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.sql.plan.nodes import (
-    Distinct,
-    Join,
-    Plan,
-)
+from ivm.sql.plan.nodes import Distinct, Join, Plan
 from ivm.sql.plan.walks import inputs
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.storage.values.zset import ZSet, from_arrow

@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.sql.plan.nodes import (
-    Plan,
-    Scan,
-)
+from ivm.sql.plan.nodes import Plan, Scan
 from ivm.sql.plan.render import render
 from ivm.sql.plan.walks import inputs
 from ivm.storage.warehouse.duckdb.duck import Cursor

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import column, compared, conjunction, text
-from ivm.sql.plan.nodes import (
-    Aggregate,
-    Filter,
-    Join,
-    Plan,
-    Scan,
-)
+from ivm.sql.plan.nodes import Aggregate, Filter, Join, Plan, Scan
 from ivm.sql.plan.walks import inputs
 from ivm.sql.rewrite.transfer_conditions import transferred
 from ivm.storage.values.types import type_of

@@ -13,10 +13,7 @@ import pytest
 
 import ivm
 from ivm.sql.bind.bind import bind
-from ivm.sql.plan.nodes import (
-    TopK,
-    Window,
-)
+from ivm.sql.plan.nodes import TopK, Window
 from ivm.sql.plan.render import render
 from ivm.sql.plan.walks import inputs
 from ivm.sql.resolve.catalog import DuckCatalog

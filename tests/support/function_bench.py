@@ -10,11 +10,7 @@ import duckdb
 from ivm.delta_ops.circuit import Circuit
 from ivm.sql.bind.bind import bind
 from ivm.sql.compile.rules import COMPILE
-from ivm.sql.plan.nodes import (
-    Aggregate,
-    Plan,
-    Project,
-)
+from ivm.sql.plan.nodes import Aggregate, Plan, Project
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.storage.values.types import ColumnType

@@ -15,10 +15,7 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.compile.explain import explain
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite

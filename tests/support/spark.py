@@ -22,11 +22,7 @@ from ivm.spark_backfill.files.relations import Exported
 from ivm.spark_backfill.frames import Frames
 from ivm.spark_backfill.session import start
 from ivm.spark_backfill.workers.carriers import carrier
-from ivm.sql.plan.nodes import (
-    Plan,
-    Scan,
-    types,
-)
+from ivm.sql.plan.nodes import Plan, Scan, types
 from ivm.sql.plan.walks import nodes
 from ivm.storage.errors import UnavailableError
 from ivm.storage.values.types import Schema

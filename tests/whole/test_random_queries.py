@@ -12,10 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.sql.plan.render import render
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 from tests.corpus.plan_corpus import build

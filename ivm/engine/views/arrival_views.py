@@ -11,14 +11,7 @@ from __future__ import annotations
 
 from ivm.sql.bind.at_arrival import at_arrival, first_relation
 from ivm.sql.plan.expressions import column
-from ivm.sql.plan.nodes import (
-    Arrived,
-    Join,
-    Plan,
-    Project,
-    Scan,
-    width,
-)
+from ivm.sql.plan.nodes import Arrived, Join, Plan, Project, Scan, width
 from ivm.sql.plan.render import render
 from ivm.sql.plan.walks import with_inputs
 from ivm.sql.rewrite.rewrite import rewrite

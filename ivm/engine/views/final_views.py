@@ -19,16 +19,7 @@ from ivm.catalog.version import CatalogVersion, View
 from ivm.sql.bind.bind import bind
 from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.plan.expressions import cast, column, compared, replace
-from ivm.sql.plan.nodes import (
-    Emit,
-    Join,
-    Plan,
-    Project,
-    Scan,
-    filtered_by,
-    numbered,
-    width,
-)
+from ivm.sql.plan.nodes import Emit, Join, Plan, Project, Scan, filtered_by, numbered, width
 from ivm.sql.plan.render import render
 from ivm.sql.plan.times.watermark_bounds import Bounded, bounds
 from ivm.sql.rewrite.rewrite import rewrite

@@ -12,21 +12,11 @@ import numpy as np
 
 from ivm.catalog.binding import BindingCatalog
 from ivm.catalog.version import CatalogVersion
-from ivm.delta_ops.linear.duck_eval import (
-    BIGINT,
-    ROW,
-    column_names,
-    numbered,
-    row_numbers,
-    run_sql,
-)
+from ivm.delta_ops.linear.duck_eval import BIGINT, ROW, column_names, numbered, row_numbers, run_sql
 from ivm.delta_ops.operator import CursorFactory
 from ivm.engine.views.maintenance import Maintenance
 from ivm.sql.plan.built_in import duck_text
-from ivm.sql.plan.nodes import (
-    Emit,
-    types,
-)
+from ivm.sql.plan.nodes import Emit, types
 from ivm.sql.plan.times.time_of_row import TimeOfRow, times_of_rows
 from ivm.sql.scalar.compile import compile_scalar
 from ivm.storage.errors import EvaluationError

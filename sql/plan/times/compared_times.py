@@ -12,10 +12,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import column, conjuncts, used
-from ivm.sql.plan.nodes import (
-    Join,
-    width,
-)
+from ivm.sql.plan.nodes import Join, width
 from ivm.sql.plan.times.monotone import column_at_least, is_exact
 
 AtLeast: TypeAlias = tuple[int, exp.Expr]

@@ -13,12 +13,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.calls import WindowCall
 from ivm.sql.plan.expressions import position, text, used
-from ivm.sql.plan.nodes import (
-    Plan,
-    Project,
-    Window,
-    width,
-)
+from ivm.sql.plan.nodes import Plan, Project, Window, width
 
 _SESSION_END = re.compile(
     r"CASE WHEN (c(\d+) \+ INTERVAL '\d+' \w+) >= c(\d+) THEN NULL ELSE \1 END"

@@ -16,12 +16,7 @@ from sqlglot import exp
 from ivm.sql.scalar.logic.logic import negation
 from ivm.sql.scalar.operands.kernel import BOOLEAN, NotListedError, Operand, by_arrow
 from ivm.sql.scalar.operands.rules import ExpressionCompiler, Rules, rule
-from ivm.sql.scalar.strings.string import (
-    constant_string,
-    need_ascii,
-    search,
-    string_operand,
-)
+from ivm.sql.scalar.strings.string import constant_string, need_ascii, search, string_operand
 
 Match = Callable[[pa.Array], pa.Array]
 # A pattern is a list of literal strings and the wildcards ANY (%) and ONE (_).

@@ -23,13 +23,7 @@ from ivm.cdc.sources.kafka.kafka import Kafka
 from ivm.cdc.sources.kafka.messages import last_of, newest, parts_of
 from ivm.cdc.sources.kafka.schemas import Schemas
 from ivm.cdc.sources.kafka.starts import demand_same, gap, starts
-from ivm.cdc.sources.kafka.topics import (
-    Ends,
-    Looking,
-    MissingTopicError,
-    Partition,
-    look_patiently,
-)
+from ivm.cdc.sources.kafka.topics import Ends, Looking, MissingTopicError, Partition, look_patiently
 from ivm.cdc.sources.metadata_part import MetadataPart
 from ivm.cdc.sources.source import Batch, Position
 from ivm.storage.errors import IvmError, UnavailableError
