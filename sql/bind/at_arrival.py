@@ -27,10 +27,9 @@ from ivm.sql.plan.nodes import (
 from ivm.sql.plan.unique_key import Key, unique_keys
 from ivm.sql.plan.walks import inputs, with_inputs
 from ivm.sql.rewrite.expand_joins import mirrored, picked
+from ivm.sql.statements.own.arrivals import WORDS
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import split_name
-
-_WHAT = "AS OF ARRIVAL"
 
 
 def first_relation(plan: Plan) -> Scan | ViewScan:
@@ -45,7 +44,7 @@ def first_relation(plan: Plan) -> Scan | ViewScan:
     while not isinstance(plan, Scan | ViewScan):
         if not isinstance(plan, Project | Filter | Unnest | Join):
             raise UnsupportedError(
-                f"{_WHAT} makes rows of each row that arrives, by itself; GROUP BY, DISTINCT, "
+                f"{WORDS} makes rows of each row that arrives, by itself; GROUP BY, DISTINCT, "
                 "windows, UNION and LIMIT stand in a view above this one"
             )
         plan = inputs(plan)[0]
@@ -66,7 +65,7 @@ def at_arrival(plan: Plan, first: Scan | ViewScan, stored: Scan) -> Arrived:
     found = [node for node in _relations(plan) if _name(node) == _name(first)]
     if len(found) != 1:
         raise UnsupportedError(
-            f"{_WHAT}: {_shown_name(first)} is read more than once, perhaps by a subquery that "
+            f"{WORDS}: {_shown_name(first)} is read more than once, perhaps by a subquery that "
             "compares its columns by more than =; what it is joined with is looked up, so a view "
             "of it can stand in the other place"
         )
@@ -128,7 +127,7 @@ def _whole_row(
     keys = [key for key in unique_keys(first) if key]
     names = [name for name, _ in first.schema]
     lacking = [names[i] for i in keys[0]] if keys else _unshown(names, origin, shown)
-    why = f"{_WHAT}: when a row of {_shown_name(first)} goes, the rows made of it are found by its"
+    why = f"{WORDS}: when a row of {_shown_name(first)} goes, the rows made of it are found by its"
     collated = isinstance(first, Scan) and bool(first.collated)
     lack = "has no PRIMARY KEY" + (" without a collation" if collated else "")
     if keys:
@@ -182,7 +181,7 @@ def _made(plan: Plan, origin: Scan | ViewScan) -> Plan:
             return _exchanged(plan, origin)
         case _:
             raise UnsupportedError(
-                f"{_WHAT} makes rows of each row that arrives, by itself, and "
+                f"{WORDS} makes rows of each row that arrives, by itself, and "
                 f"{type(plan).__name__} puts rows together: it stands in a view above this one"
             )
 

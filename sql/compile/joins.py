@@ -1,4 +1,4 @@
-"""The operators of inner joins: on ranges, equal keys, any condition, or with the nearest row.
+"""The operators of inner joins (on ranges, equal keys, any condition, the nearest row) and lookups.
 
 Law: an operator computes exactly its node's rendering. Joins of other kinds are expanded into these
 before.

@@ -23,6 +23,7 @@ from ivm.sql.plan.nodes import Emit, Join, Plan, Project, Scan, filtered_by, num
 from ivm.sql.plan.render import render
 from ivm.sql.plan.times.watermark_bounds import Bounded, bounds
 from ivm.sql.rewrite.rewrite import rewrite
+from ivm.sql.statements.own.views import CLAUSES
 from ivm.sql.statements.own.watermark_calls import WATERMARKS, relation_of
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import path_of, quote
@@ -30,7 +31,7 @@ from ivm.storage.values.types import ColumnType
 from ivm.storage.warehouse.duckdb.duck import Cursor, rows
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
-_WHAT = "EMIT ON WINDOW CLOSE"
+_WHAT = CLAUSES["final"]
 _END = "window_end"
 
 

@@ -6,7 +6,6 @@ nothing that is recomputed, which would be behind when its rows are made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from ivm.catalog.binding import BindingCatalog
@@ -25,11 +24,9 @@ from ivm.sql.plan.nodes import NotIncremental, Plan, Scan
 from ivm.sql.plan.unique_key import unique_key
 from ivm.sql.plan.walks import nodes
 from ivm.sql.rewrite.rewrite import rewrite
+from ivm.sql.statements.own.views import CLAUSES
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.warehouse.duckdb.duck import Cursor
-from ivm.storage.warehouse.tables.system_tables import Emits
-
-_CLAUSES: Mapping[Emits, str] = {"final": "EMIT ON WINDOW CLOSE", "arrival": "AS OF ARRIVAL"}
 
 
 def compiled(
@@ -63,7 +60,7 @@ def compiled(
         reason = verdict.reason if isinstance(verdict, NotIncremental) else deep
         if view.stays:
             raise UnsupportedError(
-                f"{_CLAUSES[view.emits]} needs a view that is maintained by changes, and this "
+                f"{CLAUSES[view.emits]} needs a view that is maintained by changes, and this "
                 f"one is recomputed: {reason}"
             ) from verdict
         return replace(view, plan=None, reason=reason, key=None, compiled=None, rounds=False)
@@ -76,7 +73,7 @@ def _plan(
 ) -> Plan:
     bound = bind(view.query, BindingCatalog(version), cursor, functions, view.tick)
     if view.stays:
-        _refuse_recomputed(bound, version, _CLAUSES[view.emits])
+        _refuse_recomputed(bound, version, CLAUSES[view.emits])
     match view.emits:
         case "arrival":
             return arrived(bound, stored_rows(version, view))

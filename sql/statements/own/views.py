@@ -6,7 +6,7 @@ without what says when its rows come, EMIT ON WINDOW CLOSE and AS OF ARRIVAL (se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ivm.sql.statements.nodes.own_nodes import (
@@ -27,7 +27,9 @@ from ivm.storage.warehouse.tables.system_tables import Emits
 LEAST_TICK = 10_000
 """The microseconds between two ticks, each of which is a commit."""
 _DAY = 86_400_000_000
-_EMIT = ["EMIT", "ON", "WINDOW", "CLOSE"]
+CLAUSES: Mapping[Emits, str] = {"final": "EMIT ON WINDOW CLOSE", "arrival": WORDS}
+"""What says when the rows of a view come that stay."""
+_EMIT = CLAUSES["final"].split()
 FILLERS = ("duckdb", "spark", "auto")
 """Who can fill a view first."""
 
@@ -49,7 +51,7 @@ def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView
     plain, arrives = without_arrival(written, source.offset + begin)
     if final and arrives:
         raise UnsupportedError(
-            f"{WORDS} beside EMIT ON WINDOW CLOSE, whose rows look up what they join when they are "
+            f"{WORDS} beside {CLAUSES['final']}, whose rows look up what they join when they are "
             "final",
             source.offset + begin,
         )
@@ -66,7 +68,7 @@ def written_query(query: str, emits: Emits) -> str:
     """The query behind AS in the statement that creates a view."""
     if emits == "arrival":
         return with_arrival(query)
-    return f"{query} EMIT ON WINDOW CLOSE" if emits == "final" else query
+    return f"{query} {CLAUSES[emits]}" if emits == "final" else query
 
 
 def _without_emit(source: SourceText, reader: Reader, begin: int) -> tuple[str, bool]:
