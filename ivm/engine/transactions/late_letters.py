@@ -20,7 +20,7 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.column import Indexes
 from ivm.storage.values.types import Schema
-from ivm.storage.values.zset import ZSet, empty, from_arrow, ones
+from ivm.storage.values.zset import empty, from_arrow
 from ivm.storage.warehouse.duckdb.duck import registered, table
 from ivm.storage.warehouse.tables.table_info import TableInfo
 
@@ -91,8 +91,8 @@ def _payloads(info: TableInfo, op: str, late: TableChange) -> pa.Array:
     """The letters of events of one kind, as many as the rows' weights say."""
     old = tuple([info.schema[i] for i in late.removed_columns])
     given = {
-        "_ivm_added": (_each(late.added), info.schema),
-        "_ivm_removed": (_each(late.removed), old),
+        "_ivm_added": (late.added.one_by_one(), info.schema),
+        "_ivm_removed": (late.removed.one_by_one(), old),
     }
     taken = {fold(name) for name, _ in info.schema}
     event = _EVENTS[op].format(new=_free("new", taken), old=_free("old", taken))
@@ -106,9 +106,3 @@ def _free(name: str, taken: Collection[str]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def _each(rows: ZSet) -> ZSet:
-    """Rows as often as their weights say."""
-    found = rows.take(np.repeat(np.arange(len(rows)), rows.weights))
-    return ZSet(found.columns, ones(len(found)))
