@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
+from ivm.delta_ops.state.passed import Bound
 from ivm.delta_ops.state.pending_rows import PendingRows
-from ivm.storage.values.column import Column, FixedColumn, Mask
+from ivm.storage.values.column import Column, Mask
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, empty
 
@@ -36,35 +35,27 @@ class Emit(Operator):
 
     def __init__(self, types: Sequence[ColumnType], by: int, *, inclusive: bool) -> None:
         super().__init__(types)
-        self._by, self._inclusive = by, inclusive
+        self._by = by
         self._before = self._after = PendingRows(types, by)
-        self._passed: int | None = None
-        self._passes: int | None = None
+        self._passed = self._passes = Bound(inclusive)
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         rows, bound = inputs
         waiting = self._before.added(self._open(rows, self._passed))
-        self._passes = _moved(self._passed, bound)
+        self._passes = self._passed.moved(bound)
         out = empty(self.types)
-        if self._passes is not None and self._passes != self._passed:
-            out, waiting = waiting.parted(self._passes, inclusive=self._inclusive)
+        if self._passes.value is not None and self._passes != self._passed:
+            out, waiting = waiting.parted(self._passes.value, inclusive=self._passes.inclusive)
         self._after = waiting
         return out
 
     def waits(self, times: Column) -> Mask:
         """Which times are not passed yet; those that are NULL are waited for by nobody."""
-        return self._is_open(times, self._passed)
+        return self._passed.is_open(times)
 
-    def _is_open(self, column: Column, bound: int | None) -> Mask:
-        assert isinstance(column, FixedColumn)
-        kept = np.ones(len(column), np.bool_) if column.valid is None else column.valid
-        if bound is None:
-            return kept
-        return kept & ~(column.values <= bound if self._inclusive else column.values < bound)
-
-    def _open(self, rows: ZSet, bound: int | None) -> ZSet:
+    def _open(self, rows: ZSet, bound: Bound) -> ZSet:
         """The rows that a bound has not passed; those without a value are never passed."""
-        kept = self._is_open(rows.columns[self._by], bound)
+        kept = bound.is_open(rows.columns[self._by])
         return rows if kept.all() else rows.filter(kept)
 
     def commit(self) -> None:
@@ -74,9 +65,9 @@ class Emit(Operator):
         self._after, self._passes = self._before, self._passed
 
     def hydrate(self, inputs: Fetch) -> None:
-        bound = None
+        bound = Bound(self._passed.inclusive)
         for chunk in inputs(1):
-            bound = _moved(bound, chunk)
+            bound = bound.moved(chunk)
         waiting = PendingRows(self.types, self._by)
         for chunk in inputs(0):
             waiting = waiting.added(self._open(chunk, bound))
@@ -85,13 +76,13 @@ class Emit(Operator):
 
     def saved(self) -> tuple[object, ...]:
         rows = self._before.all()
-        return rows.columns, rows.weights, self._passed
+        return rows.columns, rows.weights, self._passed.value
 
     def restore(self, saved: Any) -> None:
-        columns, weights, bound = saved
+        columns, weights, value = saved
         waiting = PendingRows(self.types, self._by).added(ZSet(tuple(columns), weights))
         self._before = self._after = waiting
-        self._passed = self._passes = bound
+        self._passed = self._passes = self._passed._replace(value=value)
 
     def describe(self) -> str:
         return "Emit"
@@ -101,11 +92,3 @@ class Emit(Operator):
 
     def state_bytes(self) -> int:
         return self._before.nbytes
-
-
-def _moved(bound: int | None, delta: ZSet) -> int | None:
-    """The bound after a change of its one row; it never falls."""
-    (column,) = delta.columns
-    found = [column.cell(i) for i in (delta.weights > 0).nonzero()[0].tolist()]
-    known = [value for value in (bound, *found) if value is not None]
-    return max(known, default=None)

@@ -25,10 +25,12 @@ from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.linear.unnest import DuckUnnest
 from ivm.delta_ops.linear.unnest import Unnest as UnnestOperator
 from ivm.delta_ops.operator import CursorFactory, Kernel, Operator
+from ivm.delta_ops.ordered.awaited import Awaited as AwaitedOperator
 from ivm.delta_ops.ordered.dynamic_limit import DynamicLimit as DynamicLimitOperator
 from ivm.delta_ops.ordered.emit import Emit as EmitOperator
 from ivm.delta_ops.ordered.topk import TopK as TopKOperator
 from ivm.delta_ops.recursion import Recursion, RecursionOfGroups, StepCircuit
+from ivm.sql.compile.awaited_rows import over_awaited_rows, time_kernel
 from ivm.sql.compile.joins import inner_join, nearest_join, with_nearest
 from ivm.sql.compile.lift_recursion import LAST_ROWS, input_index
 from ivm.sql.compile.recipe import Operators, Recipe, predicate_of
@@ -40,6 +42,7 @@ from ivm.sql.plan.nodes import (
     Aggregate,
     Arrivals,
     Arrived,
+    Awaited,
     Distinct,
     DynamicLimit,
     Emit,
@@ -233,6 +236,18 @@ def _emit(plan: Emit, cursors: CursorFactory) -> Recipe:
         return EmitOperator(types(plan), plan.by, inclusive=plan.inclusive)
 
     key = ("emit", plan.by, plan.inclusive, plan.stored.relation)
+    return Recipe(plan, key, [over_awaited_rows(plan), plan.bound], build)
+
+
+def _awaited(plan: Awaited, cursors: CursorFactory) -> Recipe:
+    bound = types(plan.bound)[0]
+
+    def build(_: Operators) -> Operator:
+        time = time_kernel(plan.input, plan.time, bound)
+        assert time is not None
+        return AwaitedOperator(types(plan), time, bound, inclusive=plan.inclusive)
+
+    key = ("awaited", text(plan.time), plan.inclusive, plan.view)
     return Recipe(plan, key, [plan.input, plan.bound], build)
 
 
@@ -277,6 +292,7 @@ COMPILE: dict[type[Plan], Callable[[Any, CursorFactory], Recipe]] = {
     TopK: _top_k,
     DynamicLimit: _dynamic_limit,
     Emit: _emit,
+    Awaited: _awaited,
     Arrivals: _arrivals,
     Arrived: _arrived,
     Window: _window,

@@ -20,6 +20,7 @@ from ivm.sql.plan.nodes import (
     Aggregate,
     Arrivals,
     Arrived,
+    Awaited,
     Distinct,
     DynamicLimit,
     Emit,
@@ -97,6 +98,7 @@ def fixed_parts(plan: Plan) -> Parts:
             | ViewScan()
             | TableFunction()
             | RecursiveScan()
+            | Awaited()
             | Arrivals()
             | Arrived()
         ):  # their rows depend on no order

@@ -323,6 +323,28 @@ class Emit:
 
 
 @dataclass(frozen=True, eq=False)
+class Awaited:
+    """The rows of a relation that final rows may still be made of; known to a circuit alone.
+
+    Attributes:
+        time: of what is made of a row none is after it; over the relation's columns.
+        bound: see `Emit`, whose it is.
+        inclusive: see `Emit`.
+        view: that waits, which shares these rows with no other: they go some time after they may.
+    """
+
+    input: Scan | ViewScan
+    time: exp.Expr
+    bound: Plan
+    inclusive: bool
+    view: str
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
 class Arrivals:
     """The rows that come to a relation, in the step in which they come; this is no relation."""
 
@@ -375,6 +397,7 @@ Plan: TypeAlias = (
     | TopK
     | DynamicLimit
     | Emit
+    | Awaited
     | Arrivals
     | Arrived
     | Window

@@ -20,6 +20,7 @@ from ivm.sql.plan.nodes import (
     Aggregate,
     Arrivals,
     Arrived,
+    Awaited,
     Distinct,
     DynamicLimit,
     Emit,
@@ -97,8 +98,8 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
             return _dynamic_limit(plan, sources)
         case Emit() | Arrived():
             return _scan(plan.stored)
-        case Arrivals():
-            raise InternalError("arrivals are no relation that could be read; please report this")
+        case Arrivals() | Awaited():
+            raise InternalError(f"{summary(plan)}: no relation to be read; please report this")
         case Window():
             return render_window(plan, sources[0])
         case Unnest():
@@ -138,6 +139,8 @@ def summary(plan: Plan) -> str:
         case Emit():
             sign = "<=" if plan.inclusive else "<"
             return f"Emit c{plan.by} {sign} watermark of {', '.join(plan.tables)}"
+        case Awaited():
+            return f"Awaited until {without_schemas(duck_text(plan.time))}"
         case Arrived():
             return f"Arrived by ({', '.join(f'c{i}' for i in plan.key)}): fixed at arrival"
         case DynamicLimit():

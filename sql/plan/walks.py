@@ -12,6 +12,7 @@ from dataclasses import replace
 from ivm.sql.plan.nodes import (
     Arrivals,
     Arrived,
+    Awaited,
     DynamicLimit,
     Emit,
     Join,
@@ -38,7 +39,7 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
             return (plan.base, plan.step)
         case DynamicLimit():
             return (plan.input, plan.bounds)
-        case Emit():
+        case Emit() | Awaited():
             return (plan.input, plan.bound)
         case Arrived():
             return (plan.input, plan.origin)
@@ -73,7 +74,7 @@ def with_inputs(plan: Plan, image: Callable[[Plan], Plan]) -> Plan:
             return replace(plan, input=image(plan.input), bounds=image(plan.bounds))
         case Emit():
             return replace(plan, input=image(plan.input), bound=image(plan.bound))
-        case Arrivals() | Arrived():
+        case Awaited() | Arrivals() | Arrived():
             return plan  # what is below is made for it
         case Union():
             return replace(plan, inputs=tuple(image(part) for part in plan.inputs))

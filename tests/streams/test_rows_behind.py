@@ -106,6 +106,17 @@ WAITING = {
     "grows": "SELECT window_end, max(id) FROM cumulate(e, ts, '10 minutes', '1 hour') GROUP BY ALL",
     "ranks": "SELECT window_end, id, rank() OVER (PARTITION BY window_end ORDER BY id % 7)"
     " FROM hop(e, ts, '30 minutes', '1 hour')",
+    "pairs": "SELECT a.ts, a.id, b.id AS other FROM e a JOIN e b ON b.id % 5 = a.id % 5"
+    " AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '30 minutes'",
+    "later": "SELECT b.ts + INTERVAL '5 minutes' AS t, a.id, b.id AS other FROM e a JOIN e b"
+    " ON b.id % 5 = a.id % 5 AND b.ts - a.ts <= INTERVAL '30 minutes' AND a.ts < b.ts",
+    "silence": "SELECT ts, id FROM e a WHERE NOT EXISTS (FROM e b WHERE b.id % 4 = a.id % 4"
+    " AND b.ts > a.ts AND b.ts <= a.ts + INTERVAL '20 minutes')",
+    "growth": "WITH h AS (SELECT window_end AS w, count(*) AS n FROM tumble(e, ts, '1 hour')"
+    " GROUP BY ALL) SELECT x.w, x.n, y.n AS before FROM h AS x LEFT JOIN h AS y"
+    " ON y.w = x.w - INTERVAL '1 hour'",
+    "shares": "SELECT t.window_end, id, n FROM tumble(e, ts, '1 hour') t JOIN (SELECT window_end,"
+    " count(*) AS n FROM tumble(e, ts, '1 hour') GROUP BY ALL) h ON h.window_end = t.window_end",
 }
 
 

@@ -57,7 +57,7 @@ def _times(table: str, version: CatalogVersion) -> Iterator[tuple[str, list[Time
     names = BindingCatalog(version)
     for name, view in version.views.items():
         if isinstance(view.plan, Emit) and table in view.bases and view.broken is None:
-            found = times_of_rows(view.plan.input, view.plan.by) or []
+            found = times_of_rows(view.plan.input, view.plan.by)
             yield name, [t for t in found if names.canonical(t.scan.relation) == table]
 
 

@@ -1,22 +1,25 @@
 """Compared times: what the conditions of a join say of a time of one side by one of the other.
 
-Law: in each pair, the value of a column is at least that of the expression beside it. Both have one
-type of time; a length of time is brought to the other side only where nothing is lost by it.
+Law: in each pair, the value of a column is at least, or at most, that of the expression beside it.
+Both have one type of time; a length of time is brought to the other side only where nothing is lost
+by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import column, conjuncts, used
 from ivm.sql.plan.nodes import Join, width
-from ivm.sql.plan.times.monotone import column_at_least, is_exact
+from ivm.sql.plan.times.monotone import column_at_least, column_at_most, is_exact
 
 AtLeast: TypeAlias = tuple[int, exp.Expr]
 """A column of a join, and an expression over its columns that is never greater."""
+AtMost: TypeAlias = tuple[int, exp.Expr]
+"""A column of a join, and an expression over its columns that is never less."""
 
 _TIMES = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 
@@ -26,13 +29,40 @@ def at_least(plan: Join) -> list[AtLeast]:
 
     Positions are those of an inner join: the right side's come behind the left side's.
     """
+
+    def solved(great: exp.Expr, small: exp.Expr, zoned: bool) -> AtLeast | None:
+        return column_at_least(great, small, zoned=zoned)
+
+    return _compared(plan, solved)
+
+
+def at_most(plan: Join) -> list[AtMost]:
+    """The columns of one side, each with what the other side's columns allow; see `at_least`."""
+
+    def solved(great: exp.Expr, small: exp.Expr, zoned: bool) -> AtMost | None:
+        return column_at_most(small, great, zoned=zoned)
+
+    return _compared(plan, solved)
+
+
+def _compared(
+    plan: Join, solve: Callable[[exp.Expr, exp.Expr, bool], tuple[int, exp.Expr] | None]
+) -> list[tuple[int, exp.Expr]]:
+    """What the conditions of a join say of its columns.
+
+    Args:
+        plan: the join.
+        solve: brings a comparison to a column; the greater side comes first, then the other, and
+            whether they are TIMESTAMPTZs.
+    """
     split = width(plan.left)
-    found = list[AtLeast]()
+    found = list[tuple[int, exp.Expr]]()
     for left, right in zip(plan.left_keys, plan.right_keys, strict=True):
         found += [(left, column(split + right)), (split + right, column(left))]
     for term in conjuncts(plan.residual):
         for great, small in _ordered(term.unnest()):
-            solved = _solved(plan, great.unnest(), small.unnest())
+            sides = _sides(plan, great.unnest(), small.unnest())
+            solved = None if sides is None else solve(*sides)
             if solved is not None:
                 found.append(solved)
     return found
@@ -60,8 +90,11 @@ def _less(term: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
     return _ordered(term) if isinstance(term, exp.GT | exp.GTE | exp.LT | exp.LTE) else iter(())
 
 
-def _solved(plan: Join, great: exp.Expr, small: exp.Expr) -> AtLeast | None:
-    """A comparison, brought to a column on its greater side; None if it tells nothing of one."""
+def _sides(plan: Join, great: exp.Expr, small: exp.Expr) -> tuple[exp.Expr, exp.Expr, bool] | None:
+    """The sides of a comparison of times, each of one column of one side of the join.
+
+    Also whether they are TIMESTAMPTZs; None if it compares anything else.
+    """
     schema, split = (*plan.left.schema, *plan.right.schema), width(plan.left)
     types = {schema[i][1].sql for i in used(great) | used(small)}
     if len(types) != 1 or not types.issubset(_TIMES):
@@ -72,7 +105,7 @@ def _solved(plan: Join, great: exp.Expr, small: exp.Expr) -> AtLeast | None:
     own, other = used(great), used(small)
     if len(own) != 1 or len(other) != 1 or len({i < split for i in own | other}) != 2:
         return None
-    return column_at_least(great, small, zoned=zoned)
+    return great, small, zoned
 
 
 def _without_difference(great: exp.Expr, small: exp.Expr) -> tuple[exp.Expr, exp.Expr]:

@@ -89,26 +89,43 @@ def column_at_least(expr: exp.Expr, value: exp.Expr, *, zoned: bool) -> tuple[in
         zoned: whether the column is a TIMESTAMPTZ.
     """
     while (at := position(expr)) is None:
-        match expr:
-            case exp.Paren():
-                expr = expr.this
-            case exp.Add() if used(expr.this) and is_exact(expr.expression, zoned=zoned):
-                value = exp.Sub(this=value.copy(), expression=expr.expression.copy())
-                expr = expr.this
-            case exp.Add() if used(expr.expression) and is_exact(expr.this, zoned=zoned):
-                value = exp.Sub(this=value.copy(), expression=expr.this.copy())
-                expr = expr.expression
-            case exp.Sub() if is_exact(expr.expression, zoned=zoned):
-                value = exp.Add(this=value.copy(), expression=expr.expression.copy())
-                expr = expr.this
-            case exp.DateBin() | exp.TimestampTrunc() | exp.DateTrunc() | exp.Anonymous():
-                argument, kind = _step(expr, zoned=zoned)
-                if argument is None or kind is None or zoned:
-                    return None
-                expr = argument
-            case _:
-                return None
+        shifted = _shifted(expr, value, zoned=zoned)
+        if shifted is not None:
+            expr, value = shifted
+            continue
+        bucket = exp.DateBin | exp.TimestampTrunc | exp.DateTrunc | exp.Anonymous
+        argument, kind = _step(expr, zoned=zoned) if isinstance(expr, bucket) else (None, None)
+        if argument is None or kind is None or zoned:
+            return None
+        expr = argument
     return at, value
+
+
+def column_at_most(expr: exp.Expr, value: exp.Expr, *, zoned: bool) -> tuple[int, exp.Expr] | None:
+    """The column of a function, and what it is at most where the function is at most a value.
+
+    See `column_at_least`; of a bucket it is not told.
+    """
+    while (at := position(expr)) is None:
+        shifted = _shifted(expr, value, zoned=zoned)
+        if shifted is None:
+            return None
+        expr, value = shifted
+    return at, value
+
+
+def _shifted(expr: exp.Expr, value: exp.Expr, *, zoned: bool) -> tuple[exp.Expr, exp.Expr] | None:
+    """A function and what it is compared with, without the function's last length of time."""
+    match expr:
+        case exp.Paren():
+            return expr.this, value
+        case exp.Add() if used(expr.this) and is_exact(expr.expression, zoned=zoned):
+            return expr.this, exp.Sub(this=value.copy(), expression=expr.expression.copy())
+        case exp.Add() if used(expr.expression) and is_exact(expr.this, zoned=zoned):
+            return expr.expression, exp.Sub(this=value.copy(), expression=expr.this.copy())
+        case exp.Sub() if is_exact(expr.expression, zoned=zoned):
+            return expr.this, exp.Add(this=value.copy(), expression=expr.expression.copy())
+    return None
 
 
 def is_exact(length: exp.Expr, *, zoned: bool) -> bool:
@@ -169,14 +186,25 @@ def _at_zone(expr: exp.Expr) -> tuple[exp.Expr, str | None]:
 
 def end_of_range(expr: exp.Expr) -> exp.Expr | None:
     """Where a range that goes down ends, exclusively; None for other expressions."""
+    found = _range_down(expr)
+    return found and found[1]
+
+
+def start_of_range(expr: exp.Expr) -> exp.Expr | None:
+    """Where a range that goes down begins: with its greatest element; see `end_of_range`."""
+    found = _range_down(expr)
+    return found and found[0]
+
+
+def _range_down(expr: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+    """The start and the end of a range that goes down."""
     down = isinstance(expr, exp.GenerateSeries) and isinstance(expr.args.get("step"), exp.Neg)
     if not down or not expr.args.get("is_end_exclusive"):
         return None
-    end, step = expr.args["end"], _bare(expr.args["step"].this)
+    start, end, step = expr.args["start"], expr.args["end"], _bare(expr.args["step"].this)
     if _length(step, zoned=False) is None or not step.name.isdecimal():
         return None  # the name of an interval is that of its number, which may be negative
-    assert isinstance(end, exp.Expr)
-    return end
+    return start, end
 
 
 def _bare(expr: exp.Expr) -> exp.Expr:
