@@ -2,8 +2,9 @@
 
 Law: what is made of a row is of the row's time or before it. So a row whose time the bound has
 passed makes no difference to what is not final, and may be taken back at any later step: not in the
-one in which it is passed, since what it is part of becomes final by that, and only some of many in
-each, so that the end of a large window holds up no commit.
+one in which it is passed, since what it is part of becomes final by that. Rows are taken back by
+the hundred, twice as many as have come since: few steps have that work to do, and the end of a
+large window holds up none.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add, empty
 
-_FEW = 64
+_MANY = 256
 
 
 class _State(NamedTuple):
@@ -29,11 +30,13 @@ class _State(NamedTuple):
     Attributes:
         waiting: those that the bound has not passed, with their times.
         past: others, to be taken back in this order.
+        came: how many rows have come since some were taken back.
         bound: what was passed.
     """
 
     waiting: PendingRows
     past: tuple[ZSet, ...]
+    came: int
     bound: Bound
 
 
@@ -61,22 +64,16 @@ class Awaited(Operator):
         self._before = self._after = self._state(Bound(inclusive))
 
     def _state(self, bound: Bound) -> _State:
-        return _State(PendingRows(self._timed_types, len(self.types)), (), bound)
+        return _State(PendingRows(self._timed_types, len(self.types)), (), 0, bound)
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         rows, bound = inputs
-        came = self._open(rows, self._before.bound)
-        gone, past = _parted(self._before.past, 2 * len(rows) + _FEW)
-        self._after = self._passing(self._before.waiting.added(came), past, bound)
+        before, count = self._before, self._before.came + len(rows)
+        came = self._open(rows, before.bound)
+        gone, past = _parted(before.past, 2 * count if count >= _MANY else 0)
+        left = 0 if count >= _MANY else count
+        self._after = _passing(_State(before.waiting.added(came), past, left, before.bound), bound)
         return add([self._rows(came), *[self._rows(part).negate() for part in gone]])
-
-    def _passing(self, waiting: PendingRows, past: tuple[ZSet, ...], bound: ZSet) -> _State:
-        """The state after a change of the bound."""
-        moved = self._before.bound.moved(bound)
-        if moved.value is not None and moved != self._before.bound:
-            passed, waiting = waiting.parted(moved.value, inclusive=moved.inclusive)
-            past = (*past, passed) if len(passed) else past
-        return _State(waiting, past, moved)
 
     def _open(self, rows: ZSet, bound: Bound) -> ZSet:
         """The rows that a bound has not passed, with their times; NULL is the end of time."""
@@ -111,7 +108,7 @@ class Awaited(Operator):
             yield self._rows(part)
 
     def saved(self) -> tuple[object, ...]:
-        waiting, past, bound = self._before
+        waiting, past, _, bound = self._before
         parts = [waiting.all(), add([empty(self._timed_types), *past])]
         return *[(part.columns, part.weights) for part in parts], bound.value
 
@@ -128,6 +125,16 @@ class Awaited(Operator):
 
     def state_bytes(self) -> int:
         return self._before.waiting.nbytes + sum([part.nbytes for part in self._before.past])
+
+
+def _passing(state: _State, bound: ZSet) -> _State:
+    """The state after a change of the bound."""
+    moved = state.bound.moved(bound)
+    if moved.value is None or moved == state.bound:
+        return state
+    passed, waiting = state.waiting.parted(moved.value, inclusive=moved.inclusive)
+    past = (*state.past, passed) if len(passed) else state.past
+    return state._replace(waiting=waiting, past=past, bound=moved)
 
 
 def _parted(parts: tuple[ZSet, ...], count: int) -> tuple[list[ZSet], tuple[ZSet, ...]]:
