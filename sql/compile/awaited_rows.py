@@ -7,8 +7,6 @@ it what they make of them.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sqlglot import exp
 
 from ivm.delta_ops.operator import Kernel
@@ -27,7 +25,7 @@ from ivm.sql.plan.nodes import (
     types,
 )
 from ivm.sql.plan.times.time_of_row import with_times
-from ivm.sql.plan.walks import with_inputs
+from ivm.sql.plan.walks import inputs, nodes
 from ivm.sql.scalar.compile import compile_scalar
 from ivm.storage.values.types import ColumnType
 
@@ -36,14 +34,35 @@ _SUMS = frozenset(["count_star", "count", "count_if", "sum", "avg"])
 
 def over_awaited_rows(plan: Emit) -> Plan:
     """The plan of the rows that a final view waits for, over those that they may be made of."""
-    type = plan.schema[plan.by][1]
+    type, kept = plan.schema[plan.by][1], _kept(plan.input)
 
     def awaited(relation: Scan | ViewScan, time: exp.Expr | None) -> Plan:
-        if time is None or time_kernel(relation, time, type) is None:
+        if time is None or id(relation) not in kept or not time_kernel(relation, time, type):
             return relation
-        return Awaited(relation, time, plan.bound, plan.inclusive, plan.stored.relation)
+        view = plan.stored.relation
+        return Awaited(relation, time, plan.bound, plan.inclusive, plan.tables, view)
 
-    return _where_rows_are_kept(with_times(plan.input, column(plan.by), awaited))
+    return with_times(plan.input, column(plan.by), awaited)
+
+
+def _kept(plan: Plan) -> set[int]:
+    """The ids of the nodes below those whose operators keep rows."""
+    found, seen, waiting = set[int](), set[int](), [plan]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen and not isinstance(node, Scan | ViewScan):
+            seen.add(id(node))
+            if _keeps_rows(node):
+                found |= {id(below) for below in nodes(node)}
+            else:
+                waiting += inputs(node)
+    return found
+
+
+def _keeps_rows(plan: Plan) -> bool:
+    if isinstance(plan, Aggregate):
+        return any(call.distinct or call.function not in _SUMS for call in plan.aggregates)
+    return not isinstance(plan, Filter | Project | Union | Unnest)
 
 
 def time_kernel(relation: Plan, time: exp.Expr, type: ColumnType) -> Kernel | None:
@@ -55,15 +74,3 @@ def time_kernel(relation: Plan, time: exp.Expr, type: ColumnType) -> Kernel | No
         type: of the times.
     """
     return compile_scalar(time, types(relation), type)
-
-
-def _where_rows_are_kept(plan: Plan) -> Plan:
-    """The plan with all rows of the relations of which no operator keeps any."""
-    match plan:
-        case Awaited():
-            return plan.input
-        case Filter() | Project() | Union() | Unnest():
-            return with_inputs(plan, _where_rows_are_kept)
-        case Aggregate() if all(not c.distinct and c.function in _SUMS for c in plan.aggregates):
-            return replace(plan, input=_where_rows_are_kept(plan.input))
-    return plan

@@ -236,7 +236,8 @@ def _emit(plan: Emit, cursors: CursorFactory) -> Recipe:
         return EmitOperator(types(plan), plan.by, inclusive=plan.inclusive)
 
     key = ("emit", plan.by, plan.inclusive, plan.stored.relation)
-    return Recipe(plan, key, [over_awaited_rows(plan), plan.bound], build)
+    rows = over_awaited_rows(plan)
+    return Recipe(replace(plan, input=rows), key, [rows, plan.bound], build)
 
 
 def _awaited(plan: Awaited, cursors: CursorFactory) -> Recipe:

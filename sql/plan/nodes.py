@@ -330,6 +330,7 @@ class Awaited:
         time: of what is made of a row none is after it; over the relation's columns.
         bound: see `Emit`, whose it is.
         inclusive: see `Emit`.
+        tables: see `Emit`.
         view: that waits, which shares these rows with no other: they go some time after they may.
     """
 
@@ -337,6 +338,7 @@ class Awaited:
     time: exp.Expr
     bound: Plan
     inclusive: bool
+    tables: tuple[str, ...]
     view: str
 
     @property

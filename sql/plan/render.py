@@ -46,7 +46,7 @@ from ivm.sql.plan.render_unnest import render_table_function, render_unnest, unn
 from ivm.sql.plan.render_window import render_window, window_texts
 from ivm.sql.plan.walks import free_recursions, free_recursions_over, inputs
 from ivm.storage.errors import InternalError
-from ivm.storage.identifiers import literal, quote
+from ivm.storage.identifiers import canonical_name, literal, quote, split_name
 from ivm.storage.values.ordering.order import OrderKey
 
 _JOINS = {
@@ -138,15 +138,33 @@ def summary(plan: Plan) -> str:
             return f"TopK limit {plan.limit} offset {plan.offset} by {_over(plan)}"
         case Emit():
             sign = "<=" if plan.inclusive else "<"
-            return f"Emit c{plan.by} {sign} watermark of {', '.join(plan.tables)}"
+            whole = ", ".join(sorted(_whole(plan.input)))
+            over = f", over all rows of {whole}" if whole else ""
+            return f"Emit c{plan.by} {sign} watermark of {', '.join(plan.tables)}{over}"
         case Awaited():
-            return f"Awaited until {without_schemas(duck_text(plan.time))}"
+            until = without_schemas(duck_text(plan.time))
+            return f"Awaited until {until}, by the watermark of {', '.join(plan.tables)}"
         case Arrived():
             return f"Arrived by ({', '.join(f'c{i}' for i in plan.key)}): fixed at arrival"
         case DynamicLimit():
             return f"OpenLimit by {order_text(plan.order, width(plan))}"
         case _:
             return type(plan).__name__
+
+
+def _whole(plan: Plan) -> set[str]:
+    """The names of the relations below a plan of which no rows go."""
+    names, seen, waiting = set[str](), set[int](), [plan]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Scan):
+            names.add(canonical_name(split_name(node.relation)[1:]))
+        elif isinstance(node, ViewScan):
+            names.add(node.name)
+        elif id(node) not in seen and not isinstance(node, Awaited):
+            waiting += inputs(node)
+        seen.add(id(node))
+    return names
 
 
 class _Renderer:

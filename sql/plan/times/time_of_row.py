@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.built_in import call
 from ivm.sql.plan.columns import origins
-from ivm.sql.plan.expressions import closed, index_of, position, remap, replace, used
+from ivm.sql.plan.expressions import closed, index_of, position, remap, replace, text, used
 from ivm.sql.plan.expressions import column as column_of
 from ivm.sql.plan.nodes import (
     Aggregate,
@@ -89,16 +89,27 @@ def with_times(plan: Plan, time: _Time, image: Callable[[Scan | ViewScan, _Time]
         time: of these, over their columns.
         image: gives for a relation, and the time over its columns, what comes in its place.
     """
-    match plan:
-        case Scan() | ViewScan():
-            return image(plan, time)
-        case Arrivals() | Arrived():
-            with_times(plan.input, time, image)
-            return plan  # what is below is made for it
-        case Emit():
-            return plan  # what it is made of may go
-    times = iter(_below(plan, time))
-    return with_inputs(plan, lambda part: with_times(part, next(times), image))
+    known = dict[tuple[int, str], Plan]()  # a node may be read in many ways
+
+    def made(plan: Plan, time: _Time) -> Plan:
+        wanted = id(plan), "" if time is None else text(time)
+        if wanted not in known:
+            known[wanted] = over(plan, time)
+        return known[wanted]
+
+    def over(plan: Plan, time: _Time) -> Plan:
+        match plan:
+            case Scan() | ViewScan():
+                return image(plan, time)
+            case Arrivals() | Arrived():
+                made(plan.input, time)
+                return plan  # what is below is made for it
+            case Emit():
+                return plan  # what it is made of may go
+        times = iter(_below(plan, time))
+        return with_inputs(plan, lambda part: made(part, next(times)))
+
+    return made(plan, time)
 
 
 def _below(plan: Plan, time: _Time) -> list[_Time]:
