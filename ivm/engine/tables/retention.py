@@ -3,7 +3,8 @@
 Law: `ExpiringRows.due(t, n)` gives rows of the table whose time is before t, if there are some.
 Contract: the table is not read at each tick. The oldest of its rows are held in memory, up to a
 bound on their time that is some ticks ahead; they follow the commits, and when the bound is passed
-the next ones are read from a snapshot, beside the writers.
+the next ones are read from a snapshot, beside the writers: twice as many as have come since the
+ones before were read, so that a busy table does not grow.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from ivm.storage.warehouse.tables.table_info import TableInfo
 TABLE = "_ivm.retention"
 COLUMNS = '(relation VARCHAR NOT NULL, "column" VARCHAR NOT NULL, retain VARCHAR NOT NULL)'
 HELD = 200_000
-"""Rows of a table that are read ahead, about."""
+"""Rows of a table that are read ahead at least, about, if there are so many."""
 AHEAD = 3600 * 1_000_000
 """The microseconds that are read ahead at most, so that a small table is not held whole."""
 
@@ -81,19 +82,22 @@ class ExpiringRows:
         info: the table.
         at: position of the column that tells a row's time.
         columns: positions of the columns to hold, ascending: those that a removal needs.
+        wanted: how many rows to hold, about.
 
     Attributes:
         bound: rows whose time is not before it are not held.
         outdated: whether its rows are no longer those of the table.
         done: whether all its rows have gone.
         come: how many rows have come since some were last removed.
+        come_in_all: since these were read.
         complete: whether what `due` gave last was all that was due.
         waits: whether final views wait for what is made of the oldest rows that are due.
     """
 
-    def __init__(self, info: TableInfo, at: int, columns: Sequence[int]) -> None:
+    def __init__(self, info: TableInfo, at: int, columns: Sequence[int], wanted: int) -> None:
         self.info = info
         self.columns = tuple(columns)
+        self.wanted = wanted
         self._at = self.columns.index(at)
         self._types = tuple([info.schema[i][1] for i in columns])
         self._rows = Arrangement.empty(Layout(self._types, (self._at,)))
@@ -105,12 +109,13 @@ class ExpiringRows:
         self._since: deque[TableChange] = deque()
         self.bound = self._least
         self.outdated = self.done = self.complete = self.waits = False
-        self.come = 0
+        self.come = self.come_in_all = 0
 
     def note(self, change: TableChange) -> None:
         """Notes a committed change of the table."""
         self._since.append(change)
         self.come += len(change.added)
+        self.come_in_all += len(change.added)
 
     def fill(self, batches: Iterable[ZSet], bound: int) -> None:
         """Takes the rows of a snapshot, made when the first change was noted, before a bound."""
@@ -311,7 +316,9 @@ class Retention:
         known = self._indexes.find(rule.table)
         columns = self._needed(info) | set(() if known is None else known.columns)
         snapshot = self._tables.snapshot(rule.table)
-        held = self._expiring[rule.table] = ExpiringRows(info, at, sorted(columns))
+        before = self._expiring.get(rule.table)
+        wanted = HELD if before is None else max(HELD, 2 * before.come_in_all)
+        held = self._expiring[rule.table] = ExpiringRows(info, at, sorted(columns), wanted)
         return held, snapshot
 
     def read(self, rule: Rule, held: ExpiringRows, snapshot: Snapshot, threshold: int) -> None:
@@ -320,7 +327,7 @@ class Retention:
             at = _at(held.info, rule)
             unit = 86_400_000_000 if held.info.schema[at][1].sql == "DATE" else 1
             most = threshold + max(AHEAD // unit, 1)
-            bound = snapshot.nth(at, most, HELD)
+            bound = snapshot.nth(at, most, held.wanted)
             held.fill(snapshot.before(held.columns, at, bound), bound)
         except BaseException:
             held.outdated = True

@@ -107,6 +107,31 @@ def test_as_many_rows_go_at_once_as_have_come(
     assert before + 1 < db.epoch
 
 
+def test_twice_as_many_rows_are_read_ahead_as_have_come(
+    db: ivm.Database, clock: HandMoved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: a table with a writer that takes all the machine grew, however often rows were read."""
+    monkeypatch.setattr(retention, "HELD", 10)
+    read, begin = list[int](), retention.Retention.begin
+
+    def noted(*given: Any) -> Any:
+        found = begin(*given)
+        read.append(found[0].wanted)
+        return found
+
+    monkeypatch.setattr(retention.Retention, "begin", noted)
+    db.execute(f"CREATE TABLE e (id INTEGER PRIMARY KEY, ts TIMESTAMPTZ) {RETAINED}")
+    fill(db, "e", 20)
+    db.tick()
+    db.execute(
+        "INSERT INTO e SELECT 1000 + i, TIMESTAMPTZ '2026-03-01 14:00:00+00' FROM range(300) r(i)"
+    )
+    clock.move(db, days=1000)
+    assert count(db, "e") == 0
+    assert read[:2] == [10, 600]
+    assert len(read) < 5
+
+
 @pytest.mark.full
 def test_the_table_is_not_read_at_each_tick(
     db: ivm.Database, clock: HandMoved, monkeypatch: pytest.MonkeyPatch
