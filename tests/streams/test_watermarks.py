@@ -325,6 +325,19 @@ def test_it_is_moved_by_hand(db: ivm.Database, to: Any) -> None:
     assert watermark(db, "days") == datetime(2026, 3, 2)
 
 
+def test_it_is_moved_to_what_a_query_finds(db: ivm.Database) -> None:
+    """Bug: rows and views that were not in DuckDB yet were not seen, and nothing was moved."""
+    db.execute("CREATE MATERIALIZED VIEW latest AS SELECT max(ts) AS ts FROM clicks")
+    for id, clock, source in ((1, "10:00", "clicks"), (2, "11:00", "latest")):
+        insert(db, id, clock)
+        db.execute(f"ALTER TABLE clicks ADVANCE WATERMARK TO (SELECT max(ts) FROM {source})")
+        assert watermark(db) == at(clock)
+    with db.transaction():
+        insert(db, 3, "12:00")
+        db.execute("ALTER TABLE clicks ADVANCE WATERMARK TO (SELECT max(ts) FROM clicks)")
+    assert watermark(db) == at("12:00")
+
+
 def test_it_survives_closing_exporting_and_copying(tmp_path: Path) -> None:
     path = tmp_path / "w.duckdb"
     with ivm.connect(path) as db:

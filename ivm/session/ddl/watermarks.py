@@ -53,6 +53,7 @@ def advance_watermark(session: Session, statement: st.AdvanceWatermark, params: 
     with session.writing() as transaction:
         info = altered(session, statement)
         if info is not None:
+            transaction.show(session.reads(statement, f"SELECT {statement.to}"))
             _advance(session, transaction, info, statement.to, params)
     return Result("done")
 

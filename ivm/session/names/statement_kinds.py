@@ -53,7 +53,7 @@ def read_by_kind(statement: st.Statement) -> Reads:
     if isinstance(statement, st.Ddl):
         kind = f"{statement.action} {statement.target}"
         return _KINDS.get(kind) or _KINDS.get(statement.action, Reads.EVERYTHING)
-    if isinstance(statement, st.CreateView):
+    if isinstance(statement, st.CreateView | st.AdvanceWatermark):
         return Reads.NAMED
     if isinstance(statement, st.Query | st.Dml | st.Other):
         return _KINDS.get(statement.kind, Reads.EVERYTHING)
