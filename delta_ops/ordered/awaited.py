@@ -17,6 +17,7 @@ import numpy as np
 from ivm.delta_ops.operator import Fetch, Kernel, Operator, Strategy
 from ivm.delta_ops.state.passed import Bound
 from ivm.delta_ops.state.pending_rows import PendingRows
+from ivm.storage.errors import EvaluationError
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add, empty
@@ -76,15 +77,25 @@ class Awaited(Operator):
         return add([self._rows(came), *[self._rows(part).negate() for part in gone]])
 
     def _open(self, rows: ZSet, bound: Bound) -> ZSet:
-        """The rows that a bound has not passed, with their times; NULL is the end of time."""
-        times = self._time(rows.columns, len(rows))
-        assert isinstance(times, FixedColumn)
-        if times.valid is not None:
-            end = np.iinfo(times.values.dtype).max
-            times = FixedColumn(np.where(times.valid, times.values, end))
+        """The rows that a bound has not passed, with their times."""
+        times = self._times(rows)
         timed = ZSet((*rows.columns, times), rows.weights)
         kept = bound.is_open(times)
         return timed if kept.all() else timed.filter(kept)
+
+    def _times(self, rows: ZSet) -> FixedColumn:
+        """The times of rows; the end of time where there is none, or it cannot be told."""
+        dtype = self._timed_types[-1].dtype
+        assert dtype is not None
+        end = np.iinfo(dtype).max
+        try:
+            times = self._time(rows.columns, len(rows))
+        except EvaluationError:  # of a row that the query may leave out before it computes that
+            return FixedColumn(np.full(len(rows), end, dtype))
+        assert isinstance(times, FixedColumn)
+        if times.valid is None:
+            return times
+        return FixedColumn(np.where(times.valid, times.values, end))
 
     def _rows(self, timed: ZSet) -> ZSet:
         return timed.project(range(len(self.types)))

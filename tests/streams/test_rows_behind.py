@@ -163,6 +163,25 @@ def test_rows_stay_as_long_as_final_views_wait_for_them(
         db.close()
 
 
+def test_a_row_whose_time_cannot_be_told_holds_back_no_other(db: ivm.Database) -> None:
+    """Nothing may be added to a time at the end of all, and the view does not."""
+    db.execute(
+        f"CREATE TABLE e (id INTEGER, ts TIMESTAMP, made TIMESTAMPTZ, {MARKED})"
+        " WITH (retain = INTERVAL '1 minute', retain_by = made)"
+    )
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT b.ts, a.id, b.id AS other FROM e a JOIN e b"
+        " ON b.ts - a.ts <= INTERVAL '30 minutes' AND a.ts < b.ts"
+        " WHERE a.ts < '2100-01-01' AND b.ts < '2100-01-01' EMIT ON WINDOW CLOSE"
+    )
+    made = "TIMESTAMPTZ '2001-01-01 00:00:00+00'"
+    rows = [f"({i}, '2001-01-01 0{i}:00', {made})" for i in range(4)]
+    db.execute(f"INSERT INTO e VALUES {', '.join(rows)}")
+    db.execute(f"INSERT INTO e VALUES (9, '294247-01-10 04:00:54', {made})")
+    db.tick()
+    assert db.execute("SELECT count(*) FROM e").fetchall()[0][0] < 3
+
+
 def test_one_row_that_is_waited_for_holds_back_no_other(db: ivm.Database) -> None:
     db.execute(
         "CREATE TABLE e (id INTEGER, ts TIMESTAMP, made TIMESTAMP, WATERMARK FOR ts AS ts)"

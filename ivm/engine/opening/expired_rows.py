@@ -30,10 +30,9 @@ def expire(engine: Engine, cursor: Cursor, patience: float) -> bool:
     Returns:
         False if another transaction held the lock all that time; the next call goes on.
     """
-    for rule in list(engine.retention.rules.values()):
-        if not _expire(engine, cursor, patience, rule):
-            return False
-    return True
+    rules = list(engine.retention.rules.values())
+    done = [_expire(engine, cursor, patience, rule) for rule in rules]
+    return all(done)
 
 
 def _expire(engine: Engine, cursor: Cursor, patience: float, rule: Rule) -> bool:

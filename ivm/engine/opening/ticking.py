@@ -1,8 +1,8 @@
 """The ticking of the clock: a thread that commits what is due, each time as an epoch.
 
 Contract: a tick waits for the writer lock as long as the next tick is away, and is left out where
-it does not get it; the next one makes up for it. A tick that fails is tried again, and the next
-caller gets the error.
+it does not get it; the next one, which begins at once, makes up for it. So it is had however long
+the commits of others take. A tick that fails is tried again, and the next caller gets the error.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ class ClockJob:
         engine = self._engine
         try:
             pause = self._pause()
-            tick(engine, cursor, 0.0 if pause is None else pause)
+            done = tick(engine, cursor, 0.0 if pause is None else pause)
             engine.warehouse.troubles.remove(_WORK)
-            return self._pause()
+            return self._pause() if done or not pause else 0.0
         except UnavailableError as error:
             if engine.log.fault is None and not self._stopped:
                 engine.warehouse.troubles.add(_WORK, error)

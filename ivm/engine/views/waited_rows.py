@@ -14,6 +14,7 @@ from ivm.catalog.binding import BindingCatalog
 from ivm.catalog.version import CatalogVersion
 from ivm.delta_ops.linear.duck_eval import BIGINT, ROW, column_names, numbered, row_numbers, run_sql
 from ivm.delta_ops.operator import CursorFactory
+from ivm.delta_ops.ordered.emit import Emit as EmitOperator
 from ivm.engine.views.maintenance import Maintenance
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.nodes import Emit, types
@@ -23,6 +24,7 @@ from ivm.storage.errors import EvaluationError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Mask
 from ivm.storage.values.types import ColumnType
+from ivm.storage.values.zset import ZSet
 
 
 def waited(
@@ -48,8 +50,27 @@ def waited(
         except EvaluationError:
             continue  # the removal meets it, too, and says whose it is
         for each in times:
-            found |= emit.waits(_values(each, removal, plan.schema[plan.by][1], cursors))
+            held = removal.removed_columns
+            rows = removal.removed.project([held.index(i) for i in each.scan.columns])
+            found |= _waits(emit, each, rows, plan.schema[plan.by][1], cursors)
     return found
+
+
+def _waits(
+    emit: EmitOperator, time: TimeOfRow, rows: ZSet, type: ColumnType, cursors: CursorFactory
+) -> Mask:
+    """Which rows a final view waits for; not for one whose time cannot be told.
+
+    Where DuckDB would fail on a row, either the query leaves it out or nothing is made of it.
+    """
+    try:
+        return emit.waits(_values(time, rows, type, cursors))
+    except EvaluationError:
+        if len(rows) == 1:
+            return np.zeros(1, np.bool_)
+    middle = len(rows) // 2
+    parts = [rows.slice(0, middle), rows.slice(middle, len(rows))]
+    return np.concatenate([_waits(emit, time, part, type, cursors) for part in parts])
 
 
 def _times(table: str, version: CatalogVersion) -> Iterator[tuple[str, list[TimeOfRow]]]:
@@ -61,12 +82,9 @@ def _times(table: str, version: CatalogVersion) -> Iterator[tuple[str, list[Time
             yield name, [t for t in found if names.canonical(t.scan.relation) == table]
 
 
-def _values(
-    time: TimeOfRow, removal: TableChange, type: ColumnType, cursors: CursorFactory
-) -> Column:
+def _values(time: TimeOfRow, rows: ZSet, type: ColumnType, cursors: CursorFactory) -> Column:
     """The times of the rows."""
-    held, given = removal.removed_columns, types(time.scan)
-    rows = removal.removed.project([held.index(i) for i in time.scan.columns])
+    given = types(time.scan)
     kernel = compile_scalar(time.expr, given, type)
     if kernel is not None:
         return kernel(rows.columns, len(rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from hypothesis.stateful import (
 )
 
 import ivm
-from ivm.engine.opening import expired_rows
+from ivm.engine.opening import expired_rows, ticking
 from ivm.engine.tables import retention
 from ivm.errors import SqlError, UnsupportedError
 from tests.support.clocks import NOON, BesideTwin, HandMoved
@@ -105,6 +106,23 @@ def test_as_many_rows_go_at_once_as_have_come(
     clock.move(db, hours=2)
     assert count(db, "e") == 0
     assert before + 1 < db.epoch
+
+
+def test_what_does_not_get_its_turn_asks_again_at_once(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: beside commits that took longer than a second it missed most of its turns."""
+    monkeypatch.setattr(ticking, "RETAINED", 0.05)
+    db.execute(f"CREATE TABLE e (id INTEGER PRIMARY KEY, ts TIMESTAMPTZ) {RETAINED}")
+    job = ticking.ClockJob(db._engine, None)
+    job.stop()
+    assert job.join(10)
+    with contextlib.closing(db._engine.warehouse.cursor()) as cursor:
+        db.execute("BEGIN")
+        fill(db, "e", 1)
+        assert job._tick(cursor) == 0.0
+        db.execute("COMMIT")
+        assert job._tick(cursor) == 0.05
 
 
 def test_twice_as_many_rows_are_read_ahead_as_have_come(
