@@ -193,7 +193,7 @@ def test_two_sources_whose_copies_would_empty_one_table() -> None:
         ("PAUSE SOURCE", "expected a name", None),
         ("PAUSE orders", "expected SOURCE", "orders"),
         ("RETRY LETTERS FOR s", "expected DEAD", "LETTERS"),
-        ("ALTER SOURCE shop RENAME TO s", "expected ADD TABLE, DROP TABLE or SET", "RENAME"),
+        ("ALTER SOURCE shop RENAME TO s", "SET POSITION 'place', ADD TABLE or DROP", "RENAME"),
         ("ALTER SOURCE shop SET (paht 'x')", "did you mean 'path'", "paht"),
         ("ALTER SOURCE shop SET POSITION", "expected a 'text'", None),
         ("ALTER SOURCE shop SET POSITION latest", "expected a 'text'", "latest"),
